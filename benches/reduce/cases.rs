@@ -1,6 +1,6 @@
 //! The machine that is emulated, and what is reduced on it.
 
-use polyshard::machine::{Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, seconds};
+use polyshard::machine::{Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
 use polyshard::planner::placement::{ParallelismMatrix, matrices};
 use std::num::ParseIntError;
 use std::str::FromStr;
@@ -44,8 +44,8 @@ impl Case {
     pub(crate) fn elements(&self, machine: &Machine, direct: f64) -> usize {
         const BYTES: f64 = 1e6;
         let groups = self.matrix.groups(&self.axes).expect("the axes exist");
-        let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: BYTES };
-        let simulated = seconds(machine, &exchange, Algorithm::Ring).expect("the groups are of the machine");
+        let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes: BYTES };
+        let simulated = seconds(machine, &collective, Algorithm::Ring).expect("the groups are of the machine");
         (direct / SLOWDOWN / simulated.transfer * BYTES) as usize / size_of::<f64>()
     }
 }

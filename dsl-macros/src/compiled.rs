@@ -6,7 +6,7 @@
 use crate::expand;
 use polyshard_codegen::{SourceOptions, rust_source, scalar_parameters};
 use polyshard_dsl::errors::{error, reported};
-use polyshard_dsl::{Call, Chain, Checked};
+use polyshard_dsl::{Chain, ChainStep, Checked};
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::Program;
 use proc_macro2::{Span, TokenStream};
@@ -74,7 +74,7 @@ fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStre
     let start = expand::schedule_with(kernel, &parameters);
     let element = &kernel.element.written;
     let scalars = parameters.iter().map(|parameter| quote!(#parameter: #element));
-    let steps = chain.calls.iter().map(|Call { method, step }| {
+    let steps = chain.calls.iter().map(|ChainStep { method, step }| {
         let text = step.to_string();
         let apply = Ident::new("apply", Span::call_site().located_at(method.span()));
         // The schedule's messages name the place of each step: the method that was written.

@@ -25,7 +25,7 @@ mod testing;
 mod text;
 mod value;
 
-pub use chain::{Call, Chain};
+pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::Definition;

@@ -7,17 +7,17 @@
 //! counts. Latencies and profiles are not fitted here.
 
 use super::time::{Rate, bytes_by_rate};
-use super::{Algorithm, Exchange, Machine, MachineError, seconds};
+use super::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
 use std::collections::BTreeMap;
 
 /// Rounds after which a fit ends that goes back and forth between two states.
 const ROUNDS: usize = 32;
 
-/// An exchange and how long it took.
+/// A collective and how long it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     /// What was done.
-    pub exchange: Exchange,
+    pub collective: GroupedCollective,
     /// How.
     pub algorithm: Algorithm,
     /// The seconds that it took.
@@ -44,9 +44,9 @@ impl Calibration {
 /// Fits the bandwidths of a machine to measurements.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, Exchange, Machine, Measurement, Collective, calibrate};
-/// let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
-/// let measured = Measurement { exchange, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
+/// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Measurement, Collective, calibrate};
+/// let collective = GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
+/// let measured = Measurement { collective, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
 /// let fitted = calibrate(&Machine::preset("a100")?, &[measured])?.machine;
 /// let [node, gpu] = fitted.levels() else { panic!("two levels") };
 /// assert!((node.bandwidth / 1e10 - 1.0).abs() < 1e-12); // 1 GB in 0.1 s
@@ -113,7 +113,7 @@ struct Sample {
 
 impl Sample {
     fn new(machine: &Machine, (number, measured): (usize, &Measurement)) -> Result<Self, MachineError> {
-        let (mut bytes, latency) = bytes_by_rate(machine, &measured.exchange, measured.algorithm)?;
+        let (mut bytes, latency) = bytes_by_rate(machine, &measured.collective, measured.algorithm)?;
         bytes.retain(|_, bytes| *bytes > 0.0);
         let wrong = |why: String| Err(MachineError::Measurement { number, why });
         if bytes.is_empty() {
@@ -156,7 +156,7 @@ fn deviation(samples: &[Sample], rates: &BTreeMap<Rate, f64>) -> f64 {
 }
 
 fn error(machine: &Machine, measured: &Measurement) -> Result<f64, MachineError> {
-    let predicted = seconds(machine, &measured.exchange, measured.algorithm)?.total();
+    let predicted = seconds(machine, &measured.collective, measured.algorithm)?.total();
     Ok((predicted / measured.seconds - 1.0).abs())
 }
 

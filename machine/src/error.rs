@@ -44,7 +44,7 @@ pub enum MachineError {
     #[error("group {group:?} has rank {rank}, but the machine `{machine}` has ranks 0..{devices}")]
     NoDevice { group: Vec<usize>, rank: usize, machine: String, devices: usize },
     /// A rank is in two groups, or twice in one.
-    #[error("rank {rank} is twice in the groups of one exchange; groups that run at once are disjoint")]
+    #[error("rank {rank} is twice in the groups of one collective; groups that run at once are disjoint")]
     RankTwice { rank: usize },
     /// Bytes that are negative or not finite.
     #[error("an amount of data must be 0 bytes or more, found {bytes}")]

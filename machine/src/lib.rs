@@ -10,7 +10,7 @@
 //! | `presets` | machines of the literature |
 //! | `text` | TOML in and out |
 //! | `algorithm` | ways to carry out a collective |
-//! | `exchange` | what is communicated: one collective, who takes part, how many bytes |
+//! | `grouped` | what is communicated: one collective, who takes part, how many bytes |
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
@@ -25,8 +25,8 @@
 mod algorithm;
 mod calibrate;
 mod error;
-mod exchange;
 mod flow;
+mod grouped;
 mod link;
 mod path;
 mod presets;
@@ -39,7 +39,7 @@ pub mod units;
 pub use algorithm::Algorithm;
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
-pub use exchange::Exchange;
+pub use grouped::GroupedCollective;
 pub use link::{Link, fit_link};
 pub use path::{Passage, Path, Port};
 pub use polyshard_layout::Collective;

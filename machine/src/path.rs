@@ -74,7 +74,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Collective, Exchange, PRESETS, seconds};
+    use crate::{Algorithm, Collective, GroupedCollective, PRESETS, seconds};
     use std::collections::BTreeMap;
 
     /// A broadcast of two is one message, so its time is that of the slowest passage of the path.
@@ -87,8 +87,9 @@ mod tests {
                 let path = machine.path(source, target);
                 let bytes = 12345.0;
                 let slowest = path.passages.iter().map(|passage| passage.share * bytes / passage.bandwidth);
-                let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![source, target]], bytes };
-                let simulated = seconds(&machine, &exchange, Algorithm::Ring).expect("a valid exchange");
+                let collective =
+                    GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![source, target]], bytes };
+                let simulated = seconds(&machine, &collective, Algorithm::Ring).expect("a valid collective");
                 let slowest = slowest.fold(0.0, f64::max);
                 assert!((slowest / simulated.transfer - 1.0).abs() < 1e-9, "{preset}: {source} to {target}");
                 assert_eq!(path.latency, simulated.latency, "{preset}: {source} to {target}");

@@ -7,7 +7,7 @@
 //! ranks as were not measured takes the factors of the one that is nearest in size. A profile is data of a machine; it
 //! is not derived from anything, and an operation without one takes what its links take.
 
-use super::{Exchange, Machine, MachineError, Measurement, seconds};
+use super::{GroupedCollective, Machine, MachineError, Measurement, seconds};
 use crate::units::counted;
 use polyshard_layout::Collective;
 use serde::{Deserialize, Serialize};
@@ -78,12 +78,12 @@ impl Machine {
     /// of ranks.
     ///
     /// ```
-    /// use polyshard_machine::{Algorithm, Exchange, Machine, Collective, Profile, seconds};
+    /// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Collective, Profile, seconds};
     /// let machine = Machine::preset("a100")?;
-    /// let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
-    /// let links = seconds(&machine, &exchange, Algorithm::Ring)?.total();
+    /// let collective = GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
+    /// let links = seconds(&machine, &collective, Algorithm::Ring)?.total();
     /// let profile = Profile { operation: Collective::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
-    /// let slower = seconds(&machine.with_profiles(vec![profile])?, &exchange, Algorithm::Ring)?.total();
+    /// let slower = seconds(&machine.with_profiles(vec![profile])?, &collective, Algorithm::Ring)?.total();
     /// assert!((slower / links - 1.5).abs() < 1e-12);
     /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
@@ -110,23 +110,23 @@ impl Machine {
         &self.profiles
     }
 
-    /// Returns by how much the links' time of an exchange is to be multiplied.
-    pub(crate) fn factor(&self, exchange: &Exchange) -> f64 {
-        let ranks = ranks(exchange);
-        if ranks < 2 || exchange.bytes <= 0.0 {
+    /// Returns by how much the links' time of a collective is to be multiplied.
+    pub(crate) fn factor(&self, collective: &GroupedCollective) -> f64 {
+        let ranks = ranks(collective);
+        if ranks < 2 || collective.bytes <= 0.0 {
             return 1.0;
         }
-        let of_operation = self.profiles.iter().filter(|profile| profile.operation == exchange.operation);
+        let of_operation = self.profiles.iter().filter(|profile| profile.operation == collective.operation);
         // As many times more or less count alike; of two that are as near, the first.
         let far = |profile: &&Profile| (profile.ranks as f64 / ranks as f64).ln().abs();
         let nearest = of_operation.min_by(|left, right| far(left).total_cmp(&far(right)));
-        nearest.map_or(1.0, |profile| profile.at(exchange.bytes))
+        nearest.map_or(1.0, |profile| profile.at(collective.bytes))
     }
 }
 
 /// The ranks of the largest group.
-fn ranks(exchange: &Exchange) -> usize {
-    exchange.groups.iter().map(Vec::len).max().unwrap_or(0)
+fn ranks(collective: &GroupedCollective) -> usize {
+    collective.groups.iter().map(Vec::len).max().unwrap_or(0)
 }
 
 /// Returns the machine with profiles such that it predicts these measurements, in place of those that it has.
@@ -140,17 +140,21 @@ pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<M
     let links = machine.clone().with_profiles(Vec::new())?;
     let mut ratios = Vec::with_capacity(measurements.len());
     for (number, measured) in measurements.iter().enumerate() {
-        let predicted = seconds(&links, &measured.exchange, measured.algorithm)?.total();
+        let predicted = seconds(&links, &measured.collective, measured.algorithm)?.total();
         let ratio = measured.seconds / predicted;
-        if !(ratio > 0.0 && ratio.is_finite() && measured.exchange.bytes > 0.0) {
+        if !(ratio > 0.0 && ratio.is_finite() && measured.collective.bytes > 0.0) {
             let took = measured.seconds;
             let why = format!(
                 "it took {took} s for {} bytes, and its links say {predicted} s; leave it out",
-                measured.exchange.bytes
+                measured.collective.bytes
             );
             return Err(MachineError::Measurement { number, why });
         }
-        ratios.push(((measured.exchange.operation, ranks(&measured.exchange)), measured.exchange.bytes, ratio.ln()));
+        ratios.push((
+            (measured.collective.operation, ranks(&measured.collective)),
+            measured.collective.bytes,
+            ratio.ln(),
+        ));
     }
     ratios.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
     let mut profiles: Vec<Profile> = Vec::new();
@@ -179,9 +183,9 @@ pub fn leave_one_out(machine: &Machine, measurements: &[Measurement]) -> Result<
         let seen = measurements
             .iter()
             .enumerate()
-            .filter(|(nth, other)| *nth != left_out && other.exchange.operation == measured.exchange.operation);
+            .filter(|(nth, other)| *nth != left_out && other.collective.operation == measured.collective.operation);
         let fit = fit_profiles(machine, &seen.map(|(_, seen)| seen.clone()).collect::<Vec<_>>())?;
-        predicted.push(seconds(&fit, &measured.exchange, measured.algorithm)?.total());
+        predicted.push(seconds(&fit, &measured.collective, measured.algorithm)?.total());
     }
     Ok(predicted)
 }

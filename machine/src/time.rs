@@ -1,4 +1,4 @@
-//! How long an exchange takes: the slowest resource, plus latency.
+//! How long a collective takes: the slowest resource, plus latency.
 //!
 //! ```text
 //! seconds = max over resources of (bytes that all groups send through it / bandwidth) + latency
@@ -13,11 +13,11 @@
 
 use super::flow::send;
 use super::route::{Loads, Part, Resource, Router};
-use super::{Algorithm, Exchange, Machine, MachineError};
+use super::{Algorithm, GroupedCollective, Machine, MachineError};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The time of an exchange, and what it is spent on.
+/// The time of a collective, and what it is spent on.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Seconds {
     /// Seconds in which the slowest resource carries its bytes.
@@ -46,18 +46,18 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Returns how long an exchange takes on a machine.
+/// Returns how long a collective takes on a machine.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, Exchange, Machine, Collective, seconds};
+/// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Collective, seconds};
 /// let machine = Machine::preset("a100")?;
 /// // The first GPUs of two nodes add up 8 GB: each node sends and receives 8 GB at 8 GB/s.
-/// let exchange = Exchange { operation: Collective::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
-/// let alone = seconds(&machine, &exchange, Algorithm::Ring)?;
+/// let collective = GroupedCollective { operation: Collective::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
+/// let alone = seconds(&machine, &collective, Algorithm::Ring)?;
 /// assert_eq!(alone.transfer, 1.0);
 /// // All sixteen GPUs do: they share the network card.
 /// let groups = (0..16).map(|gpu| vec![gpu, 16 + gpu]).collect();
-/// let all = seconds(&machine, &Exchange { groups, ..exchange }, Algorithm::Ring)?;
+/// let all = seconds(&machine, &GroupedCollective { groups, ..collective }, Algorithm::Ring)?;
 /// assert_eq!(all.transfer, 16.0);
 /// assert_eq!(all.bottleneck.as_deref(), Some("the ports out of node 0"));
 /// # Ok::<(), polyshard_machine::MachineError>(())
@@ -65,8 +65,12 @@ impl fmt::Display for Seconds {
 ///
 /// # Errors
 /// If a rank is not on the machine or twice in the groups, or the bytes are negative or not finite.
-pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<Seconds, MachineError> {
-    let (loads, latency) = loads(machine, exchange, algorithm)?;
+pub fn seconds(
+    machine: &Machine,
+    collective: &GroupedCollective,
+    algorithm: Algorithm,
+) -> Result<Seconds, MachineError> {
+    let (loads, latency) = loads(machine, collective, algorithm)?;
     let mut slowest: Option<(Resource, f64)> = None;
     for (&resource, &bytes) in &loads.bytes {
         let seconds = bytes / Rate::of(resource).bandwidth(machine) / ports(machine, resource);
@@ -75,7 +79,7 @@ pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> 
             slowest = Some((resource, seconds));
         }
     }
-    let factor = machine.factor(exchange);
+    let factor = machine.factor(collective);
     let (transfer, latency) = (factor * slowest.map_or(0.0, |(_, seconds)| seconds), factor * latency);
     let bottleneck = slowest.filter(|(_, seconds)| *seconds > 0.0).map(|(resource, _)| describe(machine, resource));
     Ok(Seconds { transfer, latency, bottleneck })
@@ -106,11 +110,11 @@ impl Rate {
 /// Returns for each bandwidth what it divides to give seconds, in bytes, and the latency.
 pub(crate) fn bytes_by_rate(
     machine: &Machine,
-    exchange: &Exchange,
+    collective: &GroupedCollective,
     algorithm: Algorithm,
 ) -> Result<(BTreeMap<Rate, f64>, f64), MachineError> {
-    let (loads, latency) = loads(machine, exchange, algorithm)?;
-    let factor = machine.factor(exchange);
+    let (loads, latency) = loads(machine, collective, algorithm)?;
+    let factor = machine.factor(collective);
     let mut most = BTreeMap::new();
     for (&resource, &bytes) in &loads.bytes {
         let most: &mut f64 = most.entry(Rate::of(resource)).or_default();
@@ -119,13 +123,17 @@ pub(crate) fn bytes_by_rate(
     Ok((most, factor * latency))
 }
 
-fn loads(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<(Loads, f64), MachineError> {
-    exchange.check(machine)?;
+fn loads(
+    machine: &Machine,
+    collective: &GroupedCollective,
+    algorithm: Algorithm,
+) -> Result<(Loads, f64), MachineError> {
+    collective.check(machine)?;
     let router = Router::new(machine);
     let mut loads = Loads::default();
     let mut latency = 0.0f64;
-    for group in &exchange.groups {
-        latency = latency.max(send(&router, &mut loads, exchange.operation, group, exchange.bytes, algorithm));
+    for group in &collective.groups {
+        latency = latency.max(send(&router, &mut loads, collective.operation, group, collective.bytes, algorithm));
     }
     Ok((loads, latency))
 }

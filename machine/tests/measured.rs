@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
-    Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, MachineError, Measurement, Profile,
+    Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, MachineError, Measurement, Profile,
     calibrate, fit_link, fit_profiles, leave_one_out, seconds,
 };
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ fn machine(ranks: usize) -> Machine {
     Machine::new("four", vec![level], device).unwrap()
 }
 
-fn exchange(operation: Collective, ranks: usize, bytes: f64) -> Exchange {
-    Exchange { operation, groups: vec![(0..ranks).collect()], bytes }
+fn collective(operation: Collective, ranks: usize, bytes: f64) -> GroupedCollective {
+    GroupedCollective { operation, groups: vec![(0..ranks).collect()], bytes }
 }
 
 /// What a machine would measure if it took `factor(bytes)` times as long as its links say.
@@ -26,9 +26,9 @@ fn measured(machine: &Machine, factor: impl Fn(f64) -> f64) -> Vec<Measurement> 
     let mut all = Vec::new();
     for operation in OPERATIONS {
         for bytes in (10..=26).map(|power| f64::from(1 << power)) {
-            let exchange = exchange(operation, machine.devices(), bytes);
-            let links = seconds(machine, &exchange, Algorithm::Ring).unwrap().total();
-            all.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: factor(bytes) * links });
+            let collective = collective(operation, machine.devices(), bytes);
+            let links = seconds(machine, &collective, Algorithm::Ring).unwrap().total();
+            all.push(Measurement { collective, algorithm: Algorithm::Ring, seconds: factor(bytes) * links });
         }
     }
     all
@@ -65,7 +65,7 @@ proptest! {
         let all = measured(&machine(ranks), |bytes| factors[bytes.log2() as usize - 10]);
         let fitted = fit_profiles(&machine(ranks), &all).unwrap();
         for one in &all {
-            let predicted = seconds(&fitted, &one.exchange, one.algorithm).unwrap().total();
+            let predicted = seconds(&fitted, &one.collective, one.algorithm).unwrap().total();
             prop_assert!((predicted / one.seconds - 1.0).abs() < 1e-9);
         }
         prop_assert_eq!(Machine::from_toml(&fitted.to_toml()).unwrap(), fitted);
@@ -90,7 +90,7 @@ fn a_measurement_that_is_left_out_is_predicted_from_its_neighbours() {
     let all = measured(&machine(4), |bytes| (bytes / 1024.0).powf(0.125));
     let predicted = leave_one_out(&machine(4), &all).unwrap();
     for (one, predicted) in all.iter().zip(predicted) {
-        let end = [1024.0, f64::from(1 << 26)].contains(&one.exchange.bytes);
+        let end = [1024.0, f64::from(1 << 26)].contains(&one.collective.bytes);
         let off = (predicted / one.seconds).ln().abs();
         let expected = if end { 0.125 * 2f64.ln() } else { 0.0 };
         assert!((off - expected).abs() < 1e-9, "{one:?}: {predicted}");
@@ -100,8 +100,9 @@ fn a_measurement_that_is_left_out_is_predicted_from_its_neighbours() {
 #[test]
 fn an_operation_that_was_not_measured_takes_what_its_links_take() {
     let fitted = fit_profiles(&machine(4), &measured(&machine(4), |_| 2.0)).unwrap();
-    let total =
-        |machine: &Machine, operation| seconds(machine, &exchange(operation, 4, 1e5), Algorithm::Ring).unwrap().total();
+    let total = |machine: &Machine, operation| {
+        seconds(machine, &collective(operation, 4, 1e5), Algorithm::Ring).unwrap().total()
+    };
     assert_eq!(total(&fitted, Collective::Reduce), total(&machine(4), Collective::Reduce));
     let twice = total(&fitted, Collective::AllReduce) / total(&machine(4), Collective::AllReduce);
     assert!((twice - 2.0).abs() < 1e-12);
@@ -113,8 +114,8 @@ fn groups_that_were_not_measured_take_the_factors_of_the_nearest() {
         |ranks, factor| Profile { operation: Collective::Reduce, ranks, bytes: vec![1.0], factor: vec![factor] };
     let profiled = machine(64).with_profiles(vec![profile(2, 2.0), profile(16, 3.0)]).unwrap();
     let factor = |ranks| {
-        let exchange = exchange(Collective::Reduce, ranks, 1e3);
-        let total = |machine: &Machine| seconds(machine, &exchange, Algorithm::Ring).unwrap().total();
+        let collective = collective(Collective::Reduce, ranks, 1e3);
+        let total = |machine: &Machine| seconds(machine, &collective, Algorithm::Ring).unwrap().total();
         (total(&profiled) / total(&machine(64)) * 1e9).round() / 1e9
     };
     assert_eq!([2, 3, 5, 6, 16, 64].map(factor), [2.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
@@ -167,7 +168,7 @@ fn times_that_say_nothing_are_refused() {
             "measurement 3 cannot be fitted: it took -1 s for 8192 bytes, and its links say 0.000006048 s; leave it out"
         ],
     );
-    all[3].exchange.groups = vec![vec![0, 7]];
+    all[3].collective.groups = vec![vec![0, 7]];
     refused(fit_profiles(&machine(2), &all), expect!["group [0, 7] has rank 7, but the machine `four` has ranks 0..2"]);
 }
 

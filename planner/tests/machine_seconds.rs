@@ -2,15 +2,16 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
-    Algorithm, Collective, Exchange, Interconnect, Level, Machine, Measurement, calibrate, cross_validate, seconds,
+    Algorithm, Collective, GroupedCollective, Interconnect, Level, Machine, Measurement, calibrate, cross_validate,
+    seconds,
 };
 use proptest::prelude::*;
 
 use polyshard_testing::planner::machines::machines;
 
 fn took(machine: &Machine, operation: Collective, group: &[usize], bytes: f64) -> (f64, f64) {
-    let exchange = Exchange { operation, groups: vec![group.to_vec()], bytes };
-    let seconds = seconds(machine, &exchange, Algorithm::Ring).expect("it can be done");
+    let collective = GroupedCollective { operation, groups: vec![group.to_vec()], bytes };
+    let seconds = seconds(machine, &collective, Algorithm::Ring).expect("it can be done");
     (seconds.transfer, seconds.latency)
 }
 
@@ -92,14 +93,15 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     // From rack to rack the server's card is the narrowest; its GPUs' own ports are not in the way.
     let (transfer, _) = took(&machine, Collective::Broadcast, &[0, 4], 1e9);
     assert!(near(transfer, 1.0), "{transfer}");
-    let exchange = Exchange { operation: Collective::AllReduce, groups: vec![vec![0, 4], vec![1, 5]], bytes: 1e9 };
-    let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+    let collective =
+        GroupedCollective { operation: Collective::AllReduce, groups: vec![vec![0, 4], vec![1, 5]], bytes: 1e9 };
+    let shared = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports out of server 0"));
     // From two servers into one.
     let groups = vec![vec![0, 4], vec![2, 5]];
-    let exchange = Exchange { operation: Collective::Broadcast, groups, bytes: 1e9 };
-    let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+    let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 1e9 };
+    let shared = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports into server 2"));
 }
@@ -109,11 +111,11 @@ fn rooted_operations_send_one_way() {
     let machine = Machine::preset("a100").expect("a preset");
     // One root in each of two nodes: what leaves a node does not meet what comes in.
     for operation in [Collective::Reduce, Collective::Broadcast] {
-        let exchange = Exchange { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
-        let both = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        let collective = GroupedCollective { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
+        let both = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
         assert!(near(both.transfer, 1.0), "{operation}: {both}");
-        let exchange = Exchange { groups: vec![vec![0, 16], vec![1, 17]], ..exchange };
-        let same = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        let collective = GroupedCollective { groups: vec![vec![0, 16], vec![1, 17]], ..collective };
+        let same = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
         assert!(near(same.transfer, 2.0), "{operation}: {same}");
     }
 }
@@ -138,14 +140,14 @@ fn what_a_root_sends_takes_the_longer_way_too() {
 fn exchanges_that_cannot_be_are_refused() {
     let machine = Machine::preset("a100").expect("a preset");
     let refused = |groups: Vec<Vec<usize>>, bytes, expect: Expect| {
-        let exchange = Exchange { operation: Collective::AllReduce, groups, bytes };
-        expect.assert_eq(&seconds(&machine, &exchange, Algorithm::Ring).expect_err("impossible").to_string());
+        let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes };
+        expect.assert_eq(&seconds(&machine, &collective, Algorithm::Ring).expect_err("impossible").to_string());
     };
     refused(vec![vec![0, 64]], 1.0, expect!["group [0, 64] has rank 64, but the machine `a100` has ranks 0..64"]);
     refused(
         vec![vec![0, 1], vec![1, 2]],
         1.0,
-        expect!["rank 1 is twice in the groups of one exchange; groups that run at once are disjoint"],
+        expect!["rank 1 is twice in the groups of one collective; groups that run at once are disjoint"],
     );
     refused(vec![vec![0, 1]], f64::NAN, expect!["an amount of data must be 0 bytes or more, found NaN"]);
 }
@@ -154,8 +156,8 @@ fn exchanges_that_cannot_be_are_refused() {
 fn measurements_that_say_nothing_are_refused() {
     let machine = Machine::preset("a100").expect("a preset");
     let measured = |groups, seconds| {
-        let exchange = Exchange { operation: Collective::Broadcast, groups, bytes: 8.0 };
-        Measurement { exchange, algorithm: Algorithm::Ring, seconds }
+        let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 8.0 };
+        Measurement { collective, algorithm: Algorithm::Ring, seconds }
     };
     let refused = |measured: Measurement, expect: Expect| {
         expect.assert_eq(&calibrate(&machine, &[measured]).expect_err("nothing to fit").to_string());
@@ -184,9 +186,9 @@ proptest! {
         let truth = truth.with_bandwidth("gpu", gpu).expect("more than 0");
         let groups = [vec![vec![0, 1, 2, 3]], vec![vec![0, 16]], vec![vec![0, 16, 32], vec![5, 21, 37]], vec![vec![7, 9]]];
         let measured: Vec<_> = groups.into_iter().map(|groups| {
-            let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: 1e9 };
-            let seconds = seconds(&truth, &exchange, Algorithm::Ring).expect("it can be done").total();
-            Measurement { exchange, algorithm: Algorithm::Ring, seconds }
+            let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes: 1e9 };
+            let seconds = seconds(&truth, &collective, Algorithm::Ring).expect("it can be done").total();
+            Measurement { collective, algorithm: Algorithm::Ring, seconds }
         }).collect();
         let fitted = calibrate(&thought, &measured).expect("it can be fitted");
         prop_assert!(fitted.median_error() < 1e-9);
@@ -207,8 +209,8 @@ proptest! {
         let algorithm = if tree { Algorithm::Tree } else { Algorithm::Ring };
         let groups = vec![(0..machine.devices()).step_by(2).take(24).collect::<Vec<_>>()];
         let took = |machine: &Machine, bytes| {
-            let exchange = Exchange { operation, groups: groups.clone(), bytes };
-            seconds(machine, &exchange, algorithm).expect("it can be done").total()
+            let collective = GroupedCollective { operation, groups: groups.clone(), bytes };
+            seconds(machine, &collective, algorithm).expect("it can be done").total()
         };
         let base = took(&machine, bytes);
         prop_assert!(took(&machine, bytes * more) >= base * (1.0 - 1e-12));

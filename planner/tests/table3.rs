@@ -5,7 +5,9 @@
 //! of the NVLink ring (E2 on axis 0, the ring of E3 on axis 1), its way through the host is slower than PCIe alone.
 
 use expect_test::expect;
-use polyshard_machine::{Algorithm, Collective, Exchange, Machine, Measurement, calibrate, cross_validate, seconds};
+use polyshard_machine::{
+    Algorithm, Collective, GroupedCollective, Machine, Measurement, calibrate, cross_validate, seconds,
+};
 use polyshard_planner::placement::ParallelismMatrix;
 
 /// Bytes on each GPU in all ten runs.
@@ -34,9 +36,9 @@ fn table() -> Vec<Cell> {
         for (column, seconds) in times[..4].iter().enumerate() {
             let (axis, algorithm) = (column / 2, [Algorithm::Ring, Algorithm::Tree][column % 2]);
             let groups = matrix.groups(&[axis]).expect("the axis exists");
-            let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: PAYLOAD };
+            let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes: PAYLOAD };
             let seconds = seconds.parse().expect("a number");
-            let measured = Measurement { exchange, algorithm, seconds };
+            let measured = Measurement { collective, algorithm, seconds };
             cells.push(Cell { machine: machine.clone(), measured, name: format!("{id} axis {axis} {algorithm}") });
         }
     }
@@ -45,7 +47,7 @@ fn table() -> Vec<Cell> {
 }
 
 fn predicted(machine: &Machine, measured: &Measurement) -> f64 {
-    seconds(machine, &measured.exchange, measured.algorithm).expect("it can be done").total()
+    seconds(machine, &measured.collective, measured.algorithm).expect("it can be done").total()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

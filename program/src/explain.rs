@@ -1,15 +1,12 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
 use crate::nest::{Direction, LeafOp, Leg, Nest, Transfer};
-use crate::traffic;
 use std::fmt::Write;
 
 impl Nest {
     /// Writes, for each transfer, the pattern found, the tests that led to it and the bytes per rank and step.
     pub(crate) fn explain_transfers(&self, text: &mut String) -> std::fmt::Result {
-        let size = self.kernel.dtype().size();
-        let busiest = traffic::of_busiest(self);
-        for (number, transfer) in self.transfers.iter().enumerate() {
+        for (transfer, volume) in self.transfers.iter().zip(self.volumes()) {
             let Transfer { route, region, tile, .. } = transfer;
             let (name, moved) = (self.tensor_name(transfer.tensor), self.show_moved(transfer));
             writeln!(text, "{moved}: {}, {}", self.pattern_of(transfer), self.place(transfer.level))?;
@@ -20,21 +17,12 @@ impl Nest {
                 writeln!(text, "    tile {} of {name}{}", self.show_extents(region), self.show_region(region))?;
             }
             if !route.is_local() {
-                match &busiest {
-                    Some(busiest) => {
-                        writeln!(text, "    at most {} bytes received per rank and step", busiest.per_step[number])?;
-                    }
-                    // Too many steps to count what a rank has of them itself.
-                    None if transfer.direction == Direction::In => {
-                        let distinct: i64 = region.max_distinct(&self.ranges()).into_iter().product();
-                        let bytes = (distinct as usize * size) as u64 * route.tiles_received();
-                        writeln!(
-                            text,
-                            "    at most {bytes} bytes received per rank and step, counting what it owns itself"
-                        )?;
-                    }
-                    None => {}
-                }
+                // Of too many steps, what a rank has of them itself is not counted.
+                let own = match volume.is_counted || transfer.direction != Direction::In {
+                    true => "",
+                    false => ", counting what it owns itself",
+                };
+                writeln!(text, "    at most {} bytes received per rank and step{own}", volume.each)?;
             }
             if transfer.direction == Direction::In
                 && matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }])

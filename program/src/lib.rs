@@ -43,6 +43,7 @@ mod statement;
 mod tile_statement;
 mod traffic;
 mod value;
+mod volume;
 mod written;
 
 pub use affine::{Affine, Modulus};
@@ -68,4 +69,5 @@ pub use shards::largest_shard;
 pub use statement::Statement;
 pub use tile_statement::TileStatement;
 pub use value::{Access, Choice, Comparison, Function, Value};
+pub use volume::Volume;
 pub use written::Written;

@@ -23,13 +23,14 @@ pub use check::ProgramError;
 pub use moves::Move;
 
 use crate::hint::Hint;
-use crate::ids::ArrayId;
+use crate::ids::{ArrayId, TransferId};
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
 use crate::statement::Statement;
+use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
@@ -257,6 +258,28 @@ impl Program {
     #[must_use]
     pub fn array(&self, id: ArrayId) -> &Array {
         &self.arrays[id.0]
+    }
+
+    /// Returns what a transfer moves.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_program::{DType, MoveId, Program, TransferId};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?;
+    /// assert_eq!(program.volume(TransferId::Array(MoveId(0))).received, 6 * 8);
+    /// # Ok::<(), polyshard_program::ProgramError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such transfer.
+    #[must_use]
+    pub fn volume(&self, id: TransferId) -> Volume {
+        match id {
+            TransferId::Tile { nest, tile } => self.body.nests[nest.0].volumes()[tile.0],
+            TransferId::Array(moved) => self.body.moves[moved.0].volume(&self.arrays, self.dtype),
+        }
     }
 
     /// Returns the inputs, in the order in which a run takes them.

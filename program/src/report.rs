@@ -1,141 +1,24 @@
-//! Bounds of a nest per rank: memory and traffic, from the closed forms of its tiles.
+//! Bounds of a nest per rank: memory and traffic, from the volumes of its transfers.
 
-use crate::expr::Ranges;
-use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members, partners};
+use crate::nest::Nest;
 use crate::proof::{Proof, Report};
 use crate::shards::largest_shard;
 use crate::traffic;
-use polyshard_layout::Reach;
 
 /// The bounds of a nest, beside what was proved of it.
 pub(crate) fn report(nest: &Nest, proofs: Vec<Proof>) -> Report {
     let size = nest.kernel.dtype().size() as u64;
-    let shards: Vec<u64> = nest.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size)).collect();
+    let busiest = traffic::of_busiest(nest);
     let mut tile_bytes = (nest.leaf.op.scratch() as u64).saturating_mul(size);
     let mut traffic_bytes = 0u64;
-    for transfer in &nest.transfers {
-        let volume = Volume::new(nest, transfer, shards[transfer.tensor.0]);
-        let buffers = volume.tile.saturating_mul(transfer.tile.buffers.count());
-        tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(volume.staging());
-        traffic_bytes = traffic_bytes.saturating_add(volume.received());
-    }
-    let traffic_bytes = traffic::of_busiest(nest).map_or(traffic_bytes, |busiest| busiest.total);
-    let shard_bytes = shards.iter().fold(0, |sum: u64, &shard| sum.saturating_add(shard));
-    Report { proofs, shard_bytes, tile_bytes, traffic_bytes }
-}
-
-fn executions(ranges: &Ranges, level: usize) -> u64 {
-    ranges.counters[..level].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
-}
-
-/// What a transfer moves and packs at most, in bytes.
-struct Volume<'a> {
-    nest: &'a Nest,
-    transfer: &'a Transfer,
-    /// A tile.
-    tile: u64,
-    /// What is different in it: what is read twice, on both sides of the end of a periodic dimension, is received once.
-    distinct: u64,
-    /// The most of one tile that one rank owns.
-    part: u64,
-}
-
-impl<'a> Volume<'a> {
-    /// The volume of a transfer of a tensor of which no rank owns more than `shard` bytes.
-    fn new(nest: &'a Nest, transfer: &'a Transfer, shard: u64) -> Self {
-        let size = nest.kernel.dtype().size() as u64;
+    for (transfer, volume) in nest.transfers.iter().zip(nest.volumes_of(busiest.as_ref())) {
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
-        let distinct = transfer.region.max_distinct(&nest.ranges()).into_iter();
-        let distinct = distinct.fold(size, |bytes, extent| bytes.saturating_mul(extent as u64)).min(tile);
-        let part = match transfer.direction {
-            Direction::In => shard,
-            Direction::Out { .. } => most_owned(nest, transfer).saturating_mul(size),
-        };
-        Self { nest, transfer, tile, distinct, part: part.min(tile) }
+        let buffers = tile.saturating_mul(transfer.tile.buffers.count());
+        tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(volume.staged);
+        traffic_bytes = traffic_bytes.saturating_add(volume.received);
     }
-
-    /// The ranks with which one exchanges.
-    fn others(&self, reach: &[Reach]) -> u64 {
-        partners(reach, &self.nest.mesh) as u64
-    }
-
-    /// What is packed and received besides the tile.
-    fn staging(&self) -> u64 {
-        let legs = self.transfer.route.legs.iter().enumerate();
-        // What the first of two legs leaves lies in the tile, out of which the second sends.
-        let held = |nth: usize| nth == 1 && self.transfer.route.held.is_some();
-        legs.map(|(nth, leg)| if held(nth) { 0 } else { self.staging_of(leg) }).max().unwrap_or(0)
-    }
-
-    fn staging_of(&self, leg: &Leg) -> u64 {
-        let Self { tile, part, .. } = *self;
-        match (leg, self.transfer.direction) {
-            (Leg::InPlace | Leg::Copy, _) => 0,
-            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
-            (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => tile.saturating_add(part),
-            // The members' contributions to one part, and the part.
-            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::Out { .. }) => {
-                tile.saturating_mul(2)
-            }
-            // The parts one after the other, the contributions to one of them, and the part.
-            (Leg::Collective { owners: Owners::Parts, .. }, Direction::Out { .. }) => {
-                tile.saturating_mul(2).saturating_add(part)
-            }
-            // What is not contiguous in the shard is packed before it is sent.
-            (Leg::Permute { .. } | Leg::Shift(_), Direction::In) => part,
-            (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
-            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => {
-                tile.saturating_add(self.others(reach).saturating_mul(part))
-            }
-            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::Out { .. }) => {
-                self.others(reach).saturating_mul(part).saturating_mul(2)
-            }
-        }
-    }
-
-    /// What one rank receives in all iterations.
-    fn received(&self) -> u64 {
-        let Self { nest, transfer, .. } = *self;
-        let ranges = nest.ranges();
-        let times = executions(&ranges, transfer.level);
-        let (rounds, shifted) = match transfer.route.shift() {
-            None => (times, 0),
-            Some(shift) => {
-                let rounds = times / ranges.counters[shift.counter.0].max(1) as u64;
-                (rounds, self.distinct.saturating_mul(times - rounds))
-            }
-        };
-        let once = match transfer.direction {
-            Direction::In => self.distinct.saturating_mul(transfer.route.tiles_at_owners()),
-            Direction::Out { .. } => {
-                let legs = transfer.route.at_owners().iter();
-                legs.map(|leg| self.sums_received_by(leg)).fold(0, u64::saturating_add)
-            }
-        };
-        shifted.saturating_add(once.saturating_mul(rounds))
-    }
-
-    /// What one rank receives of an output by a leg.
-    fn sums_received_by(&self, leg: &Leg) -> u64 {
-        let Self { nest, tile, part, .. } = *self;
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
-            Leg::Permute { .. } => tile,
-            Leg::Collective { axes, owners: Owners::Parts } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
-            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, members(axes, &nest.mesh)),
-            Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
-        }
-    }
-}
-
-/// The most elements of one output tile that one rank owns.
-fn most_owned(nest: &Nest, output: &Transfer) -> u64 {
-    let most = output.region.max_extents(&nest.ranges());
-    let dims = nest.output_sharding().dims().iter().zip(&output.region.blocks);
-    let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {
-        // They may be those of one rank.
-        Some(_) if layout.is_cyclic() => most as u64,
-        _ => layout.max_owned_of(most as usize) as u64,
-    });
-    owned.fold(1, u64::saturating_mul)
+    // The busiest rank need not be that of each transfer.
+    let traffic_bytes = busiest.map_or(traffic_bytes, |busiest| busiest.total);
+    let shards = nest.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size));
+    Report { proofs, shard_bytes: shards.fold(0, u64::saturating_add), tile_bytes, traffic_bytes }
 }

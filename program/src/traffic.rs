@@ -13,8 +13,8 @@ const MAX_TRANSFERS: u64 = 8192;
 pub(crate) struct Busiest {
     /// In all steps, of all tensors.
     pub total: u64,
-    /// In one step of each transfer.
-    pub per_step: Vec<u64>,
+    /// Of each transfer, in one step and in all; each has a busiest rank of its own.
+    pub of_transfers: Vec<[u64; 2]>,
 }
 
 /// What the busiest rank receives; none if there are too many steps to count.
@@ -31,17 +31,20 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     if all.max(1).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
-    let mut busiest = Busiest { total: 0, per_step: vec![0; nest.transfers.len()] };
+    let mut busiest = Busiest { total: 0, of_transfers: vec![[0; 2]; nest.transfers.len()] };
     for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
         let mut total = 0u64;
-        for (transfer, busiest) in nest.transfers.iter().zip(&mut busiest.per_step) {
+        for (transfer, [each, all]) in nest.transfers.iter().zip(&mut busiest.of_transfers) {
+            let mut sum = 0u64;
             let Ok(()) = in_all_steps(transfer.level, &ranges.counters, |counters| {
                 let received = rank.received(transfer, counters);
-                total = total.saturating_add(received);
-                *busiest = (*busiest).max(received);
+                sum = sum.saturating_add(received);
+                *each = (*each).max(received);
                 Ok::<(), Infallible>(())
             });
+            *all = (*all).max(sum);
+            total = total.saturating_add(sum);
         }
         busiest.total = busiest.total.max(total);
     }

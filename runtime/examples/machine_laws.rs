@@ -8,7 +8,7 @@
 //! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine. Nodes of
 //! different sizes, and ranks of a node that do not follow one another, are refused on all ranks alike.
 
-use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
+use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::machine::{MeasureOptions, Topology, detect, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
@@ -86,7 +86,7 @@ fn measured(world: &World, levels: usize) -> Result<()> {
     // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
         let groups = vec![(0..ranks).collect()];
-        let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };
+        let exchange = GroupedCollective { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };
         let known = seconds(&measured.machine, &exchange, Algorithm::Ring).expect("the machine is that of the ranks");
         assert!((known.total() / point.seconds - 1.0).abs() < 1e-9, "{point:?} {known}");
     }

@@ -24,11 +24,11 @@ use syn::{Ident, Result, Token};
 /// The steps with the identifiers of their methods, to which errors point.
 pub struct Chain {
     /// The steps, in order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ChainStep>,
 }
 
 /// `.split(k, ko, ki, 64)`.
-pub struct Call {
+pub struct ChainStep {
     /// The name of the method.
     pub method: Ident,
     /// What it says.
@@ -79,7 +79,7 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
     for (method, written) in methods {
         let step = written.and_then(|written| errors.take(complete(&method, written, &mut mesh, given, &calls)));
         whole &= step.is_some();
-        calls.extend(step.map(|step| Call { method, step }));
+        calls.extend(step.map(|step| ChainStep { method, step }));
     }
     if let (Some((word, _)), true) = (&mesh, whole) {
         errors.push(word, "the mesh is not used", "lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`");
@@ -101,7 +101,7 @@ fn complete(
     written: Written,
     mesh: &mut Option<(Ident, Option<Mesh>)>,
     given: Option<&Mesh>,
-    before: &[Call],
+    before: &[ChainStep],
 ) -> Result<Step> {
     let first = !before.iter().any(|call| matches!(call.step, Step::Distribute { .. }));
     match written {

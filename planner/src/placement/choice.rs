@@ -6,7 +6,7 @@
 
 use super::{ParallelismMatrix, matrices};
 use crate::reduce::{self, ReduceError};
-use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
+use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
 
 /// One collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,5 +100,5 @@ fn one(machine: &Machine, matrix: &ParallelismMatrix, traffic: &Traffic, choice:
         return Ok(fastest.simulation.total());
     }
     let (operation, groups, bytes) = (traffic.operation, matrix.groups(&traffic.axes)?, traffic.bytes);
-    Ok(seconds(machine, &Exchange { operation, groups, bytes }, algorithm)?.total())
+    Ok(seconds(machine, &GroupedCollective { operation, groups, bytes }, algorithm)?.total())
 }

@@ -10,7 +10,7 @@
 use super::{Link, ProductError, Roofline, Wiring};
 use crate::placement::ParallelismMatrix;
 use polyshard_layout::{Collective, DType, Mesh};
-use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, seconds};
+use polyshard_machine::{Algorithm, GroupedCollective, Interconnect, Level, Machine, seconds};
 
 impl Roofline {
     /// Returns what products on `mesh` are planned by on a slice of the torus of this name, one of
@@ -146,7 +146,7 @@ fn shared_links(machine: &Machine, matrix: &ParallelismMatrix, axis: usize) -> R
     let others = groups[0].len() as f64 - 1.0;
     // Any amount per rank gives the same rate, as long as rounding is negligible.
     let bytes = 1e9;
-    let gather = Exchange { operation: Collective::AllGather, groups, bytes };
+    let gather = GroupedCollective { operation: Collective::AllGather, groups, bytes };
     let transfer = seconds(machine, &gather, Algorithm::Ring).map_err(|error| wrong(&error))?.transfer;
     let levels = machine.levels().iter().zip(&matrix.rows()[axis]);
     let latency = levels.filter(|(_, factor)| **factor > 1).map(|(level, _)| level.latency).fold(0.0, f64::max);

@@ -11,7 +11,7 @@ use super::simulate::{Simulation, simulate};
 use super::strategy::Strategy;
 use crate::placement::{AxisRef, PlacedMesh};
 use polyshard_layout::{Name, Placement, Sharding};
-use polyshard_machine::{Algorithm, Collective, Exchange, seconds};
+use polyshard_machine::{Algorithm, Collective, GroupedCollective, seconds};
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure, listed};
 use polyshard_program::{self as data, DType};
 
@@ -124,8 +124,8 @@ impl PlacedMesh {
                     .into_iter()
                     .take(2 * usize::from(size > 1))
                 {
-                    let exchange = Exchange { operation, groups: groups.clone(), bytes };
-                    steps.push(seconds(machine, &exchange, Algorithm::default())?);
+                    let collective = GroupedCollective { operation, groups: groups.clone(), bytes };
+                    steps.push(seconds(machine, &collective, Algorithm::default())?);
                 }
                 (procedure, simulation) = (Procedure::in_order(groups)?, Simulation { steps });
             }

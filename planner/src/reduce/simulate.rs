@@ -4,7 +4,7 @@
 //! step run at once. Adding up itself costs nothing here.
 
 use super::ReduceError;
-use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
+use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
 use polyshard_program::reduction::{Lowered, LoweredStep};
 use std::fmt;
 
@@ -66,5 +66,5 @@ pub(super) fn step_seconds(
     algorithm: Algorithm,
 ) -> Result<Seconds, MachineError> {
     let (operation, groups) = (step.collective, step.groups.to_vec());
-    seconds(machine, &Exchange { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
+    seconds(machine, &GroupedCollective { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
 }

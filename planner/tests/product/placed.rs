@@ -1,7 +1,7 @@
 //! Rooflines of placed meshes against the simulator of machines.
 
 use polyshard_layout::{DType, Mesh};
-use polyshard_machine::{Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, seconds};
+use polyshard_machine::{Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
 use polyshard_planner::placement::matrices;
 use polyshard_planner::product::{Roofline, Sharded, reshard};
 use proptest::prelude::*;
@@ -49,8 +49,8 @@ proptest! {
                 let steps = reshard(&parse(format!("A[I_{name}]")), &parse("A[I]".into()), DType::F32, &roofline);
                 let planned = steps.expect("a way")[0].1.communication;
                 let groups = matrix.groups(&[axis]).expect("an axis");
-                let gather = Exchange { operation: Collective::AllGather, groups, bytes: 4.0 * devices as f64 / ranks };
-                let simulated = seconds(&machine, &gather, Algorithm::Ring).expect("an exchange").total();
+                let gather = GroupedCollective { operation: Collective::AllGather, groups, bytes: 4.0 * devices as f64 / ranks };
+                let simulated = seconds(&machine, &gather, Algorithm::Ring).expect("a collective").total();
                 let most = simulated * ranks / (ranks - 1.0) * (1.0 + 1e-9);
                 prop_assert!(
                     simulated * (1.0 - 1e-9) <= planned && planned <= most,

@@ -149,12 +149,6 @@ impl Route {
         matches!(self.legs[..], [Leg::InPlace | Leg::Copy])
     }
 
-    /// Returns the most tiles that a rank receives of an input in one step.
-    #[must_use]
-    pub fn tiles_received(&self) -> u64 {
-        self.tiles_at_owners().max(u64::from(self.shift().is_some()))
-    }
-
     /// Returns the most tiles that a rank receives of an input by the legs between owners and tiles.
     pub(crate) fn tiles_at_owners(&self) -> u64 {
         let received = |leg: &Leg| u64::from(!matches!(leg, Leg::InPlace | Leg::Copy));

@@ -6,6 +6,7 @@ use crate::nest::members;
 use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::shards::largest_shard;
+use crate::volume::Volume;
 use polyshard_layout::{DType, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 
@@ -80,13 +81,6 @@ fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Reduction>, ele
     }
 }
 
-/// The most that one rank receives and holds for a move, in bytes.
-pub(super) struct Volume {
-    pub(super) received: u64,
-    /// Besides the two arrays.
-    pub(super) staged: u64,
-}
-
 impl Move {
     /// The move of all of `source` to `target`, which goes by this name.
     #[must_use]
@@ -115,13 +109,13 @@ impl Move {
     }
 
     /// What it moves at most.
-    pub(super) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
+    pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
         let kind = SumKind { element: dtype.size() as u64, in_pieces: self.in_pieces && dtype.is_float() };
-        Volume {
-            received: most_received(self.kept.as_ref().unwrap_or(source), target, self.by.as_ref(), kind),
-            staged: most_staged(source, target, self.by.as_ref(), kind.element),
-        }
+        let received = most_received(self.kept.as_ref().unwrap_or(source), target, self.by.as_ref(), kind);
+        let staged = most_staged(source, target, self.by.as_ref(), kind.element);
+        let is_counted = self.by.is_some() || closed_axes(source, target).is_empty() && source.mesh().size() <= COUNTED;
+        Volume { times: 1, each: received, received, staged, is_counted }
     }
 }
 

@@ -28,7 +28,7 @@ impl<T: Element> Pointwise<T> for Expression<T> {
 
     fn points(&self) -> usize {
         // In one pass, memory is read on while functions are computed that take longer than that.
-        let in_one_pass = |call: Call| matches!(call.function, Function::Exp | Function::Log | Function::Tanh);
+        let in_one_pass = |call: RowCall| matches!(call.function, Function::Exp | Function::Log | Function::Tanh);
         // In short rows, so it is with several.
         let short = self.computes_long() && !call_of_rows(self).is_some_and(in_one_pass);
         if short { (1 << 10) / size_of::<T>() } else { in_one_go::<T>() }
@@ -136,7 +136,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
 
     /// Computes a function of an operand, and what may be done in the same pass, if that is all; returns whether it is.
     fn calls_rows(&mut self, expression: &Expression<T>, end: T) -> bool {
-        let Some(Call { function, of, negated, times }) = call_of_rows(expression) else { return false };
+        let Some(RowCall { function, of, negated, times }) = call_of_rows(expression) else { return false };
         let len = self.out.len();
         let row = |operand: usize| &self.operands.get(operand)[..len];
         functions::call(function, Pass { from: Some(row(of)), negated, times: times.map(row), end }, self.out);
@@ -315,14 +315,14 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
 }
 
 /// A function of an operand, or of its negative, which may be multiplied by another operand.
-struct Call {
+struct RowCall {
     function: Function,
     of: usize,
     negated: bool,
     times: Option<usize>,
 }
 
-fn call_of_rows<T>(expression: &Expression<T>) -> Option<Call> {
+fn call_of_rows<T>(expression: &Expression<T>) -> Option<RowCall> {
     use Function::{Cos, Exp, Log, Sin, Tanh};
     match expression {
         Expression::Call(function @ (Exp | Log | Tanh | Sin | Cos), inner) => {
@@ -334,7 +334,7 @@ fn call_of_rows<T>(expression: &Expression<T>) -> Option<Call> {
                 },
                 _ => return None,
             };
-            Some(Call { function: *function, of, negated, times: None })
+            Some(RowCall { function: *function, of, negated, times: None })
         }
         Mul(left, right) => {
             let (call, times) = match (&**left, &**right) {
@@ -343,7 +343,7 @@ fn call_of_rows<T>(expression: &Expression<T>) -> Option<Call> {
                 }
                 _ => return None,
             };
-            Some(Call { times: Some(times), ..call_of_rows(call)? })
+            Some(RowCall { times: Some(times), ..call_of_rows(call)? })
         }
         _ => None,
     }

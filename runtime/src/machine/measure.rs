@@ -7,7 +7,7 @@
 
 use super::calls::{Buffers, ELEMENT};
 use super::clock::{Clock, Timed};
-use super::measured::{Call, Measured, Point};
+use super::measured::{Measured, MeasuredCall, Point};
 use super::noise::{self, Noise};
 use super::probe::{self, refused};
 use super::progress::{Progress, Steps};
@@ -16,7 +16,8 @@ use crate::comm::Communicator;
 use crate::{DetectError, Result, World};
 use polyshard_machine::units::{binary, counted};
 use polyshard_machine::{
-    Algorithm, Collective, Exchange, Machine, MachineError, Measurement, fit_link, fit_profiles, leave_one_out, seconds,
+    Algorithm, Collective, GroupedCollective, Machine, MachineError, Measurement, fit_link, fit_profiles,
+    leave_one_out, seconds,
 };
 use std::time::Duration;
 
@@ -139,13 +140,13 @@ fn take(
     for (operation, &bytes) in OPERATIONS.into_iter().flat_map(|operation| sizes.iter().map(move |of| (operation, of)))
     {
         let before = if operation == Collective::AllGather { bytes / ranks } else { bytes };
-        let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
-        taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
+        let collective = GroupedCollective { operation, groups: groups.clone(), bytes: before as f64 };
+        taken.push(Measurement { collective, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
     }
     let mut times = vec![Timed::NEVER; taken.len()];
     for _ in 0..passes.max(1) {
         for ((measured, timed), &bytes) in taken.iter_mut().zip(&mut times).zip(sizes.iter().cycle()) {
-            let operation = measured.exchange.operation;
+            let operation = measured.collective.operation;
             steps.next(format_args!("{operation} of {} on {}", binary(bytes as f64), counted(ranks, "rank")));
             *timed = timed.min(buffers.collective(clock, group, operation, bytes)?);
             measured.seconds = timed.seconds;
@@ -158,8 +159,9 @@ fn take(
 fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec<Point>, MachineError> {
     let predicted = leave_one_out(links, taken)?;
     let point = |((measured, predicted), &bytes): ((&Measurement, f64), &usize)| {
-        let (call, ranks) = (Call::Collective(measured.exchange.operation), measured.exchange.groups[0].len());
-        let links = seconds(links, &measured.exchange, measured.algorithm)?.total();
+        let (call, ranks) =
+            (MeasuredCall::Collective(measured.collective.operation), measured.collective.groups[0].len());
+        let links = seconds(links, &measured.collective, measured.algorithm)?.total();
         Ok(Point { call, ranks, bytes, seconds: measured.seconds, links, predicted })
     };
     taken.iter().zip(predicted).zip(sizes.iter().cycle()).map(point).collect()
@@ -171,7 +173,7 @@ fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, Machine
     let fit = fit_link(&times)?;
     let point = |(nth, &(bytes, Timed { seconds, .. })): (usize, &(usize, Timed))| {
         let others: Vec<_> = times.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, of)| *of).collect();
-        let (call, passed) = (Call::Message(link.level), times[nth].0);
+        let (call, passed) = (MeasuredCall::Message(link.level), times[nth].0);
         let predicted = fit_link(&others)?.seconds(passed);
         Ok(Point { call, ranks, bytes, seconds, links: fit.seconds(passed), predicted })
     };

@@ -12,14 +12,14 @@ use std::fmt;
 
 /// What was timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Call {
+pub enum MeasuredCall {
     /// Messages between neighbours of the level of this name, all ranks at once (MPI 3.1, section 3.10).
     Message(&'static str),
     /// A collective.
     Collective(Collective),
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for MeasuredCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Message(level) => write!(f, "message to next {level}"),
@@ -28,7 +28,7 @@ impl fmt::Display for Call {
     }
 }
 
-impl Serialize for Call {
+impl Serialize for MeasuredCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -38,7 +38,7 @@ impl Serialize for Call {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// What was timed.
-    pub call: Call,
+    pub call: MeasuredCall,
     /// The ranks of a group. If there are more in the world, all groups of this many neighbours did it at once.
     pub ranks: usize,
     /// The size in bytes, as in [`MeasureOptions::sizes`](super::MeasureOptions::sizes).
@@ -106,7 +106,7 @@ impl Measured {
         let same = all.chunk_by(|left, right| (left.call, left.ranks) == (right.call, right.ranks));
         let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), of)).collect();
         let collectives: Vec<&Point> =
-            all.into_iter().filter(|point| matches!(point.call, Call::Collective(_))).collect();
+            all.into_iter().filter(|point| matches!(point.call, MeasuredCall::Collective(_))).collect();
         // In the order of the points, groups of as many ranks follow one another.
         let groups = collectives.chunk_by(|left, right| left.ranks == right.ranks);
         rows.extend(groups.map(|of| row("all collectives".into(), of)));
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn errors_are_medians_by_call_and_group() {
         let point = |call, ranks, predicted| Point { call, ranks, bytes: 8, seconds: 1.0, links: 3.0, predicted };
-        let (message, gather) = (Call::Message("rank"), Call::Collective(Collective::AllGather));
+        let (message, gather) = (MeasuredCall::Message("rank"), MeasuredCall::Collective(Collective::AllGather));
         let points = [(message, 4, 9.0), (gather, 4, 1.5), (gather, 4, 0.75), (gather, 4, 2.0), (gather, 2, 1.0)];
         let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
         let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };

@@ -27,7 +27,7 @@ mod progress;
 mod topology;
 
 pub use measure::{MeasureOptions, measure, measure_with};
-pub use measured::{Call, Measured, Point, Row};
+pub use measured::{Measured, MeasuredCall, Point, Row};
 pub use noise::Noise;
 pub use progress::Progress;
 pub use topology::Topology;

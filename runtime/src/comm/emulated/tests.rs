@@ -3,7 +3,7 @@
 use super::*;
 use crate::emulate::on_network;
 use crate::{DType, ReduceOp};
-use polyshard_machine::{Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, seconds};
+use polyshard_machine::{Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
 
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
 fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
@@ -76,7 +76,7 @@ fn collectives_load_the_busiest_port_as_the_planner_expects() {
                     carry_out(&*group, operation, bytes)
                 })
                 .unwrap();
-                let exchange = Exchange { operation, groups: groups.clone(), bytes: bytes as f64 };
+                let exchange = GroupedCollective { operation, groups: groups.clone(), bytes: bytes as f64 };
                 let expected = seconds(machine, &exchange, Algorithm::Ring).unwrap().transfer;
                 let taken = network.most_taken() / SLOWDOWN;
                 assert!((taken - expected).abs() <= 1e-9 * expected, "{operation} in {groups:?}: {taken}, {expected}");

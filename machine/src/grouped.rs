@@ -5,7 +5,7 @@ use polyshard_layout::Collective;
 
 /// One operation in several groups at once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exchange {
+pub struct GroupedCollective {
     /// The operation.
     pub operation: Collective,
     /// The ranks of each group in the order of their data; no rank is twice.
@@ -14,7 +14,7 @@ pub struct Exchange {
     pub bytes: f64,
 }
 
-impl Exchange {
+impl GroupedCollective {
     /// Checks that a machine can do it.
     pub(crate) fn check(&self, machine: &Machine) -> Result<(), MachineError> {
         if !(self.bytes >= 0.0 && self.bytes.is_finite()) {

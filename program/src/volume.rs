@@ -1,0 +1,158 @@
+//! What transfers move: the one place that reports, explanations and prices ask.
+
+use crate::expr::Ranges;
+use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members, partners};
+use crate::shards::largest_shard;
+use crate::traffic::{self, Busiest};
+use polyshard_layout::Reach;
+
+/// What a transfer moves in a run, in bytes of the busiest rank, which is another one for each transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// How often it is carried out.
+    pub times: u64,
+    /// The most that one rank receives at a time.
+    pub each: u64,
+    /// The most that one rank receives in all.
+    pub received: u64,
+    /// The most that one rank holds for it besides arrays and tiles, to pack and to unpack.
+    pub staged: u64,
+    /// Whether ranks were gone through, else bytes are bounds, in which what a rank owns itself counts as received.
+    pub is_counted: bool,
+}
+
+impl Nest {
+    /// Returns what each transfer moves.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<Volume> {
+        self.volumes_of(traffic::of_busiest(self).as_ref()).collect()
+    }
+
+    /// The same, given what was counted.
+    pub(crate) fn volumes_of(&self, busiest: Option<&Busiest>) -> impl Iterator<Item = Volume> {
+        self.transfers.iter().enumerate().map(move |(number, transfer)| {
+            let bound = Bound::new(self, transfer).volume();
+            match busiest.map(|busiest| busiest.of_transfers[number]) {
+                Some([each, received]) => Volume { each, received, is_counted: true, ..bound },
+                None => bound,
+            }
+        })
+    }
+}
+
+fn executions(ranges: &Ranges, level: usize) -> u64 {
+    ranges.counters[..level].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
+}
+
+/// What follows of a transfer from the extents of its tile, without a look at single ranks.
+struct Bound<'a> {
+    nest: &'a Nest,
+    transfer: &'a Transfer,
+    /// A tile.
+    tile: u64,
+    /// What is different in it: what is read twice, on both sides of the end of a periodic dimension, is received once.
+    distinct: u64,
+    /// The most of one tile that one rank owns.
+    part: u64,
+}
+
+impl<'a> Bound<'a> {
+    fn new(nest: &'a Nest, transfer: &'a Transfer) -> Self {
+        let size = nest.kernel.dtype().size() as u64;
+        let shard = largest_shard(&nest.shardings[transfer.tensor.0]).saturating_mul(size);
+        let tile = (transfer.tile.capacity as u64).saturating_mul(size);
+        let distinct = transfer.region.max_distinct(&nest.ranges()).into_iter();
+        let distinct = distinct.fold(size, |bytes, extent| bytes.saturating_mul(extent as u64)).min(tile);
+        let part = match transfer.direction {
+            Direction::In => shard,
+            Direction::Out { .. } => most_owned(nest, transfer).saturating_mul(size),
+        };
+        Self { nest, transfer, tile, distinct, part: part.min(tile) }
+    }
+
+    /// The ranks with which one exchanges.
+    fn others(&self, reach: &[Reach]) -> u64 {
+        partners(reach, &self.nest.mesh) as u64
+    }
+
+    /// What is packed and received besides the tile.
+    fn staging(&self) -> u64 {
+        let legs = self.transfer.route.legs.iter().enumerate();
+        // What the first of two legs leaves lies in the tile, out of which the second sends.
+        let held = |nth: usize| nth == 1 && self.transfer.route.held.is_some();
+        legs.map(|(nth, leg)| if held(nth) { 0 } else { self.staging_of(leg) }).max().unwrap_or(0)
+    }
+
+    fn staging_of(&self, leg: &Leg) -> u64 {
+        let Self { tile, part, .. } = *self;
+        match (leg, self.transfer.direction) {
+            (Leg::InPlace | Leg::Copy, _) => 0,
+            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
+            (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => tile.saturating_add(part),
+            // The members' contributions to one part, and the part.
+            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::Out { .. }) => {
+                tile.saturating_mul(2)
+            }
+            // The parts one after the other, the contributions to one of them, and the part.
+            (Leg::Collective { owners: Owners::Parts, .. }, Direction::Out { .. }) => {
+                tile.saturating_mul(2).saturating_add(part)
+            }
+            // What is not contiguous in the shard is packed before it is sent.
+            (Leg::Permute { .. } | Leg::Shift(_), Direction::In) => part,
+            (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
+            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => {
+                tile.saturating_add(self.others(reach).saturating_mul(part))
+            }
+            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::Out { .. }) => {
+                self.others(reach).saturating_mul(part).saturating_mul(2)
+            }
+        }
+    }
+
+    /// The volume of the transfer, of which ranks are not gone through.
+    fn volume(&self) -> Volume {
+        let Self { nest, transfer, .. } = *self;
+        let ranges = nest.ranges();
+        let times = executions(&ranges, transfer.level);
+        let (rounds, shifted) = match transfer.route.shift() {
+            None => (times, 0),
+            Some(shift) => {
+                let rounds = times / ranges.counters[shift.counter.0].max(1) as u64;
+                (rounds, self.distinct)
+            }
+        };
+        let at_owners = match transfer.direction {
+            Direction::In => self.distinct.saturating_mul(transfer.route.tiles_at_owners()),
+            Direction::Out { .. } => {
+                let legs = transfer.route.at_owners().iter();
+                legs.map(|leg| self.sums_received_by(leg)).fold(0, u64::saturating_add)
+            }
+        };
+        let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
+        Volume { times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
+    }
+
+    /// What one rank receives of an output by a leg.
+    fn sums_received_by(&self, leg: &Leg) -> u64 {
+        let Self { nest, tile, part, .. } = *self;
+        match leg {
+            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
+            Leg::Permute { .. } => tile,
+            Leg::Collective { axes, owners: Owners::Parts } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
+            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, members(axes, &nest.mesh)),
+            Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
+        }
+    }
+}
+
+/// The most elements of one output tile that one rank owns.
+fn most_owned(nest: &Nest, output: &Transfer) -> u64 {
+    let most = output.region.max_extents(&nest.ranges());
+    let dims = nest.output_sharding().dims().iter().zip(&output.region.blocks);
+    let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {
+        // They may be those of one rank.
+        Some(_) if layout.is_cyclic() => most as u64,
+        _ => layout.max_owned_of(most as usize) as u64,
+    });
+    owned.fold(1, u64::saturating_mul)
+}
