@@ -6,8 +6,9 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest, NestId, Number,
-    Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId, TransferId, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
+    NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId,
+    TileOperand, TileStatement, TransferId, Value, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
@@ -266,6 +267,21 @@ fn nests_whose_parts_do_not_fit() {
         |nest| {
             let alpha = Value::Literal(Number::Int(1));
             nest.leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    // A tile along an index that no loop of the leaf has.
+    refused(
+        |nest| {
+            let loops: Vec<Name> = nest.leaf.loops.iter().map(|inner| inner.var).collect();
+            let tile = |name: &str, index: [Name; 2]| {
+                Access::new(Name::new(name), index.map(|var| Affine::new([(var, 1)], 0)).into())
+            };
+            let (a, b) = (tile("A", [loops[0], loops[2]]), tile("B", [loops[2], Name::new("other")]));
+            let value = Value::Mul(Box::new(Value::Access(a)), Box::new(Value::Access(b)));
+            let statement = TileStatement { target: tile("C", [loops[0], loops[1]]), assign: Assign::Add, value };
+            let operands = [0, 1].map(|operand| TileOperand::Access(OperandId(operand)));
+            nest.leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
         },
         expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
     );

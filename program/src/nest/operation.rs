@@ -56,7 +56,14 @@ impl Nest {
                     TileOperand::Access(operand) => operand.0 < operands,
                     TileOperand::Scalar(name) => self.has_scalar(name),
                 });
-                there && self.is_computable(&statement.value) && self.is_apart(leaf, &statement.target)
+                let is_loop = |index: &Affine| {
+                    index.as_variable().is_some_and(|var| leaf.loops.iter().any(|inner| inner.var == var))
+                };
+                let mut indices = statement.value.accesses().into_iter().flat_map(|tile| &tile.index);
+                there
+                    && indices.all(is_loop)
+                    && self.is_computable(&statement.value)
+                    && self.is_apart(leaf, &statement.target)
             }
         }
     }
