@@ -101,6 +101,7 @@ impl Nest {
         if let Some(shift) = route.shift()
             && (shift.counter.0.checked_add(1) != Some(*level)
                 || shift.axis >= self.mesh.ndim()
+                || i128::from(shift.by).abs() > LIMIT
                 || self.loops[shift.counter.0].extent < 1)
         {
             return Err("that shifts along an axis, or in a loop, that is not there".into());
