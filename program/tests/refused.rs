@@ -245,6 +245,10 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
     );
     refused(
+        |nest| nest.leaf.operands[0].strides[0][0] = 1 << 62,
+        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+    );
+    refused(
         |nest| nest.leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) },
         expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
     );

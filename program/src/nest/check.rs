@@ -192,11 +192,16 @@ impl Nest {
         self.step(leaf.step).map_err(|why| format!("has a leaf {why}"))?;
         let (all, loops) = (self.loops.len(), leaf.loops.len());
         let access = |access: &LeafAccess| {
-            let ndim = self.shardings.get(access.tensor.0).map_or(usize::MAX, |sharding| sharding.shape().len());
+            let shape = self.shardings.get(access.tensor.0).map(|sharding| sharding.shape());
+            let ndim = shape.map_or(usize::MAX, <[usize]>::len);
+            // A stride is multiplied by what one step takes in memory, which is at most all elements.
+            let elements =
+                shape.into_iter().flatten().fold(1i128, |all, &extent| all.saturating_mul(extent.max(1) as i128));
+            let near = |&stride: &i64| i128::from(stride).abs().saturating_mul(elements) <= LIMIT;
             access.base.len() == ndim
                 && access.strides.len() == ndim
                 && access.base.iter().all(|base| self.is_in_scope(base, all))
-                && access.strides.iter().all(|strides| strides.len() == loops)
+                && access.strides.iter().all(|strides| strides.len() == loops && strides.iter().all(near))
         };
         let loops_fit = leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all));
         let accesses = self.kernel.value().accesses();
