@@ -1,5 +1,7 @@
 //! What a reduction in rank order moves: known to the analysis, which states it, and to the runtime, which does it.
 
+use crate::DType;
+
 /// The elements that a reduction adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SumKind {
@@ -11,6 +13,13 @@ pub struct SumKind {
 }
 
 impl SumKind {
+    /// Returns what elements of `dtype` count as: integers as gathered whole, since of those the library chooses the order, which
+    /// gives the same bits as any.
+    #[must_use]
+    pub fn new(dtype: DType, in_pieces: bool) -> Self {
+        Self { element: dtype.size() as u64, in_pieces: in_pieces && dtype.is_float() }
+    }
+
     /// Returns whether the ranks should each sum up a piece of `bytes` bytes, of which each rank has as many. Where they are so
     /// short that one collective takes less time than two, each rank which wants the result gets the data of all, as do two
     /// ranks, which have no shorter way.

@@ -86,8 +86,8 @@ fn measured(world: &World, levels: usize) -> Result<()> {
     // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
         let groups = vec![(0..ranks).collect()];
-        let exchange = GroupedCollective { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };
-        let known = seconds(&measured.machine, &exchange, Algorithm::Ring).expect("the machine is that of the ranks");
+        let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };
+        let known = seconds(&measured.machine, &collective, Algorithm::Ring).expect("the machine is that of the ranks");
         assert!((known.total() / point.seconds - 1.0).abs() < 1e-9, "{point:?} {known}");
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::field::Field;
 use super::items::{mesh, new_sharding};
 use super::names::Wanted;
 use super::{imports, kernel_module, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Part, Pattern, Program};
+use polyshard_program::{ArrayId, ArrayKind, Part, Program};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -199,9 +199,7 @@ fn part(program: &Program, names: &Names, part: Part<'_>, number: usize) -> (Opt
             } else {
                 let new = match &moved.kept {
                     None => {
-                        let in_pieces = moved.in_pieces;
-                        let meets = matches!(moved.pattern, Pattern::AllReduce { .. } | Pattern::Reduce { .. });
-                        let pieces = meets.then(|| quote! { .in_pieces(#in_pieces) });
+                        let pieces = moved.in_pieces.map(|in_pieces| quote! { .in_pieces(#in_pieces) });
                         quote! { Redistribution::new(world, &#from(), &#to())? #pieces }
                     }
                     Some(kept) => {

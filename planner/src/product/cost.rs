@@ -86,8 +86,7 @@ pub(super) fn received(step: &ProductStep, dtype: DType) -> u128 {
         Collective::ReduceScatter | Collective::AllToAll => before - before / group,
         Collective::AllReduce => {
             let [bytes, ranks] = [before, group].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-            let in_pieces = dtype.is_float() && SumKind::pays_in_pieces(bytes, ranks);
-            SumKind { element: dtype.size() as u64, in_pieces }.most_received(bytes, ranks).into()
+            SumKind::new(dtype, SumKind::pays_in_pieces(bytes, ranks)).most_received(bytes, ranks).into()
         }
         _ => unreachable!("{op} in a product: this is a bug of polyshard"),
     }

@@ -122,8 +122,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                     Collective::AllReduce => {
                         let (bytes, ranks) = (from.tile_len() * size, step.members(0).len());
                         let (bytes, ranks) = (bytes as u64, ranks as u64);
-                        let in_pieces = product.dtype().is_float() && SumKind::pays_in_pieces(bytes, ranks);
-                        let kind = SumKind { element: size as u64, in_pieces };
+                        let kind = SumKind::new(product.dtype(), SumKind::pays_in_pieces(bytes, ranks));
                         u128::from(kind.most_received(bytes, ranks)) == cost.bytes
                     }
                     _ => bytes.all(|bytes| bytes == cost.bytes),

@@ -56,12 +56,9 @@ impl Nest {
                     TileOperand::Access(operand) => operand.0 < operands,
                     TileOperand::Scalar(name) => self.has_scalar(name),
                 });
-                let is_loop = |index: &Affine| {
-                    index.as_variable().is_some_and(|var| leaf.loops.iter().any(|inner| inner.var == var))
-                };
                 let mut indices = statement.value.accesses().into_iter().flat_map(|tile| &tile.index);
                 there
-                    && indices.all(is_loop)
+                    && indices.all(|index| loop_of(leaf, index).is_some())
                     && self.is_computable(&statement.value)
                     && self.is_apart(leaf, &statement.target)
             }
@@ -72,11 +69,8 @@ impl Nest {
     /// each dimension of the array, each loop goes further than those with smaller strides together.
     fn is_apart(&self, leaf: &Leaf, tile: &Access) -> bool {
         let ranges = self.ranges();
-        let number = |index: &Affine| {
-            let var = index.as_variable()?;
-            leaf.loops.iter().position(|inner| inner.var == var)
-        };
-        let Some(loops) = tile.index.iter().map(number).collect::<Option<Vec<_>>>() else { return false };
+        let loops = tile.index.iter().map(|index| loop_of(leaf, index)).collect::<Option<Vec<_>>>();
+        let Some(loops) = loops else { return false };
         let moved = |number: usize| leaf.target.strides.iter().filter(move |strides| strides[number] != 0).count();
         let apart = |strides: &Vec<i64>| {
             let along = loops.iter().filter(|&&number| strides[number] != 0);
@@ -122,6 +116,12 @@ impl Nest {
         };
         step.kept.iter().map(most).fold(1, i128::saturating_mul)
     }
+}
+
+/// The number of the loop along which a tile has the dimension of an index.
+fn loop_of(leaf: &Leaf, index: &Affine) -> Option<usize> {
+    let var = index.as_variable()?;
+    leaf.loops.iter().position(|inner| inner.var == var)
 }
 
 /// Whether a loop that moves these of the two factors and their product plays the role.

@@ -62,9 +62,7 @@ impl Nest {
 
     /// What the nest sums up, and in which order.
     pub(crate) fn sum_kind(&self) -> SumKind {
-        let dtype = self.kernel.dtype();
-        // Of integers the library chooses the order, as any gives the same bits.
-        SumKind { element: dtype.size() as u64, in_pieces: self.output().tile.in_pieces && dtype.is_float() }
+        SumKind::new(self.kernel.dtype(), self.output().tile.in_pieces)
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

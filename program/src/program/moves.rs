@@ -28,9 +28,9 @@ pub struct Move {
     /// How partial results are closed where that is said: in ranks of the mesh, each group along the axes that are closed.
     /// The target lies as the source does but for these.
     pub by: Option<Reduction>,
-    /// Whether ranks that sum up the same terms each take a piece and hand it on, else all get all terms; of sums that are not
-    /// closed [`by`](Self::by) a reduction. The program decides it when it is put together.
-    pub in_pieces: bool,
+    /// Where terms meet in groups, and not [`by`](Self::by) a reduction: whether each rank sums up a piece and hands it on, else all get
+    /// all terms. The program decides it when it is put together.
+    pub in_pieces: Option<bool>,
     /// What led to it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
@@ -85,7 +85,7 @@ impl Move {
     /// The move of all of `source` to `target`, which goes by this name.
     #[must_use]
     pub fn new(source: ArrayId, target: ArrayId, pattern: Pattern, tests: Vec<String>) -> Self {
-        Self { source, kept: None, target, pattern, by: None, in_pieces: false, tests }
+        Self { source, kept: None, target, pattern, by: None, in_pieces: None, tests }
     }
 
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
@@ -99,9 +99,8 @@ impl Move {
         let [source, target] = self.shardings(arrays);
         let closed = closed_axes(source, target);
         let bytes = largest_shard(source).saturating_mul(dtype.size() as u64);
-        self.in_pieces = self.by.is_none()
-            && closed.iter().all(|&axis| !target.places(axis))
-            && SumKind::pays_in_pieces(bytes, members(&closed, source.mesh()));
+        let meet = self.by.is_none() && !closed.is_empty() && closed.iter().all(|&axis| !target.places(axis));
+        self.in_pieces = meet.then(|| SumKind::pays_in_pieces(bytes, members(&closed, source.mesh())));
     }
 
     fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
@@ -111,7 +110,7 @@ impl Move {
     /// What it moves at most.
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
-        let kind = SumKind { element: dtype.size() as u64, in_pieces: self.in_pieces && dtype.is_float() };
+        let kind = SumKind::new(dtype, self.in_pieces == Some(true));
         let received = most_received(self.kept.as_ref().unwrap_or(source), target, self.by.as_ref(), kind);
         let staged = most_staged(source, target, self.by.as_ref(), kind.element);
         let is_counted = self.by.is_some() || closed_axes(source, target).is_empty() && source.mesh().size() <= COUNTED;

@@ -117,7 +117,7 @@ impl Program {
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let names = (self.shown(moved.target), self.shown(moved.source));
                     let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
-                    let pieces = if moved.in_pieces { ", each rank a piece" } else { "" };
+                    let pieces = if moved.in_pieces == Some(true) { ", each rank a piece" } else { "" };
                     let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
                     (what, format!("{} = {}: {source} to {target}, {}{by}{pieces}", names.0, names.1, moved.pattern))
                 }

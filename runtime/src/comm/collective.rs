@@ -211,6 +211,5 @@ pub(crate) fn received_in_sum(
     dtype: DType,
     in_pieces: bool,
 ) -> usize {
-    let sums = SumKind { element: dtype.size() as u64, in_pieces: in_pieces && dtype.is_float() };
-    sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
+    SumKind::new(dtype, in_pieces).received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }

@@ -378,7 +378,11 @@ fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<
         }
         (None, None) => {
             let there = Redistribution::new(world, source, target)?;
-            PreparedMove::Redistribute(Box::new(there.in_pieces(moved.in_pieces)))
+            let there = match moved.in_pieces {
+                Some(in_pieces) => there.in_pieces(in_pieces),
+                None => there,
+            };
+            PreparedMove::Redistribute(Box::new(there))
         }
         (None, Some(kept)) => {
             PreparedMove::Redistribute(Box::new(Redistribution::of_part(world, source, kept, target)?))

@@ -201,15 +201,9 @@ impl<'a, T: Element> Gather<'a, T> {
             self.starts[i] = Start::Gathered(place);
         }
         for (i, operand) in self.operands.iter().enumerate() {
-            if let Place::Parts { place, walks } = self.places[i] {
-                self.starts[i] = self.parts_of(i, operand, [place, walks], chunk);
-                continue;
-            }
             let (offset, stride) = self.walk(i + 1, at, row, chunk.start);
             self.starts[i] = match &mut self.places[i] {
-                Place::Numbers(_) | Place::Parts { .. } => {
-                    unreachable!("numbers come after operands, and parts have been seen to; this is a bug of polyshard")
-                }
+                Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug of polyshard"),
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.
@@ -224,6 +218,7 @@ impl<'a, T: Element> Gather<'a, T> {
                     Start::Gathered(*place)
                 }
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
+                &mut Place::Parts { place, walks } => self.parts_of(i, operand, [place, walks], chunk),
             };
         }
         Rows { operands: self.operands, starts: &self.starts, gathered: self.gathered, len: chunk.len() }

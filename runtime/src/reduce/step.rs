@@ -7,7 +7,7 @@
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
 use super::Comm;
-use crate::comm::{Broadcast, Combining};
+use crate::comm::{Broadcast, Combining, Order};
 use crate::subarray::{Place, Subarray};
 use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -18,7 +18,7 @@ use std::ops::Range;
 pub(super) struct CollectiveStep {
     collective: Collective,
     /// Whether a reduce-scatter combines in the order of the group's ranks, whatever the communicator likes.
-    in_order: bool,
+    order: Order,
     comm: Comm,
     /// What the group's data is: of an all-reduce, reduce or broadcast, what the first holds before; else the pieces
     /// one after the other.
@@ -60,7 +60,7 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
         };
         let whole = Subarray::of_ranges(elements, holders.iter().flat_map(|&rank| held(rank)));
         let pieces = holders.iter().filter(|_| in_pieces).map(|&rank| Subarray::of_ranges(elements, held(rank)));
-        steps.push(CollectiveStep::new::<T>(step.collective, false, comm, whole, pieces.collect()));
+        steps.push(CollectiveStep::new::<T>(step.collective, Order::Any, comm, whole, pieces.collect()));
     }
     // Every member finds the same; a group may hold nothing, or chunks without elements.
     steps.retain(|step| step.whole.len() > 0);
@@ -83,7 +83,7 @@ pub(super) fn in_order<T: Element>(
     let step = |collective| {
         CollectiveStep::new::<T>(
             collective,
-            true,
+            Order::RanksInPieces,
             comm.clone(),
             Subarray::of_ranges(elements, ranges.iter().cloned()),
             pieces(),
@@ -95,13 +95,13 @@ pub(super) fn in_order<T: Element>(
 impl CollectiveStep {
     fn new<T: Element>(
         collective: Collective,
-        in_order: bool,
+        order: Order,
         comm: Comm,
         whole: Subarray,
         pieces: Vec<Subarray>,
     ) -> Self {
         let counts = pieces.iter().map(|piece| piece.len() * size_of::<T>()).collect();
-        Self { collective, in_order, comm, whole, pieces, counts }
+        Self { collective, order, comm, whole, pieces, counts }
     }
 
     /// Does the step on `data`.
@@ -163,10 +163,7 @@ impl CollectiveStep {
         let send = self.whole.packed_in(Place::Block, data, whole);
         let own = &mut own[..self.own().len()];
         let into = cast_slice_mut(own);
-        let combining = match self.in_order {
-            true => Combining::in_order(T::DTYPE, op, true),
-            false => Combining::any_order(T::DTYPE, op),
-        };
+        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
         self.comm.reduce_scatter(cast_slice(send), into, &self.counts, combining)?;
         self.own().copy(Place::Packed, own, Place::Block, data);
         Ok(())

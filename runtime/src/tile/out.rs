@@ -2,7 +2,7 @@
 
 use super::sequence::Sequence;
 use super::{Written, one_box, owned, room, with_others};
-use crate::comm::{combine as combine_bytes, combine_terms};
+use crate::comm::{Order, combine as combine_bytes, combine_terms};
 use crate::layout::{Reach, Sharding};
 use crate::memory::Buffer;
 use crate::subarray::{Place, Row, Subarray, mail};
@@ -26,8 +26,8 @@ const CHUNK: usize = 512;
 pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
-    pub(super) any_order: bool,
-    pub(super) in_pieces: bool,
+    /// In which order terms of a group are combined, and by whom.
+    pub(super) order: Order,
     pub(super) by_messages: bool,
     is_fixed: bool,
     pub(super) buffer: Buffer<T>,
@@ -61,8 +61,7 @@ impl<T: Element> OutTile<T> {
         Ok(Self {
             region: Region::empty(0),
             written: None,
-            any_order: false,
-            in_pieces: false,
+            order: Order::Ranks,
             by_messages: false,
             is_fixed: false,
             buffer,
@@ -91,7 +90,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     #[must_use]
     pub fn in_any_order(self) -> Self {
-        Self { any_order: true, ..self }
+        Self { order: Order::Any, ..self }
     }
 
     /// Returns the tile, in whose [`reduce`](Self::reduce) and [`all_reduce`](Self::all_reduce) from now on each member sums up a
@@ -103,7 +102,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     #[must_use]
     pub fn in_pieces(self) -> Self {
-        Self { in_pieces: true, ..self }
+        Self { order: Order::RanksInPieces, ..self }
     }
 
     /// Returns the tile, which from now on has the same region each time on every rank: what a

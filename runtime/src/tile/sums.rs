@@ -6,7 +6,7 @@
 
 use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
 use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::{Combining, received_in_sum};
+use crate::comm::{Combining, Order, received_in_sum};
 use crate::layout::SumKind;
 use crate::memory::split_mut;
 use crate::shared_tiles::share_tiles;
@@ -72,7 +72,7 @@ impl<T: Element> OutTile<T> {
             return Ok(());
         }
         let wants = |member: usize| root.is_none_or(|root| root == member);
-        if !self.any_order && !self.in_pieces {
+        if self.order == Order::Ranks {
             let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
             let parts = |target: &DistArray<T>, region: &Region| {
                 let part = |member| match wants(member) {
@@ -83,14 +83,11 @@ impl<T: Element> OutTile<T> {
             };
             return self.reduce_pieces(group, &own, parts, target, op);
         }
-        if !self.any_order && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
+        if self.order == Order::RanksInPieces && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
             return Ok(());
         }
         let comm = group.comm();
-        let combining = match self.any_order {
-            true => Combining::any_order(T::DTYPE, op),
-            false => Combining::in_order(T::DTYPE, op, true),
-        };
+        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
         let data = cast_slice_mut(self.sums());
         match root {
             Some(root) => comm.reduce(root, data, combining)?,
@@ -147,7 +144,7 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        if !self.any_order {
+        if self.order != Order::Any {
             let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
             return self.reduce_pieces(group, &own, |target, region| parts_of(group, target, region), target, op);
         }

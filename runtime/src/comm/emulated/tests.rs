@@ -76,8 +76,8 @@ fn collectives_load_the_busiest_port_as_the_planner_expects() {
                     carry_out(&*group, operation, bytes)
                 })
                 .unwrap();
-                let exchange = GroupedCollective { operation, groups: groups.clone(), bytes: bytes as f64 };
-                let expected = seconds(machine, &exchange, Algorithm::Ring).unwrap().transfer;
+                let collective = GroupedCollective { operation, groups: groups.clone(), bytes: bytes as f64 };
+                let expected = seconds(machine, &collective, Algorithm::Ring).unwrap().transfer;
                 let taken = network.most_taken() / SLOWDOWN;
                 assert!((taken - expected).abs() <= 1e-9 * expected, "{operation} in {groups:?}: {taken}, {expected}");
             }
