@@ -46,20 +46,24 @@ fn blocks_that_a_rank_owns_are_copied_once() {
     check(
         cyclic(64, &line(4), 4).shard("A", [blocks(4)]).shard("C", [blocks(4)]),
         expect![[r#"
-        A: local, once, outside all serial loops
-            gathered from own shard
-            tile [16, 7] of A[4*x .. +52 by blocks of 4 every 16, 0..7]
-            - each rank owns all it needs, block-cyclic: local
-        B: local, once, outside all serial loops
-            tile [7, 5] of B[0..7, 0..5]
-            - each rank owns all it needs: local
-        C: local, once, outside all serial loops
-            combined into own shard
-            tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
-            - an input of this region and sharding would be fetched so:
-            -   each rank owns all it needs, block-cyclic: local
-            - each rank is the only owner of what it computes: local
-    "#]],
+            A: local, once, outside all serial loops
+                gathered from own shard
+                tile [16, 7] of A[4*x .. +52 by blocks of 4 every 16, 0..7]
+                - each rank owns all it needs, block-cyclic: local
+            B: local, once, outside all serial loops
+                tile [7, 5] of B[0..7, 0..5]
+                - each rank owns all it needs: local
+            C: local, once, outside all serial loops
+                combined into own shard
+                tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
+                - an input of this region and sharding would be fetched so:
+                -   each rank owns all it needs, block-cyclic: local
+                - each rank is the only owner of what it computes: local
+            lower bound of any algorithm on 4 ranks with even shares of one copy of each tensor
+                106 bytes received by one of them
+                - at most 0 bytes are received here, 0.00 times as many
+                - B is not in even shares: from where all lie, 0 bytes
+        "#]],
     );
 }
 
@@ -88,6 +92,10 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 -   axis x: neither aligned, nor the same region for all x
                 -   exchange
                 - run backwards: combining exchange
+            lower bound of any algorithm on 4 ranks with even shares of one copy of each tensor
+                106 bytes received by one of them
+                - at most 576 bytes are received here, 5.49 times as many
+                - B is not in even shares: from where all lie, 0 bytes
         "#]],
     );
 }
@@ -117,6 +125,10 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 -   each rank owns all it needs, block-cyclic: local
                 - all ranks along y own it, but not alone or not as one tile: exchange
                 - owners are at the offsets y: any from the rank
+            lower bound of any algorithm on 6 ranks with even shares of one copy of each tensor
+                117 bytes received by one of them
+                - at most 712 bytes are received here, 6.13 times as many
+                - A, B, C are not in even shares: from where all lie, 0 bytes
         "#]],
     );
 }

@@ -1,5 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
+use crate::lower_bound::LowerBound;
 use crate::nest::{Direction, LeafOp, Leg, Nest, Transfer};
 use std::fmt::Write;
 
@@ -36,6 +37,39 @@ impl Nest {
         }
         if let LeafOp::Named { name, statement, .. } = &self.leaf.op {
             writeln!(text, "leaf: {name}, to be registered as {statement}")?;
+        }
+        self.explain_bound(text)
+    }
+
+    /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.
+    fn explain_bound(&self, text: &mut String) -> std::fmt::Result {
+        let [here, even] = self.lower_bounds();
+        if even.words == 0.0 {
+            return Ok(());
+        }
+        let size = self.kernel.dtype().size() as f64;
+        let received = self.report.traffic_bytes;
+        let ratio = |bound: &LowerBound| match bound.words > 0.0 {
+            true => format!(", {:.2} times as many", received as f64 / (bound.words * size)),
+            false => String::new(),
+        };
+        let ranks = self.mesh.size();
+        writeln!(text, "lower bound of any algorithm on {ranks} ranks with even shares of one copy of each tensor")?;
+        writeln!(text, "    {} bytes received by one of them", (even.words * size).ceil())?;
+        writeln!(text, "    - at most {received} bytes are received here{}", ratio(&even))?;
+        let is_shared = |axis: &usize| self.mesh.as_slice()[*axis].extent > 1;
+        let axes = || (0..self.mesh.ndim()).filter(is_shared);
+        let uneven = self.kernel.tensors().zip(&self.shardings);
+        let uneven = uneven.filter(|(_, sharding)| axes().any(|axis| !sharding.places(axis)));
+        let uneven: Vec<_> = uneven.map(|(tensor, _)| tensor.name.to_string()).collect();
+        if !uneven.is_empty() {
+            let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
+            let bytes = (here.words * size).ceil();
+            writeln!(
+                text,
+                "    - {names} {verb} not in even shares: from where all lie, {bytes} bytes{}",
+                ratio(&here)
+            )?;
         }
         Ok(())
     }

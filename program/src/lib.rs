@@ -28,6 +28,7 @@ mod kernel_check;
 mod kernel_error;
 mod kernel_form;
 mod kernel_numbers;
+mod lower_bound;
 mod matching;
 mod nest;
 mod number;
@@ -44,6 +45,7 @@ mod tile_statement;
 mod traffic;
 mod value;
 mod volume;
+mod work;
 mod written;
 
 pub use affine::{Affine, Modulus};
@@ -54,6 +56,7 @@ pub use hint::Hint;
 pub use ids::{ArrayId, LoopId, MoveId, NestId, OperandId, StepId, TensorId, TileId, TransferId};
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
+pub use lower_bound::LowerBound;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
     Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
@@ -70,4 +73,5 @@ pub use statement::Statement;
 pub use tile_statement::TileStatement;
 pub use value::{Access, Choice, Comparison, Function, Value};
 pub use volume::Volume;
+pub use work::Work;
 pub use written::Written;

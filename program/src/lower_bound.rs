@@ -1,0 +1,129 @@
+//! What no algorithm can beat: the elements that the busiest rank must receive, whatever the schedule.
+
+mod holder;
+mod least;
+
+use crate::kernel::Kernel;
+use crate::nest::Nest;
+use crate::shards::largest_shard;
+use holder::Touches;
+use least::Least;
+use polyshard_layout::Name;
+
+/// Elements that the busiest rank must receive, and what that follows from.
+///
+/// Of a kernel whose instances are dealt out to ranks, one rank has at least its even share `V/P` of them. What it can compute
+/// from `x` elements of each tensor is at most the product of powers of these (Hölder, Brascamp and Lieb; for a matrix
+/// product Loomis and Whitney), so it touches some least number of elements, of which it holds some from the start.
+/// See M. Christ, J. Demmel, N. Knight, T. Scanlon and K. Yelick, "Communication lower bounds and optimal algorithms for
+/// programs that reference arrays", 2013, and for products with all ranks and shapes H. Al Daas, G. Ballard, L. Grigori,
+/// S. Kumar and K. Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
+///
+/// Every instance is assumed to be computed as the kernel states it; Strassen's algorithm, say, is not bound by it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LowerBound {
+    /// Elements, at least 0: the larger of the two below.
+    pub words: f64,
+    /// The bound that holds with any memory.
+    pub unlimited: f64,
+    /// The leading term of the bound that holds with the memory that was given.
+    pub limited: Option<f64>,
+    /// How many elements of each tensor the busiest rank touches where the bound for any memory is attained, in the order of
+    /// [`Kernel::tensors`]: the sizes of the best tiles.
+    pub touched: Vec<(Name, f64)>,
+}
+
+impl Kernel {
+    /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, end with
+    /// one copy of the output, and hold even shares of them. With `memory`, the elements that a rank can hold, the
+    /// bound that follows from them counts too; then the larger one holds, up to terms of lower order.
+    ///
+    /// Elements that the kernel may leave unread, in one branch of a choice or outside of a tensor, and indices of several variables
+    /// such as `A[i + r]` are left out, so that the bound holds, but may be low: of stencils it is 0.
+    ///
+    /// ```
+    /// use polyshard_program::example;
+    /// let matmul = example::matmul(4096, 4096, 4096).check()?;
+    /// // C[m, n] += A[m, k] * B[k, n], on 4 x 4 x 4 ranks: 3 (mnk/P)^(2/3) - (mn + mk + nk)/P
+    /// let bound = matmul.lower_bound(64, None);
+    /// assert_eq!(bound.words.round(), 2_359_296.0);
+    /// assert_eq!(bound.touched[0].1.round(), 1024.0 * 1024.0);
+    /// // With room for little more than their shares, ranks receive some elements more than once: 2 mnk / (P sqrt(M)).
+    /// assert_eq!(matmul.lower_bound(64, Some(800_000)).words.round(), 2_400_960.0);
+    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there are no ranks.
+    #[must_use]
+    pub fn lower_bound(&self, ranks: usize, memory: Option<u64>) -> LowerBound {
+        self.lower_bound_from(ranks, memory, &[])
+    }
+
+    /// As [`lower_bound`](Self::lower_bound), for ranks that hold as many elements of each tensor as `held` says, in the order of
+    /// [`tensors`](Self::tensors), or an even share if that is more. What is replicated at the start need not be fetched.
+    ///
+    /// # Panics
+    /// If there are no ranks.
+    #[must_use]
+    pub fn lower_bound_from(&self, ranks: usize, memory: Option<u64>, held: &[u64]) -> LowerBound {
+        assert!(ranks > 0, "a lower bound is asked for on 0 ranks; give at least 1");
+        let touches = Touches::of(self);
+        let names = self.tensors().map(|tensor| tensor.name);
+        if self.is_empty() {
+            let touched = names.map(|name| (name, 0.0)).collect();
+            return LowerBound { words: 0.0, unlimited: 0.0, limited: memory.map(|_| 0.0), touched };
+        }
+        // A rank that has any instance has one.
+        let share = (touches.instances - (ranks as f64).ln()).max(0.0);
+        let sizes = &touches.elements;
+        let start = |(nth, size): (usize, &f64)| {
+            let held = held.get(nth).map_or(0.0, |&held| held as f64);
+            held.max(size / ranks as f64).min(*size)
+        };
+        let starts: Vec<f64> = sizes.iter().enumerate().map(start).collect();
+        // A rank that computes anything touches an element of each tensor.
+        let touched: Vec<f64> = starts.iter().zip(sizes).map(|(start, size)| start.max(size.min(1.0))).collect();
+        let found = Least { exponents: &touches.exponents, from: &touched, to: sizes }.of(share);
+        let start: f64 = starts.iter().sum();
+        // What is left of rounding is nothing that moves.
+        let unlimited = Some(found.least - start).filter(|words| *words > 1e-9 * start).unwrap_or(0.0);
+        let limited = memory.map(|memory| in_memory(&touches, share, memory as f64));
+        let touched = names.zip(found.at).collect();
+        LowerBound { words: unlimited.max(limited.unwrap_or(0.0)), unlimited, limited, touched }
+    }
+}
+
+/// The leading term of what is received by a rank with room for `memory` elements, whose share of the instances has this logarithm: while
+/// it computes `v` of them it touches `G(v)` elements, of which it held at most `memory` before, whatever `v` is (J. Hong
+/// and H. Kung, "I/O complexity: the red-blue pebble game", 1981; for products T. Smith, B. Lowery, J. Langou and R. van de
+/// Geijn, "A tight I/O lower bound for matrix multiplication", arXiv 1702.02017, which this gives).
+fn in_memory(touches: &Touches, share: f64, memory: f64) -> f64 {
+    let nothing: Vec<f64> = touches.elements.iter().map(|size| size.min(f64::MIN_POSITIVE)).collect();
+    let least = Least { exponents: &touches.exponents, from: &nothing, to: &touches.elements };
+    let received = |instances: f64| (least.of(instances).least - memory) * (share - instances).exp();
+    // A rank's share is one part, or is cut into parts; the best is near one of these, and found by cutting in three.
+    const PARTS: u32 = 64;
+    let at = |part: u32| share * f64::from(part) / f64::from(PARTS);
+    let best = (0..=PARTS).max_by(|&a, &b| received(at(a)).total_cmp(&received(at(b)))).unwrap_or(0);
+    let (mut low, mut high) = (at(best.saturating_sub(1)), at((best + 1).min(PARTS)));
+    for _ in 0..60 {
+        let third = (high - low) / 3.0;
+        match received(low + third) < received(high - third) {
+            true => low += third,
+            false => high -= third,
+        }
+    }
+    received(high).max(0.0)
+}
+
+impl Nest {
+    /// Returns what the busiest rank must receive if arrays lie as they do here, and if they lie in even shares, one copy each:
+    /// what is replicated or pinned at the start, or stays partial at the end, breaks that assumption.
+    #[must_use]
+    pub fn lower_bounds(&self) -> [LowerBound; 2] {
+        let held: Vec<u64> = self.shardings.iter().map(largest_shard).collect();
+        let ranks = self.mesh.size();
+        [self.kernel.lower_bound_from(ranks, None, &held), self.kernel.lower_bound(ranks, None)]
+    }
+}

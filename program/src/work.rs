@@ -1,0 +1,110 @@
+//! What leaves compute and touch: the one place that prices ask.
+
+use crate::kernel::Assign;
+use crate::nest::{LeafAccess, LeafOp, Nest};
+use crate::traffic::{Rank, in_all_steps};
+use crate::value::Value;
+use std::convert::Infallible;
+
+/// Ranks times steps beyond which nothing is counted: a few milliseconds.
+const MAX_STEPS: u64 = 1 << 15;
+
+/// What the leaf of a nest does in a run, on the rank that has the most to compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// How often it runs.
+    pub times: u64,
+    /// Operations on elements, of which a multiplication and an addition are two.
+    pub operations: u64,
+    /// Elements that it reads and writes, each once each time; those of a sum both.
+    pub touched: u64,
+    /// Whether ranks and steps were gone through, else the numbers are bounds.
+    pub is_counted: bool,
+}
+
+impl Nest {
+    /// Returns what its leaf does.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::example;
+    /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
+    /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
+    /// let work = program.only_nest().expect("one nest").work();
+    /// // The first ranks have three of the ten rows.
+    /// assert_eq!(work.operations, 2 * 3 * 8 * 6);
+    /// assert_eq!(work.touched, 3 * 6 + 6 * 8 + 2 * 3 * 8);
+    /// # Ok::<(), LowerError>(())
+    /// ```
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let ranges = self.ranges();
+        let times = ranges.counters.iter().fold(1u64, |times, &extent| times.saturating_mul(extent.max(0) as u64));
+        if times.saturating_mul(self.mesh.size() as u64) > MAX_STEPS {
+            let counts: Vec<_> = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1).collect();
+            let [operations, touched] = self.work_of(&counts).map(|each| each.saturating_mul(times));
+            return Work { times, operations, touched, is_counted: false };
+        }
+        let works = (0..self.mesh.size()).map(|rank| {
+            let rank = Rank::new(self, self.mesh.coordinates(rank));
+            let mut work = Work { is_counted: true, ..Work::default() };
+            let Ok(()) = in_all_steps(self.loops.len(), &ranges.counters, |counters| {
+                let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
+                let [operations, touched] = self.work_of(&counts);
+                work.times += 1;
+                work.operations = work.operations.saturating_add(operations);
+                work.touched = work.touched.saturating_add(touched);
+                Ok::<(), Infallible>(())
+            });
+            work
+        });
+        works.max_by_key(|work| (work.operations, work.touched)).unwrap_or_default()
+    }
+
+    /// The operations of a leaf whose loops have these counts, and the elements that it touches.
+    fn work_of(&self, counts: &[i64]) -> [u64; 2] {
+        let product = |loops: &mut dyn Iterator<Item = usize>| {
+            loops.map(|number| counts[number].max(0) as u64).fold(1, u64::saturating_mul)
+        };
+        let points = product(&mut (0..counts.len()));
+        if points == 0 {
+            return [0, 0];
+        }
+        let operations = match &self.leaf.op {
+            LeafOp::Contraction { .. } => points.saturating_mul(2),
+            LeafOp::Products { steps, .. } => steps
+                .iter()
+                .map(|step| product(&mut step.loops.iter().copied()).saturating_mul(2))
+                .fold(0, u64::saturating_add),
+            LeafOp::Nest | LeafOp::Named { .. } => {
+                let sums = u64::from(self.is_sum() || self.kernel.assign() != Assign::Set);
+                points.saturating_mul(operations(self.kernel.value()) + sums)
+            }
+        };
+        let elements = |access: &LeafAccess| {
+            let moves = |number: &usize| access.strides.iter().any(|strides| strides[*number] != 0);
+            product(&mut (0..counts.len()).filter(moves))
+        };
+        let read = self.leaf.operands.iter().map(elements).fold(0, u64::saturating_add);
+        let written = elements(&self.leaf.target).saturating_mul(if self.is_sum() { 2 } else { 1 });
+        [operations, read.saturating_add(written)]
+    }
+
+    /// Whether several points add to one element.
+    fn is_sum(&self) -> bool {
+        let target = &self.leaf.target;
+        self.kernel.assign() != Assign::Set
+            || (0..self.leaf.loops.len()).any(|number| target.strides.iter().all(|strides| strides[number] == 0))
+    }
+}
+
+/// The operations that compute a value at one point.
+fn operations(value: &Value) -> u64 {
+    let own = match value {
+        Value::Access(_) | Value::Index(_) | Value::Literal(_) | Value::Scalar(_) => 0,
+        _ => 1,
+    };
+    value.parts().into_iter().map(operations).fold(own, u64::saturating_add)
+}
