@@ -119,6 +119,7 @@ pub struct Machine {
     levels: Vec<Level>,
     device: Device,
     profiles: Vec<Profile>,
+    shared_memory: Option<String>,
 }
 
 impl Machine {
@@ -129,7 +130,7 @@ impl Machine {
     /// latency is negative, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
     /// or there are too many devices to count.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
-        let machine = Self { name: name.into(), levels, device, profiles: Vec::new() };
+        let machine = Self { name: name.into(), levels, device, profiles: Vec::new(), shared_memory: None };
         machine.check()?;
         Ok(machine)
     }
@@ -222,6 +223,38 @@ impl Machine {
         self.levels[position].bandwidth = bandwidth;
         self.check()?;
         Ok(self)
+    }
+
+    /// Returns the machine whose devices read one another's memory if they are in the same member outside the level named `level`,
+    /// as the ranks of a node do.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?.with_shared_memory("gpu")?;
+    /// assert!(machine.shares_memory(&[4, 6, 7]));
+    /// assert!(!machine.shares_memory(&[3, 4])); // on two nodes
+    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such level.
+    pub fn with_shared_memory(mut self, level: &str) -> Result<Self, MachineError> {
+        self.level(level)?;
+        self.shared_memory = Some(level.into());
+        Ok(self)
+    }
+
+    /// Returns whether all of these ranks read one another's memory; one rank does read its own.
+    ///
+    /// # Panics
+    /// If a rank is not in `0..self.devices()`.
+    #[must_use]
+    pub fn shares_memory(&self, ranks: &[usize]) -> bool {
+        let Some((first, others)) = ranks.split_first() else { return true };
+        let shared = self.shared_memory.as_ref();
+        let outside = shared.and_then(|name| self.levels.iter().position(|level| level.name == *name));
+        let node = |rank: usize| outside.map(|outside| self.coordinates(rank)[..outside].to_vec());
+        others.iter().all(|&rank| rank == *first || (outside.is_some() && node(rank) == node(*first)))
     }
 
     fn names(&self) -> Vec<String> {

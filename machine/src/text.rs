@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize, Serializer};
 #[serde(deny_unknown_fields)]
 struct Text {
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shared_memory: Option<String>,
     device: Device,
     level: Vec<Level>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -32,6 +34,7 @@ impl Machine {
     /// use polyshard_machine::Machine;
     /// let machine = Machine::from_toml(r#"
     ///     name = "two boards"
+    ///     shared_memory = "core" # cores of a board read one another's
     ///     [device]
     ///     memory_bandwidth = 2e10
     ///     memory_capacity = 8_000_000_000
@@ -60,7 +63,11 @@ impl Machine {
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let text: Text =
             toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;
-        Self::new(text.name, text.level, text.device)?.with_profiles(text.profile)
+        let machine = Self::new(text.name, text.level, text.device)?.with_profiles(text.profile)?;
+        match text.shared_memory {
+            Some(level) => machine.with_shared_memory(&level),
+            None => Ok(machine),
+        }
     }
 
     /// Writes the machine so that [`from_toml`](Self::from_toml) reads it.
@@ -77,7 +84,7 @@ impl Machine {
 
     fn text(&self) -> Text {
         let (name, device, level) = (self.name.clone(), self.device.clone(), self.levels.clone());
-        Text { name, device, level, profile: self.profiles.clone() }
+        Text { name, shared_memory: self.shared_memory.clone(), device, level, profile: self.profiles.clone() }
     }
 }
 

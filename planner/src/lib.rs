@@ -4,10 +4,12 @@
 //! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
 //!
+//! What any program costs on a machine, [`cost()`] says.
 //! On machines whose links are not all alike, [`polyshard_machine`] says how long collectives take, [`placement`] which
 //! rank of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
 
 mod convert;
+pub mod cost;
 mod error;
 mod factor;
 mod named;
@@ -21,6 +23,7 @@ mod sequence;
 pub mod sweep;
 mod types;
 
+pub use cost::cost;
 pub use error::{PlanError, TypeError};
 pub use named::Sharded;
 pub use part::AxisPart;

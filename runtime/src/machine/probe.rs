@@ -86,7 +86,12 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], mut 
             bypass: None,
         });
     }
-    Machine::new(name, levels, device).map_err(refused)
+    let machine = Machine::new(name, levels, device).map_err(refused)?;
+    // Ranks are of one node since they see each other's memory.
+    match topology.ranks_per_node {
+        1 => Ok(machine),
+        _ => machine.with_shared_memory("rank").map_err(refused),
+    }
 }
 
 /// What the planner says of figures that were measured here.

@@ -1,0 +1,269 @@
+//! What a program costs on a machine: seconds of each of its parts, and the memory that it takes.
+//!
+//! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is; where all ranks of its
+//! groups read one another's memory, by the bytes that they read there. A leaf takes as long as its operations at the device's
+//! rate, or as what it touches takes to be read and written, whichever is longer: so thin products are slower
+//! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
+//! architectures", CACM 52(4), 2009). Parts follow one another; nothing overlaps yet. Every figure is the machine's.
+
+mod legs;
+
+use legs::Priced;
+use polyshard_layout::DType;
+use polyshard_machine::units::{scaled, seconds as shown, table};
+use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
+use polyshard_program::{Direction, Nest, NestId, Part, Program, TileId, TransferId};
+use std::fmt;
+
+/// Why a program has no price on a machine.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+pub enum CostError {
+    /// The machine is too small.
+    #[error(
+        "the program is of {ranks} ranks, but {machine} has {devices} devices; take a larger machine, or fewer ranks"
+    )]
+    Devices { ranks: usize, machine: String, devices: usize },
+    /// Nothing is known of how fast the machine computes.
+    #[error("{machine} states no operations per second for {dtype}, but for {stated}; add `{dtype}` to its `flops`")]
+    Rate { machine: String, dtype: DType, stated: String },
+    /// The machine refuses what is asked of it.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+/// What a part of a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostedPart {
+    /// A transfer, from its beginning until it is awaited.
+    Transfer(TransferId),
+    /// The leaf of a nest.
+    Compute(NestId),
+}
+
+/// How the time of a part passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// By operations on elements.
+    Computing,
+    /// By reading and writing what the rank's own memory holds.
+    Memory,
+    /// By reading what other ranks hold, in memory that they share.
+    InPlace,
+    /// By messages; the slowest resource, as text.
+    Messages(String),
+}
+
+/// What one part costs the slowest rank.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartCost {
+    /// The part.
+    pub part: CostedPart,
+    /// The part as people know it: `A, broadcast(y)`.
+    pub name: String,
+    /// How often it is carried out.
+    pub times: u64,
+    /// Seconds in all.
+    pub seconds: f64,
+    /// Bytes that one rank receives in all.
+    pub received: u64,
+    /// How the time passes.
+    pub spent: Spent,
+}
+
+/// What a program costs: its parts in the order in which they begin first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// The parts that take time.
+    pub parts: Vec<PartCost>,
+    /// The most bytes that one rank holds: a bound.
+    pub memory: u64,
+}
+
+impl Cost {
+    /// Returns the seconds of all parts.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.parts.iter().map(|part| part.seconds).sum()
+    }
+
+    /// Returns the seconds of leaves.
+    #[must_use]
+    pub fn computing(&self) -> f64 {
+        let leaves = self.parts.iter().filter(|part| matches!(part.part, CostedPart::Compute(_)));
+        leaves.map(|part| part.seconds).sum()
+    }
+
+    /// Returns the seconds of transfers.
+    #[must_use]
+    pub fn moving(&self) -> f64 {
+        self.seconds() - self.computing()
+    }
+
+    /// Returns the bytes that one rank receives at most.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.parts.iter().map(|part| part.received).fold(0, u64::saturating_add)
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows = vec![["part", "times", "seconds", "received", "spent on"].map(String::from).to_vec()];
+        rows.extend(self.parts.iter().map(|part| {
+            let spent = match &part.spent {
+                Spent::Computing => "operations",
+                Spent::Memory => "memory",
+                Spent::InPlace => "memory of other ranks",
+                Spent::Messages(bottleneck) => bottleneck,
+            };
+            let received = if part.received == 0 { String::new() } else { scaled(part.received as f64, "B") };
+            vec![part.name.clone(), part.times.to_string(), shown(part.seconds), received, spent.to_owned()]
+        }));
+        f.write_str(&table(&rows, &[0, 4]))?;
+        let [all, computing] = [self.seconds(), self.computing()].map(shown);
+        writeln!(
+            f,
+            "in all {all}, of which {computing} computing; at most {} of memory",
+            scaled(self.memory as f64, "B")
+        )
+    }
+}
+
+/// Returns what a program costs on a machine, whose devices `0..` its ranks are.
+///
+/// ```
+/// # use polyshard_dsl::*;
+/// # use polyshard_layout::Mesh;
+/// # use polyshard_machine::Machine;
+/// # use polyshard_polyhedral::*;
+/// # use polyshard_program::example;
+/// use polyshard_planner::cost;
+/// # let matmul = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+/// let mesh = Mesh::new([("x", 4)]);
+/// let [x] = mesh.axes();
+/// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &mesh);
+/// let program = rows.shard("A", [dim("m").at(x)]).shard("B", [dim("k").at(x)]).shard("C", [dim("m").at(x)]).lower()?;
+/// let cost = cost(&program, &Machine::preset("a100")?.with_counts(&[4, 1])?)?;
+/// // Each node receives three quarters of B from the others, through its one network card at 8 GB/s.
+/// assert_eq!(cost.received(), 3 * 4096 * 4096);
+/// assert!(cost.moving() > cost.computing());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it does not say how fast
+/// they compute.
+pub fn cost(program: &Program, machine: &Machine) -> Result<Cost, CostError> {
+    let pricing = Pricing::new(program, machine)?;
+    let mut parts = Vec::new();
+    for part in program.body().parts() {
+        match part {
+            Part::Nest(id, _) => pricing.nest(id, &program.body().nests[id.0], &mut parts)?,
+            Part::Begin(id) => {
+                let (transfer, moved) = (TransferId::Array(id), &program.body().moves[id.0]);
+                let name =
+                    format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
+                let received = program.volume(transfer).received;
+                let priced = legs::of_move(program, moved, received as f64);
+                parts.extend(pricing.transfer(transfer, name, 1, received, &priced)?);
+            }
+            Part::Await(_) | Part::Free(_) => {}
+        }
+    }
+    let report = program.report();
+    Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes) })
+}
+
+struct Pricing<'a> {
+    machine: &'a Machine,
+    /// Operations per second.
+    rate: f64,
+}
+
+impl<'a> Pricing<'a> {
+    fn new(program: &Program, machine: &'a Machine) -> Result<Self, CostError> {
+        let (ranks, devices, name) = (program.mesh().size(), machine.devices(), || machine.name().to_owned());
+        if ranks > devices {
+            return Err(CostError::Devices { ranks, machine: name(), devices });
+        }
+        let (dtype, flops) = (program.dtype(), &machine.device().flops);
+        let Some(&rate) = flops.get(dtype.name()) else {
+            let stated =
+                if flops.is_empty() { "no type".to_owned() } else { Vec::from_iter(flops.keys().cloned()).join(", ") };
+            return Err(CostError::Rate { machine: name(), dtype, stated });
+        };
+        Ok(Self { machine, rate })
+    }
+
+    /// The parts of a nest: what is brought, the leaf, and what is taken away.
+    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<(), CostError> {
+        let volumes = nest.volumes();
+        let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
+            let mut found = Vec::new();
+            for (number, (transfer, volume)) in nest.transfers.iter().zip(&volumes).enumerate() {
+                if direction(transfer.direction) {
+                    let what = TransferId::Tile { nest: id, tile: TileId(number) };
+                    let name = format!("{}, {}", nest.tensor_name(transfer.tensor), nest.pattern_of(transfer));
+                    let priced = legs::of_transfer(nest, transfer, volume);
+                    found.extend(self.transfer(what, name, volume.times, volume.received, &priced)?);
+                }
+            }
+            Ok(found)
+        };
+        parts.extend(transfers(|direction| direction == Direction::In)?);
+        let work = nest.work();
+        let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
+        let [computing, memory] =
+            [work.operations as f64 / self.rate, touched / self.machine.device().memory_bandwidth];
+        parts.push(PartCost {
+            part: CostedPart::Compute(id),
+            name: nest.kernel.name().to_string(),
+            times: work.times,
+            seconds: computing.max(memory),
+            received: 0,
+            spent: if memory > computing { Spent::Memory } else { Spent::Computing },
+        });
+        parts.extend(transfers(|direction| direction != Direction::In)?);
+        Ok(())
+    }
+
+    /// What is done one after the other; nothing if it takes no time.
+    fn transfer(
+        &self,
+        part: TransferId,
+        name: String,
+        times: u64,
+        received: u64,
+        priced: &[Priced],
+    ) -> Result<Option<PartCost>, CostError> {
+        let memory = self.machine.device().memory_bandwidth;
+        let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
+        for leg in priced {
+            let (seconds, how) = match leg {
+                // What is copied is read and written.
+                Priced::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
+                Priced::Together { times, collective, received } => {
+                    let sees = |group: &Vec<usize>| self.machine.shares_memory(group);
+                    let (each, how) = match collective.groups.iter().all(sees) {
+                        true => (received / memory, Spent::InPlace),
+                        false => self.messages(collective)?,
+                    };
+                    (*times as f64 * each, how)
+                }
+            };
+            all += seconds;
+            if seconds > longest {
+                (longest, spent) = (seconds, Some(how));
+            }
+        }
+        let part = CostedPart::Transfer(part);
+        Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, received, spent }))
+    }
+
+    fn messages(&self, collective: &GroupedCollective) -> Result<(f64, Spent), CostError> {
+        let taken = seconds(self.machine, collective, Algorithm::Ring)?;
+        Ok((taken.total(), Spent::Messages(taken.bottleneck.unwrap_or_else(|| "latency".to_owned()))))
+    }
+}

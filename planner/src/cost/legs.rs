@@ -1,0 +1,103 @@
+//! Legs as collectives in groups: what a machine is asked the time of.
+
+use polyshard_layout::{Collective, Mesh, Name, Reach};
+use polyshard_machine::GroupedCollective;
+use polyshard_program::reduction::LoweredStep;
+use polyshard_program::{Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard};
+
+/// What is done for a transfer, all of it in a run.
+pub(super) enum Priced {
+    /// A rank copies so many bytes within its own memory, so often.
+    Copy { times: u64, bytes: f64 },
+    /// Ranks communicate, so often; at most so many bytes are received by one of them each time.
+    Together { times: u64, collective: GroupedCollective, received: f64 },
+}
+
+/// The legs of a transfer of a nest.
+pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Priced> {
+    let mesh = &nest.mesh;
+    let tile = transfer.tile.capacity as f64 * nest.kernel.dtype().size() as f64;
+    let received = volume.each as f64;
+    // A tile that travels comes from its owner once in each round of its loop.
+    let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
+    let at_owners = volume.times.div_ceil(round);
+    let together = |times: u64, operation: Collective, axes: &[usize]| {
+        let groups = groups(mesh, axes);
+        let members = groups.first().map_or(1, Vec::len) as f64;
+        let bytes = match operation {
+            Collective::AllGather => tile / members,
+            // Of what is held, the own part stays.
+            Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
+            _ => tile,
+        };
+        Priced::Together { times, collective: GroupedCollective { operation, groups, bytes }, received }
+    };
+    let leg = |leg: &Leg| match (leg, transfer.direction) {
+        (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => None,
+        (Leg::Copy, _) => Some(Priced::Copy { times: at_owners, bytes: tile }),
+        (Leg::Collective { axes, owners }, direction) => {
+            let operation = match (owners, direction) {
+                (Owners::One(_), Direction::In) => Collective::Broadcast,
+                (Owners::One(_), Direction::Out { .. }) => Collective::Reduce,
+                (Owners::Parts, Direction::In) => Collective::AllGather,
+                (Owners::Parts, Direction::Out { .. }) => Collective::ReduceScatter,
+                (Owners::All, _) => Collective::AllReduce,
+            };
+            Some(together(at_owners, operation, axes))
+        }
+        (Leg::Shift(shift), _) => Some(together(volume.times - at_owners, Collective::Permute, &[shift.axis])),
+        (Leg::Permute { .. }, _) => Some(together(at_owners, Collective::Exchange, &all(mesh))),
+        (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
+            let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach[axis] != Reach::OWN).collect();
+            Some(together(at_owners, Collective::Exchange, &far))
+        }
+    };
+    transfer.route.legs.iter().filter_map(leg).collect()
+}
+
+/// What a move between two arrays is, by which a rank receives at most so many bytes.
+pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Priced> {
+    let mesh = program.mesh();
+    let size = program.dtype().size() as f64;
+    let elements = |id| largest_shard(&program.array(id).sharding) as f64;
+    let source = elements(moved.source) * size;
+    if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
+        let step = |step: &LoweredStep| {
+            let (operation, groups, bytes) = (step.collective, step.groups.to_vec(), source / step.parts as f64);
+            Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received: bytes }
+        };
+        return steps.steps().iter().map(step).collect();
+    }
+    if received == 0.0 {
+        return vec![Priced::Copy { times: 1, bytes: source }];
+    }
+    let named = |names: &[Name]| names.iter().filter_map(|name| mesh.position(*name)).collect::<Vec<_>>();
+    // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
+    let (operation, axes) = match &moved.pattern {
+        Pattern::Reduce { axes } => (Collective::Reduce, named(axes)),
+        Pattern::AllReduce { axes } => (Collective::AllReduce, named(axes)),
+        Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, named(axes)),
+        Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
+            (Collective::Exchange, named(axes))
+        }
+        _ => (Collective::Exchange, all(mesh)),
+    };
+    let groups = groups(mesh, &axes);
+    let members = groups.first().map_or(1, Vec::len) as f64;
+    let bytes = match operation {
+        Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
+        _ => source,
+    };
+    vec![Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received }]
+}
+
+fn all(mesh: &Mesh) -> Vec<usize> {
+    (0..mesh.ndim()).collect()
+}
+
+/// The ranks of all groups along axes.
+fn groups(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
+    let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
+    let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
+    firsts.map(|at| mesh.members(&at, axes).map(|member| mesh.rank(&member)).collect()).collect()
+}

@@ -1,0 +1,132 @@
+//! What programs cost on machines: each part against what its collective takes there, and leaves against what they do.
+
+use expect_test::expect;
+use polyshard_dsl::{Clause, Var, partial};
+use polyshard_layout::{Collective, Mesh, Placement, Sharding};
+use polyshard_machine::{Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
+use polyshard_planner::cost::{CostedPart, Spent, cost};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{DType, Program, example};
+
+const RATE: f64 = 1e10;
+const MEMORY: f64 = 2e10;
+
+/// `nodes` of `ranks` each: ports of 1 GB/s between nodes, of 8 GB/s inside.
+fn machine(nodes: usize, ranks: usize) -> Machine {
+    let level = |name: &str, count, bandwidth, shared_ports| Level {
+        name: name.into(),
+        count,
+        interconnect: Interconnect::Switch,
+        bandwidth,
+        latency: 1e-6,
+        shared_ports,
+        bypass: None,
+    };
+    let levels = vec![level("node", nodes, 1e9, Some(1)), level("rank", ranks, 8e9, None)];
+    let device =
+        Device { memory_bandwidth: MEMORY, memory_capacity: 1 << 36, flops: [("f32".to_owned(), RATE)].into() };
+    Machine::new("nodes", levels, device).expect("a machine")
+}
+
+fn mesh() -> Mesh {
+    Mesh::new([("x", 2), ("y", 2)])
+}
+
+/// SUMMA in `panels` panels on 2 x 2 ranks.
+fn summa(extents: [usize; 3], panels: usize) -> Program {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let mesh = mesh();
+    let [x, y] = mesh.axes();
+    let schedule = Schedule::from_spec(example::matmul(extents[0], extents[1], extents[2]))
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .divide("k", "ko", "ki", panels)
+        .reorder(["ko", "mi", "ni", "ki"])
+        .shard("A", [m.at(x), k.at(y)])
+        .shard("B", [k.at(x), n.at(y)])
+        .shard("C", [m.at(x), n.at(y)])
+        .communicate("A", "ko")
+        .communicate("B", "ko")
+        .tensorize(["mi", "ni", "ki"]);
+    schedule.lower().expect("SUMMA is legal")
+}
+
+#[test]
+fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() {
+    let (program, machine) = (summa([512, 256, 1024], 4), machine(2, 2));
+    let cost = cost(&program, &machine).expect("a cost");
+    let [a, b, leaf] = &cost.parts[..] else { panic!("{cost}") };
+    // Along x are ranks of different nodes, along y those of one.
+    let broadcast = |groups: Vec<Vec<usize>>, elements: usize| {
+        let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 4.0 * elements as f64 };
+        4.0 * seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
+    };
+    let close =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}: {cost}");
+    close(a.seconds, broadcast(vec![vec![0, 1], vec![2, 3]], 256 * 256));
+    close(b.seconds, broadcast(vec![vec![0, 2], vec![1, 3]], 256 * 128));
+    close(leaf.seconds, 2.0 * 256.0 * 128.0 * 1024.0 / RATE);
+    assert_eq!((a.times, b.times, leaf.times), (4, 4, 4));
+    assert_eq!(cost.received(), program.report().traffic_bytes);
+    assert_eq!(cost.memory, program.report().shard_bytes + program.report().tile_bytes);
+    close(cost.seconds(), cost.computing() + cost.moving());
+    expect![[r#"
+        part             times   seconds  received  spent on
+        A, broadcast(y)      4  135.1 us  524.3 kB  the ports out of rank 0 at level `rank`
+        B, broadcast(x)      4   1.05 ms  262.1 kB  the ports out of node 0
+        matmul               4   6.71 ms            operations
+        in all 7.90 ms, of which 6.71 ms computing; at most 1.31 MB of memory
+    "#]]
+    .assert_eq(&cost.to_string());
+}
+
+#[test]
+fn where_ranks_share_memory_they_read_there() {
+    let program = summa([512, 256, 1024], 2);
+    let shared = machine(2, 2).with_shared_memory("rank").expect("a level");
+    let cost = cost(&program, &shared).expect("a cost");
+    let [a, b, _] = &cost.parts[..] else { panic!("{cost}") };
+    assert_eq!(a.spent, Spent::InPlace);
+    assert!(matches!(b.spent, Spent::Messages(_)), "{cost}");
+    let bytes = 256.0 * 512.0 * 4.0;
+    assert!((a.seconds - 2.0 * bytes / MEMORY).abs() < 1e-12, "{cost}");
+}
+
+#[test]
+fn thin_leaves_take_as_long_as_their_memory() {
+    let mesh = Mesh::new([("x", 2)]);
+    let thin = Schedule::from_spec(example::matmul(4096, 1, 4096)).distribute(["m"], ["mo"], ["mi"], &mesh);
+    let cost = cost(&thin.lower().expect("it is legal"), &machine(1, 2)).expect("a cost");
+    let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
+    assert_eq!(leaf.spent, Spent::Memory);
+    let touched = 2048.0 * 4096.0 + 4096.0 + 2.0 * 2048.0;
+    assert!((leaf.seconds - 4.0 * touched / MEMORY).abs() < 1e-12, "{cost}");
+}
+
+#[test]
+fn sums_and_moves_are_priced_as_what_they_are() {
+    let [m, k] = ["m", "k"].map(Var::new);
+    let mesh = Mesh::new([("z", 4)]);
+    let machine = machine(4, 1);
+    let divided = Schedule::from_spec(example::matmul(64, 64, 4096)).distribute(["k"], ["ko"], ["ki"], &mesh);
+    let divided = divided.shard("A", [k.at("z")]).shard("B", [k.at("z")]);
+    let moving = |clauses: Vec<Clause>| {
+        let program = divided.clone().shard("C", clauses).lower().expect("it is legal");
+        cost(&program, &machine).expect("a cost").moving()
+    };
+    let time = |operation, bytes| {
+        let collective = GroupedCollective { operation, groups: vec![vec![0, 1, 2, 3]], bytes };
+        seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
+    };
+    let bytes = 64.0 * 64.0 * 4.0;
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
+    assert_eq!(moving(vec![partial("z")]), 0.0);
+    close(moving(vec![m.at("z")]), time(Collective::ReduceScatter, bytes));
+    close(moving(vec![]), time(Collective::AllReduce, bytes));
+    // A redistribution goes between pairs, three quarters of each tile.
+    let [rows, columns] =
+        [0, 1].map(|dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, "z")]).expect("one"));
+    let program = Program::redistribution("A", [&rows, &columns], DType::F32).expect("a program");
+    let cost = cost(&program, &machine).expect("a cost");
+    close(cost.moving(), time(Collective::Exchange, bytes / 4.0));
+    assert_eq!(cost.received(), 64 * 64 * 3 / 16 * 4);
+}
