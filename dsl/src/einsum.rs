@@ -1,0 +1,360 @@
+//! Kernels as einsum writes them, `ij,jk->ik`, or as one statement, `C[i, k] = A[i, j] * B[j, k]`: extents come from the arrays.
+
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use crate::text::ParseError;
+use polyshard_layout::{DType, Name};
+use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
+use std::fmt;
+
+/// An array that an einsum reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// What messages call it: its file.
+    pub source: &'a str,
+    /// Its extents.
+    pub shape: &'a [usize],
+}
+
+impl fmt::Display for Operand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<_> = self.shape.iter().map(usize::to_string).collect();
+        let shape = if extents.is_empty() { "no dimensions".to_owned() } else { extents.join(" x ") };
+        write!(f, "{} ({shape})", self.source)
+    }
+}
+
+/// Why a text is no einsum of these arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+pub enum EinsumError {
+    /// There is not one term for each array.
+    Terms { terms: usize, arrays: usize },
+    /// A character that is no index.
+    NotAnIndex { found: char, term: String },
+    /// There are several arrows.
+    Arrows,
+    /// `...` stands in a term twice.
+    EllipsisTwice { term: String },
+    /// A term has not one index for each dimension.
+    Dimensions { term: String, indices: usize, operand: String, ndim: usize },
+    /// An index has two extents.
+    Extents { index: String, first: usize, first_in: String, second: usize, second_in: String },
+    /// An index is in the output alone.
+    OutputAlone { index: String, there: String },
+    /// An index is in the output twice.
+    OutputTwice { index: String },
+    /// The output lacks `...`, which inputs have.
+    NoEllipsis,
+    /// A statement without `=`, or without accesses.
+    NoStatement,
+    /// Arrays of the statement and those that are given.
+    Tensors { names: String, arrays: usize },
+    /// An index of the output of which no input says the extent.
+    NoExtent { index: String },
+    /// A mistake in a statement.
+    Statement(ParseError),
+    /// It is no kernel.
+    Kernel(Box<KernelError>),
+}
+
+impl fmt::Display for EinsumError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Terms { terms, arrays } => {
+                let plural = |count: &usize| if *count == 1 { "" } else { "s" };
+                write!(f, "{terms} term{} for {arrays} array{}; ", plural(terms), plural(arrays))?;
+                f.write_str("write one term for each array, such as `ij,jk->ik` for two")
+            }
+            Self::NotAnIndex { found, term } => {
+                write!(f, "`{found}` in the term `{term}` is no index; write a letter for each dimension, or `...`")
+            }
+            Self::Arrows => f.write_str("two `->`; write one, between the terms and the output"),
+            Self::EllipsisTwice { term } => write!(f, "`...` is twice in the term `{term}`; write it once"),
+            Self::Dimensions { term, indices, operand, ndim } => {
+                let [one, other] = [(indices, "index", "indices"), (ndim, "dimension", "dimensions")]
+                    .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }));
+                write!(f, "the term `{term}` has {one}, but {operand} has {other}; write one index for each")
+            }
+            Self::Extents { index, first, first_in, second, second_in } => {
+                write!(f, "index `{index}` is {first} in {first_in} and {second} in {second_in}; ")?;
+                match (first, second) {
+                    (1, _) => write!(f, "extents of 1 do not broadcast: drop `{index}` from the term of the first"),
+                    (_, 1) => write!(f, "extents of 1 do not broadcast: drop `{index}` from the term of the second"),
+                    _ => f.write_str("an index has one extent"),
+                }
+            }
+            Self::OutputAlone { index, there } => {
+                write!(f, "index `{index}` is in the output alone; the operands have {there}")
+            }
+            Self::OutputTwice { index } => write!(f, "index `{index}` is twice in the output; write it once"),
+            Self::NoEllipsis => f.write_str(
+                "the operands have `...`, but the output has not; write it there too, since they are not summed",
+            ),
+            Self::NoStatement => {
+                f.write_str("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")
+            }
+            Self::Tensors { names, arrays } => {
+                let plural = if *arrays == 1 { "" } else { "s" };
+                write!(
+                    f,
+                    "the statement reads {names}, and {arrays} array{plural} are given; give one for each, in this order"
+                )
+            }
+            Self::NoExtent { index } => {
+                write!(
+                    f,
+                    "nothing says the extent of index `{index}` of the output; it must stand alone in a dimension of an input"
+                )
+            }
+            Self::Statement(error) => error.fmt(f),
+            Self::Kernel(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for EinsumError {}
+
+/// Returns the kernel of an einsum over arrays in the order of its terms, in numpy's notation, or of one statement in index
+/// notation, over arrays in the order in which it reads them first.
+///
+/// Spaces mean nothing, any letter is an index, and an index twice in a term takes the diagonal. Without `->` the output has the
+/// indices that occur once, in the order of the alphabet; `...` stands for leading dimensions. Unlike numpy's, extents of 1 do not broadcast.
+/// One array given twice is one tensor.
+///
+/// ```
+/// use polyshard_dsl::{Operand, einsum};
+/// use polyshard_layout::DType;
+/// let [a, b] = [Operand { source: "A.npy", shape: &[4, 6] }, Operand { source: "B.npy", shape: &[6, 5] }];
+/// let kernel = einsum("ij,jk->ik", &[a, b], DType::F64, "C")?.check()?;
+/// assert_eq!(kernel.statement(), "C[i, k] = A[i, j] * B[j, k]");
+/// assert_eq!(einsum("C[i, k] = A[i, j] * B[j, k]", &[a, b], DType::F64, "out")?.check()?.statement(), kernel.statement());
+///
+/// let error = einsum("ij,jk->ik", &[a, a], DType::F64, "C").unwrap_err();
+/// assert_eq!(error.to_string(), "index `j` is 6 in A.npy (4 x 6) and 4 in A.npy (4 x 6); an index has one extent");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// What is wrong with the text, or does not fit the arrays.
+pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) -> Result<KernelSpec, EinsumError> {
+    if text.contains(['[', '=']) {
+        return statement::kernel(text, operands, dtype);
+    }
+    let parts: Vec<&str> = text.split("->").collect();
+    let (terms, wanted) = match parts[..] {
+        [terms] => (terms, None),
+        [terms, wanted] => (terms, Some(wanted)),
+        _ => return Err(EinsumError::Arrows),
+    };
+    let terms: Vec<&str> = terms.split(',').collect();
+    if terms.len() != operands.len() {
+        return Err(EinsumError::Terms { terms: terms.len(), arrays: operands.len() });
+    }
+    let mut letters: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
+    letters.sort_unstable();
+    letters.dedup();
+    let read: Vec<Vec<Index>> =
+        terms.iter().zip(operands).map(|(term, operand)| indices(term, Some(operand))).collect::<Result<_, _>>()?;
+    let extents = extents(&read, operands)?;
+    let written = match wanted {
+        Some(term) => written(term, &read)?,
+        None => implied(&read),
+    };
+    let mut names =
+        Names { taken: letters.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect() };
+    let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
+    let (mut tensors, mut accesses) = (Vec::new(), Vec::new());
+    for (nth, (operand, term)) in operands.iter().zip(&read).enumerate() {
+        let same = operands[..nth].iter().position(|other| other.source == operand.source);
+        let name = match same {
+            Some(first) => tensors[first],
+            None => {
+                let name = names.tensor(stem(operand.source), nth);
+                inputs.push((name, operand.shape.iter().map(|&extent| extent as i128).collect()));
+                name
+            }
+        };
+        tensors.push(name);
+        accesses.push(Access::new(name, term.iter().map(plain).collect()));
+    }
+    let name = names.tensor(output, operands.len());
+    let target = Access::new(name, written.iter().map(plain).collect());
+    let shape =
+        written.iter().map(|of| extents.iter().find(|(known, _)| known == of).map_or(0, |(_, extent)| *extent as i128));
+    let product =
+        accesses.into_iter().map(Value::Access).reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
+    Ok(KernelSpec {
+        name: Name::new("einsum"),
+        dtype,
+        inputs,
+        output: (name, shape.collect()),
+        ranges: Vec::new(),
+        scalars: Vec::new(),
+        moduli: Vec::new(),
+        target,
+        assign: Assign::Set,
+        value: product.ok_or(EinsumError::Terms { terms: 1, arrays: 0 })?,
+    })
+}
+
+fn plain(index: &Index) -> Affine {
+    Affine::new([(index.name(), 1)], 0)
+}
+
+/// An index of a term: a letter, or a dimension that `...` stands for, counted from the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Index {
+    Letter(char),
+    Leading(usize),
+}
+
+impl Index {
+    /// What it is called in the kernel; no letter is called so.
+    fn name(self) -> Name {
+        match self {
+            Self::Letter(letter) => Name::new(&letter.to_string()),
+            Self::Leading(number) => Name::new(&format!("batch{number}")),
+        }
+    }
+}
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Letter(letter) => write!(f, "{letter}"),
+            Self::Leading(_) => f.write_str("..."),
+        }
+    }
+}
+
+/// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`
+/// is one index.
+fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, EinsumError> {
+    let said = || term.trim().to_owned();
+    let dense: String = term.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let parts: Vec<&str> = dense.split("...").collect();
+    let letters = |part: &str| -> Result<Vec<Index>, EinsumError> {
+        let index = |found: char| match found.is_alphabetic() {
+            true => Ok(Index::Letter(found)),
+            false => Err(EinsumError::NotAnIndex { found, term: said() }),
+        };
+        part.chars().map(index).collect()
+    };
+    let (before, after) = match parts[..] {
+        [all] => (letters(all)?, None),
+        [before, after] => (letters(before)?, Some(letters(after)?)),
+        _ => return Err(EinsumError::EllipsisTwice { term: said() }),
+    };
+    let given = before.len() + after.as_ref().map_or(0, Vec::len);
+    let ndim = operand.map_or(given + usize::from(after.is_some()), |operand| operand.shape.len());
+    if ndim < given || (after.is_none() && ndim != given) {
+        let operand = operand.map_or_else(String::new, Operand::to_string);
+        return Err(EinsumError::Dimensions { term: said(), indices: given, operand, ndim });
+    }
+    let leading = (0..ndim - given).rev().map(Index::Leading);
+    Ok(before.into_iter().chain(leading).chain(after.into_iter().flatten()).collect())
+}
+
+/// The extent of each index.
+fn extents(read: &[Vec<Index>], operands: &[Operand<'_>]) -> Result<Vec<(Index, usize)>, EinsumError> {
+    let mut known: Vec<(Index, usize, &Operand<'_>)> = Vec::new();
+    for (term, operand) in read.iter().zip(operands) {
+        for (&index, &extent) in term.iter().zip(operand.shape) {
+            match known.iter().find(|(other, ..)| *other == index) {
+                Some(&(_, first, first_in)) if first != extent => {
+                    let [first_in, second_in] = [first_in, operand].map(Operand::to_string);
+                    let index = index.to_string();
+                    return Err(EinsumError::Extents { index, first, first_in, second: extent, second_in });
+                }
+                Some(_) => {}
+                None => known.push((index, extent, operand)),
+            }
+        }
+    }
+    Ok(known.into_iter().map(|(index, extent, _)| (index, extent)).collect())
+}
+
+/// The dimensions that `...` stands for in the operands, outermost first.
+fn leading(read: &[Vec<Index>]) -> Vec<Index> {
+    let numbers = read.iter().flatten().filter_map(|index| match index {
+        Index::Leading(number) => Some(number + 1),
+        Index::Letter(_) => None,
+    });
+    (0..numbers.max().unwrap_or(0)).rev().map(Index::Leading).collect()
+}
+
+/// The indices of an output that is written.
+fn written(term: &str, read: &[Vec<Index>]) -> Result<Vec<Index>, EinsumError> {
+    let leading = leading(read);
+    let mut found = Vec::new();
+    let mut has_ellipsis = false;
+    for index in indices(term, None)? {
+        match index {
+            Index::Leading(_) => {
+                has_ellipsis = true;
+                found.extend(leading.iter().copied());
+            }
+            Index::Letter(_) if !read.iter().flatten().any(|other| *other == index) => {
+                let mut there: Vec<char> = read
+                    .iter()
+                    .flatten()
+                    .filter_map(|index| if let Index::Letter(letter) = index { Some(*letter) } else { None })
+                    .collect();
+                there.sort_unstable();
+                there.dedup();
+                let there: Vec<String> = there.iter().map(char::to_string).collect();
+                return Err(EinsumError::OutputAlone { index: index.to_string(), there: there.join(", ") });
+            }
+            Index::Letter(_) if found.contains(&index) => {
+                return Err(EinsumError::OutputTwice { index: index.to_string() });
+            }
+            Index::Letter(_) => found.push(index),
+        }
+    }
+    if !leading.is_empty() && !has_ellipsis {
+        return Err(EinsumError::NoEllipsis);
+    }
+    Ok(found)
+}
+
+/// The indices of an output that is not written: leading dimensions, and the letters that occur once.
+fn implied(read: &[Vec<Index>]) -> Vec<Index> {
+    let letters =
+        read.iter().flatten().filter_map(|index| if let Index::Letter(letter) = index { Some(*letter) } else { None });
+    let letters: Vec<char> = letters.collect();
+    let mut once: Vec<char> =
+        letters.iter().copied().filter(|letter| letters.iter().filter(|other| *other == letter).count() == 1).collect();
+    once.sort_unstable();
+    leading(read).into_iter().chain(once.into_iter().map(Index::Letter)).collect()
+}
+
+/// The file's name without folders and ending.
+fn stem(source: &str) -> &str {
+    std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str()).unwrap_or("")
+}
+
+/// Names of a kernel, no two alike.
+struct Names {
+    taken: Vec<Name>,
+}
+
+impl Names {
+    /// The name of a tensor: what it is called, or one with its number.
+    fn tensor(&mut self, called: &str, nth: usize) -> Name {
+        let called = Name::new(called);
+        let is_free = |name: &Name| !self.taken.contains(name) && name.is_identifier() && is_word(*name);
+        let numbered = || (nth..).map(|nth| Name::new(&format!("T{nth}"))).find(is_free);
+        let name = Some(called).filter(is_free).or_else(numbered).unwrap_or(called);
+        self.taken.push(name);
+        name
+    }
+}
+
+/// Whether a name is none of Rust's keywords, so that source can be emitted.
+fn is_word(name: Name) -> bool {
+    syn::parse_str::<syn::Ident>(name.as_str()).is_ok()
+}

@@ -1,0 +1,107 @@
+//! A kernel from one statement: the tensors' extents come from the arrays, and the output's from its indices.
+
+use super::{EinsumError, Operand};
+use crate::text::parse_kernel;
+use polyshard_layout::DType;
+use polyshard_program::KernelSpec;
+
+/// An access as it is written: a tensor's name, and its indices.
+struct Written<'a> {
+    name: &'a str,
+    index: Vec<&'a str>,
+}
+
+/// The kernel of a statement over these arrays.
+pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Result<KernelSpec, EinsumError> {
+    let accesses = accesses(text);
+    let Some((target, read)) = accesses.split_first().filter(|_| text.contains('=')) else {
+        return Err(EinsumError::NoStatement);
+    };
+    let mut inputs: Vec<&str> = Vec::new();
+    for access in read {
+        if !inputs.contains(&access.name) && access.name != target.name {
+            inputs.push(access.name);
+        }
+    }
+    if inputs.len() != operands.len() {
+        let names: Vec<_> = inputs.iter().map(|name| format!("`{name}`")).collect();
+        let names = if names.is_empty() { "no array".to_owned() } else { names.join(", ") };
+        return Err(EinsumError::Tensors { names, arrays: operands.len() });
+    }
+    let extent = |wanted: &str| {
+        read.iter().find_map(|access| {
+            let operand = operands[inputs.iter().position(|name| *name == access.name)?];
+            let dim = access.index.iter().position(|index| *index == wanted)?;
+            operand.shape.get(dim).copied()
+        })
+    };
+    // Two extents of one index are said with the names of files.
+    for (nth, access) in read.iter().enumerate() {
+        let of = |access: &Written<'_>| inputs.iter().position(|name| *name == access.name).map(|at| &operands[at]);
+        let Some(operand) = of(access) else { continue };
+        if operand.shape.len() != access.index.len() {
+            let term = format!("{}[{}]", access.name, access.index.join(", "));
+            let (indices, ndim) = (access.index.len(), operand.shape.len());
+            return Err(EinsumError::Dimensions { term, indices, operand: operand.to_string(), ndim });
+        }
+        for (index, &second) in access.index.iter().zip(operand.shape).filter(|(index, _)| is_name(index)) {
+            let before = read[..nth].iter().find_map(|other| {
+                let dim = other.index.iter().position(|other| other == index)?;
+                let operand = of(other)?;
+                Some((*operand.shape.get(dim)?, operand)).filter(|(first, _)| *first != second)
+            });
+            // An index with a range of its own fits several.
+            if let Some((first, first_in)) = before.filter(|_| !has_range(text, index)) {
+                let [first_in, second_in] = [first_in, operand].map(Operand::to_string);
+                return Err(EinsumError::Extents { index: (*index).to_owned(), first, first_in, second, second_in });
+            }
+        }
+    }
+    let shape = target
+        .index
+        .iter()
+        .map(|index| extent(index).ok_or_else(|| EinsumError::NoExtent { index: (*index).to_owned() }));
+    let shape = shape.collect::<Result<Vec<_>, _>>()?;
+    let declared = |name: &str, shape: &[usize]| {
+        let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
+        if extents.is_empty() {
+            format!("{name}: {dtype}")
+        } else {
+            format!("{name}: [{dtype}; {}]", extents.join(", "))
+        }
+    };
+    let declared_inputs: Vec<_> =
+        inputs.iter().zip(operands).map(|(name, operand)| declared(name, operand.shape)).collect();
+    let head = format!("fn einsum({}) -> {} {{\n", declared_inputs.join(", "), declared(target.name, &shape));
+    parse_kernel(&format!("{head}{text}\n}}")).map_err(|mut error| {
+        // The statement begins on the second line.
+        error.mistakes.iter_mut().for_each(|mistake| mistake.line = mistake.line.saturating_sub(1).max(1));
+        EinsumError::Statement(error)
+    })
+}
+
+/// The accesses of a text, as they follow one another.
+fn accesses(text: &str) -> Vec<Written<'_>> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut found = Vec::new();
+    for (open, _) in text.match_indices('[') {
+        let before = text[..open].trim_end();
+        let start = before.char_indices().rev().take_while(|(_, letter)| is_part(*letter)).last();
+        let Some((start, _)) = start else { continue };
+        let Some(close) = text[open..].find(']') else { continue };
+        let inside = text[open + 1..open + close].trim();
+        let index = if inside.is_empty() { Vec::new() } else { inside.split(',').map(str::trim).collect() };
+        found.push(Written { name: &before[start..], index });
+    }
+    found
+}
+
+fn is_name(index: &str) -> bool {
+    polyshard_layout::Name::new(index).is_identifier()
+}
+
+/// Whether a text states the range of an index, `for i in 1..5`.
+fn has_range(text: &str, index: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.windows(3).any(|words| words[0] == "for" && words[1] == index && words[2] == "in")
+}

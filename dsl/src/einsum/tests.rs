@@ -1,0 +1,156 @@
+use super::{Operand, einsum};
+use expect_test::{Expect, expect};
+use polyshard_layout::DType;
+
+/// The kernel's text, or what is wrong, with arrays `A.npy`, `B.npy`, .. of these shapes.
+fn said(text: &str, shapes: &[&[usize]]) -> String {
+    let sources = ["A.npy", "B.npy", "C.npy", "D.npy"];
+    let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    match einsum(text, &operands, DType::F64, "out") {
+        Ok(spec) => spec.check().map_or_else(|error| format!("no kernel: {error}"), |kernel| kernel.to_string()),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+#[track_caller]
+fn check(text: &str, shapes: &[&[usize]], expected: Expect) {
+    expected.assert_eq(&said(text, shapes));
+}
+
+#[test]
+fn what_numpy_takes() {
+    let statement = |text: &str, shapes: &[&[usize]]| {
+        said(text, shapes).lines().nth(1).map_or_else(|| said(text, shapes), |line| line.trim().to_owned())
+    };
+    let cases: [(&str, &[&[usize]], &str); 13] = [
+        ("ij,jk->ik", &[&[2, 3], &[3, 4]], "out[i, k] = A[i, j] * B[j, k]"),
+        (" i j , j k -> k i ", &[&[2, 3], &[3, 4]], "out[k, i] = A[i, j] * B[j, k]"),
+        ("ba", &[&[2, 3]], "out[a, b] = A[b, a]"),
+        ("ij,jk", &[&[2, 3], &[3, 4]], "out[i, k] = A[i, j] * B[j, k]"),
+        ("ii->i", &[&[3, 3]], "out[i] = A[i, i]"),
+        ("ii", &[&[3, 3]], "out[] = A[i, i]"),
+        ("ij->", &[&[2, 3]], "out[] = A[i, j]"),
+        (",i", &[&[], &[3]], "out[i] = A[] * B[i]"),
+        ("...ij,...jk->...ik", &[&[7, 2, 3], &[7, 3, 4]], "out[batch0, i, k] = A[batch0, i, j] * B[batch0, j, k]"),
+        ("...ij,jk", &[&[5, 7, 2, 3], &[3, 4]], "out[batch1, batch0, i, k] = A[batch1, batch0, i, j] * B[j, k]"),
+        ("i...->...", &[&[2, 3]], "out[batch0] = A[i, batch0]"),
+        ("αβ,βγ->αγ", &[&[2, 3], &[3, 4]], "out[α, γ] = A[α, β] * B[β, γ]"),
+        ("ijk,jr,kr->ir", &[&[2, 3, 4], &[3, 5], &[4, 5]], "out[i, r] = A[i, j, k] * B[j, r] * C[k, r]"),
+    ];
+    for (text, shapes, expected) in cases {
+        assert_eq!(statement(text, shapes), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_of_tensors_are_those_of_files_where_they_can_be() {
+    let shape = [3, 3];
+    let named = |text: &str, sources: [&str; 2], output: &str| {
+        let operands = sources.map(|source| Operand { source, shape: &shape });
+        einsum(text, &operands, DType::F64, output).expect("a kernel").check().expect("a kernel").statement()
+    };
+    let product = "ij,jk->ik";
+    assert_eq!(named(product, ["in/left.npy", "in/right.npy"], "C"), "C[i, k] = left[i, j] * right[j, k]");
+    // An index, what is no word, and a name that another has.
+    assert_eq!(named("AB,BC->AC", ["A.npy", "B.npy"], "C"), "T2[A, C] = T0[A, B] * T1[B, C]");
+    assert_eq!(named(product, ["my data.npy", "fn.npy"], "7"), "T2[i, k] = T0[i, j] * T1[j, k]");
+    assert_eq!(named(product, ["a/X.npy", "b/X.npy"], "X"), "T2[i, k] = X[i, j] * T1[j, k]");
+    // One file is one tensor.
+    assert_eq!(named("ik,jk->ij", ["A.npy", "A.npy"], "C"), "C[i, j] = A[i, k] * A[j, k]");
+}
+
+#[test]
+fn statements_take_their_extents_from_arrays() {
+    check(
+        "C[m, n] += A[m, k] * B[k, n]",
+        &[&[2, 3], &[3, 4]],
+        expect![[r#"
+            fn einsum(A: [f64; 2, 3], B: [f64; 3, 4]) -> C: [f64; 2, 4] {
+                C[m, n] += A[m, k] * B[k, n]
+            }"#]],
+    );
+    check(
+        "y[i] = exp(-x[i]) + b[]",
+        &[&[9], &[]],
+        expect![[r#"
+            fn einsum(x: [f64; 9], b: [f64; ]) -> y: [f64; 9] {
+                y[i] = exp(-x[i]) + b[]
+            }"#]],
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_files() {
+    let product: &[&[usize]] = &[&[2, 3], &[4, 5]];
+    check(
+        "ij,jk->ik",
+        product,
+        expect!["error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent"],
+    );
+    check(
+        "ij,jk->ik",
+        &[&[2, 53], &[1, 5]],
+        expect![
+            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 do not broadcast: drop `j` from the \
+             term of the second"
+        ],
+    );
+    let fits: &[&[usize]] = &[&[2, 3], &[3, 5]];
+    check("ij,jk->il", fits, expect!["error: index `l` is in the output alone; the operands have i, j, k"]);
+    check("ij,jk->ii", fits, expect!["error: index `i` is twice in the output; write it once"]);
+    check(
+        "ij,jk,kl->il",
+        fits,
+        expect!["error: 3 terms for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"],
+    );
+    check(
+        "ij->",
+        fits,
+        expect!["error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"],
+    );
+    check("ij,jk->i->k", fits, expect!["error: two `->`; write one, between the terms and the output"]);
+    check(
+        "i,jk->ik",
+        fits,
+        expect!["error: the term `i` has 1 index, but A.npy (2 x 3) has 2 dimensions; write one index for each"],
+    );
+    check(
+        "i2,jk->ik",
+        fits,
+        expect!["error: `2` in the term `i2` is no index; write a letter for each dimension, or `...`"],
+    );
+    check("...i...,jk", fits, expect!["error: `...` is twice in the term `...i...`; write it once"]);
+    check(
+        "...j,jk->k",
+        fits,
+        expect![
+            "error: the operands have `...`, but the output has not; write it there too, since they are not summed"
+        ],
+    );
+    check("", fits, expect!["error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"]);
+    check(
+        "C[i, k] = A[i, j] * B[j, k]",
+        product,
+        expect!["error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent"],
+    );
+    check(
+        "C[i, k] = A[i, j]",
+        product,
+        expect!["error: the statement reads `A`, and 2 arrays are given; give one for each, in this order"],
+    );
+    check(
+        "C[i, q] = A[i, j] * B[j, k]",
+        fits,
+        expect![
+            "error: nothing says the extent of index `q` of the output; it must stand alone in a dimension of an input"
+        ],
+    );
+    check(
+        "C[i, k] = A[i, j] * * B[j, k]",
+        fits,
+        expect![[r#"
+        error: line 1, column 21: unexpected `*`
+        help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`"#]],
+    );
+    check("=", fits, expect!["error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`"]);
+}
