@@ -49,6 +49,18 @@ pub enum Error {
     /// There is no plan for a product of sharded arrays.
     #[error(transparent)]
     Product(#[from] ProductError),
+    /// A program has no price on a machine.
+    #[error(transparent)]
+    Cost(#[from] polyshard_planner::cost::CostError),
+    /// No schedule is found.
+    #[error(transparent)]
+    Search(#[from] Box<polyshard_search::SearchError>),
+    /// A text is no einsum of the arrays.
+    #[error(transparent)]
+    Einsum(#[from] polyshard_dsl::EinsumError),
+    /// A text is no kernel, or no chain.
+    #[error(transparent)]
+    Parse(#[from] polyshard_dsl::ParseError),
     /// The stages of a sequence do not fit together.
     #[error(transparent)]
     Sequence(#[from] Box<SequenceError>),
@@ -97,6 +109,12 @@ impl From<PlacementError> for Error {
 impl From<ReduceError> for Error {
     fn from(error: ReduceError) -> Self {
         Self::Reduce(Box::new(error))
+    }
+}
+
+impl From<polyshard_search::SearchError> for Error {
+    fn from(error: polyshard_search::SearchError) -> Self {
+        Self::Search(Box::new(error))
     }
 }
 

@@ -40,8 +40,8 @@
 //! ```
 //!
 //! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, programs are
-//! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, and plans are
-//! [`planner`]'s.
+//! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, plans are
+//! [`planner`]'s, and finding schedules is [`search`]'s.
 
 mod error;
 mod reduce;
@@ -53,7 +53,9 @@ pub use ndarray;
 pub use polyshard_codegen::{SourceOptions, rust_source};
 #[cfg(feature = "draw")]
 pub use polyshard_draw as draw;
-pub use polyshard_dsl::{Clause, ParseError, Step, Var, dim, parse_chain, parse_kernel, partial, pin};
+pub use polyshard_dsl::{
+    Clause, EinsumError, Operand, ParseError, Step, Var, dim, einsum, parse_chain, parse_kernel, partial, pin,
+};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
     Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,
@@ -66,14 +68,17 @@ pub use polyshard_planner::{DistType, Plan, PlanError, PlanOptions, Sequence, Se
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg, Move, Nest,
-    Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer, TransferId,
+    Access, Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg,
+    LowerBound, Move, Nest, Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor,
+    Transfer, TransferId,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
     Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
     World, exit, launched_ranks, reference,
 };
+pub use polyshard_search as search;
+pub use polyshard_search::{Choice, Choose, SearchError};
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;
 
@@ -131,8 +136,8 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Axis, Collectives, DistArray, Execute, Machine, Mesh, Pattern, Placement, Prepared, Program, Redistribution,
-        ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
+        Axis, Choose, Collectives, DistArray, Execute, Machine, Mesh, Pattern, Placement, Prepared, Program,
+        Redistribution, ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
     };
 }
 

@@ -3,6 +3,7 @@
 //!
 //! It does not run kernels: programs do that, see `examples/`.
 
+mod einsum;
 mod files;
 mod hardware;
 pub mod machine;
@@ -99,6 +100,8 @@ enum Command {
     },
     /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
+    /// Compute an einsum of `.npy` arrays on several ranks, by the schedule that is fastest here.
+    Einsum(einsum::Arguments),
     /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
     Placement(placement::Arguments),
     /// List the programs that reduce over axes of a placed mesh, fastest first.
@@ -141,6 +144,7 @@ pub fn main() -> ExitCode {
         }
         Command::Show { file, print } => show(&file, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
+        Command::Einsum(arguments) => einsum::run(&arguments),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
         Command::Placement(arguments) => placement::placement(&arguments),
         Command::Reduce(arguments) => reduce::reduce(&arguments),

@@ -31,6 +31,9 @@ pub enum GroupError {
     /// An order of ranks that is not a permutation of them.
     #[error("the order {ranks:?} does not have each of the ranks 0..{size} once; give it each once")]
     NotAPermutation { ranks: Vec<usize>, size: usize },
+    /// The first ranks, but none or more than there are.
+    #[error("the first {ranks} of {size} ranks are asked for; ask for 1 to {size}")]
+    Leading { ranks: usize, size: usize },
 }
 
 /// Says how a program is started on so many ranks.

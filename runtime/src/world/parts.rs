@@ -4,8 +4,8 @@
 //! same communicator. It must not be confused with [`World::group`]: two divisions never share messages with it.
 
 use super::World;
-use crate::Result;
 use crate::comm::Communicator;
+use crate::{GroupError, Result};
 use std::rc::Rc;
 
 /// A division of the world.
@@ -14,6 +14,12 @@ pub(super) struct Part {
     seats: Vec<(usize, usize)>,
     /// Of this rank's group, if it has others.
     comm: Option<Rc<dyn Communicator>>,
+}
+
+/// The world of the first ranks, on these.
+struct Leading {
+    ranks: usize,
+    world: Option<Rc<World>>,
 }
 
 impl World {
@@ -44,6 +50,48 @@ impl World {
             group.iter().enumerate().for_each(|(number, &rank)| seats[rank] = (label, number));
         }
         self.divided(seats)
+    }
+
+    /// Returns the world of the first `ranks` ranks, with the same numbers; none on the others, which are idle while it computes.
+    ///
+    /// Collective over this world, the first time that it is asked for so many; it is kept.
+    ///
+    /// ```
+    /// use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+    /// let sums = spmd(3, |world| {
+    ///     let Some(two) = world.leading(2)? else { return Ok(0) };
+    ///     let mut sum = [world.rank() as i64 + 1];
+    ///     two.all_reduce(&mut sum, ReduceOp::Sum)?;
+    ///     Ok::<_, Error>(sum[0])
+    /// })?;
+    /// assert_eq!(sums, [3, 3, 0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GroupError`](crate::GroupError) if there are not as many ranks, or 0 are asked for; as
+    /// [`Communicator::split`](crate::comm::Communicator::split) besides.
+    pub fn leading(&self, ranks: usize) -> Result<Option<Rc<World>>> {
+        if ranks == 0 || ranks > self.size() {
+            return Err(GroupError::Leading { ranks, size: self.size() }.into());
+        }
+        let made = self.kept(
+            |made: &Leading| made.ranks == ranks,
+            || {
+                let is_one = self.rank() < ranks;
+                let comm = match ranks == self.size() {
+                    true => Rc::clone(&self.comm),
+                    false => Rc::from(self.comm.split(usize::from(!is_one), self.rank())?),
+                };
+                let world = World {
+                    redistributions: Rc::clone(&self.redistributions),
+                    transport: Rc::clone(&self.transport),
+                    ..World::new(comm, self.backend)
+                };
+                Ok::<_, crate::Error>(Leading { ranks, world: is_one.then(|| Rc::new(world)) })
+            },
+        )?;
+        Ok(made.world.clone())
     }
 
     fn divided(&self, seats: Vec<(usize, usize)>) -> Result<Option<Rc<dyn Communicator>>> {

@@ -1,0 +1,304 @@
+//! `polyshard einsum`, as a user runs it: what it computes on threads and processes, what it prints, and what it refuses.
+
+use expect_test::{Expect, expect};
+use polyshard::ndarray::ArrayD;
+use polyshard::runtime::NpyFile;
+use polyshard::{DType, Operand, einsum, reference};
+use polyshard_testing::command_line::{CommandLine, json};
+use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::test_folder;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
+
+/// Arrays in files of a folder.
+struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// Writes random arrays of these shapes, `A.npy`, `B.npy` and so on.
+    fn new(folder: PathBuf, dtype: DType, shapes: &[&[usize]]) -> Self {
+        let files = Self { folder };
+        for (nth, shape) in shapes.iter().enumerate() {
+            let name = char::from(b'A' + nth as u8);
+            let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
+            let (out, seed) = (files.path(&format!("{name}.npy")), (nth + 1).to_string());
+            let shape = shape.join(",");
+            let arguments = ["random", "--shape", &shape, "--type", dtype.name(), "--seed", &seed, "--out", &out];
+            COMMAND_LINE.said(Start::Plain, &arguments);
+        }
+        files
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).to_str().expect("cargo's folder has a plain name").to_owned()
+    }
+
+    fn arguments(&self, text: &str, names: &[&str], more: &[&str]) -> Vec<String> {
+        let files = names.iter().map(|name| self.path(name));
+        ["einsum".to_owned(), text.to_owned()]
+            .into_iter()
+            .chain(files)
+            .chain(more.iter().map(ToString::to_string))
+            .collect()
+    }
+
+    fn run(&self, start: Start, text: &str, names: &[&str], more: &[&str]) -> Ended {
+        let arguments = self.arguments(text, names, more);
+        COMMAND_LINE.run(start, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn said(&self, start: Start, text: &str, names: &[&str], more: &[&str]) -> String {
+        let Ended { success, stdout, stderr, .. } = self.run(start, text, names, more);
+        assert!(success && stderr.is_empty(), "{text} on {start:?}:\n{stdout}\n{stderr}");
+        stdout
+    }
+
+    #[track_caller]
+    fn refused(&self, text: &str, names: &[&str], more: &[&str], expected: Expect) {
+        let Ended { success, stdout, stderr, .. } = self.run(Start::Plain, text, names, more);
+        assert!(!success && stdout.is_empty(), "{text} should be refused:\n{stdout}");
+        expected.assert_eq(&stderr.replace(&format!("{}/", self.folder.display()), ""));
+    }
+
+    fn read(&self, name: &str) -> ArrayD<f64> {
+        NpyFile::open(self.path(name)).expect("the file is there").read().expect("it is an array")
+    }
+
+    /// Computes an einsum of 64-bit floats and compares all of it with the sequential result.
+    #[track_caller]
+    fn check(&self, start: Start, text: &str, names: &[&str], more: &[&str]) -> String {
+        let out = self.path("out.npy");
+        let _ = fs::remove_file(&out);
+        let said = self.said(start, text, names, &[more, &["--out", &out, "--check"]].concat());
+        let arrays: Vec<_> = names.iter().map(|name| self.read(name)).collect();
+        let operands: Vec<_> =
+            names.iter().zip(&arrays).map(|(source, array)| Operand { source, shape: array.shape() }).collect();
+        let kernel = einsum(text, &operands, DType::F64, "out").expect("an einsum").check().expect("a kernel");
+        let mut inputs: Vec<&ArrayD<f64>> = Vec::new();
+        for (nth, array) in arrays.iter().enumerate() {
+            if !names[..nth].contains(&names[nth]) {
+                inputs.push(array);
+            }
+        }
+        let expected = reference(&kernel, &inputs, None).expect("the kernel's arrays");
+        let found = self.read("out.npy");
+        assert_eq!(found.shape(), expected.shape(), "{text}");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!((found - expected).abs() < 1e-9, "{text}: {found} is not {expected}");
+        }
+        said
+    }
+}
+
+#[test]
+fn einsums_of_all_kinds_are_computed_on_threads() {
+    let shapes: [&[usize]; 4] = [&[13, 7], &[7, 9], &[9, 13], &[7, 7]];
+    let files = Files::new(test_folder!("einsum_threads"), DType::F64, &shapes);
+    let cases: [(&str, &[&str]); 9] = [
+        ("ij,jk->ik", &["A.npy", "B.npy"]),
+        ("ij,jk,kl->il", &["A.npy", "B.npy", "C.npy"]),
+        ("ij,jk,ki->", &["A.npy", "B.npy", "C.npy"]),
+        ("ik,jk->ij", &["A.npy", "A.npy"]),
+        ("ij->ji", &["A.npy"]),
+        ("ii->i", &["D.npy"]),
+        ("ii", &["D.npy"]),
+        ("i...->...", &["A.npy"]),
+        ("out[i, k] = A[i, j] * B[j, k] + 2.0", &["A.npy", "B.npy"]),
+    ];
+    for (text, names) in cases {
+        for ranks in ["1", "2", "5"] {
+            files.check(Start::Plain, text, names, &["--ranks", ranks]);
+        }
+    }
+}
+
+#[test]
+fn all_types_are_computed() {
+    for dtype in [DType::F32, DType::I32, DType::I64] {
+        let files = Files::new(test_folder!(&format!("einsum_{dtype}")), dtype, &[&[20, 30], &[30, 10]]);
+        let out = files.path("C.npy");
+        let said =
+            files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &["--ranks", "3", "--out", &out, "--check"]);
+        assert!(said.contains("checked 4 of 20 rows"), "{said}");
+        assert!(said.ends_with(&format!("wrote   {out}, 20 x 10, {dtype}\n")), "{said}");
+    }
+}
+
+#[test]
+fn memory_makes_panels_and_other_ranks_stay_idle() {
+    let files = Files::new(test_folder!("einsum_memory"), DType::F64, &[&[64, 64], &[64, 64]]);
+    let names = ["A.npy", "B.npy"];
+    let free = json(&files.said(Start::Plain, "ij,jk->ik", &names, &["--ranks", "4", "--dry-run", "--json"]));
+    let least = 3 * 64 * 64 * 8 / 4 + 6000;
+    assert!(free["memory_bytes"].as_u64() > Some(least));
+    let bound = least.to_string();
+    let more = ["--ranks", "4", "--memory", &bound, "--json"];
+    let held = json(&files.check(Start::Plain, "ij,jk->ik", &names, &more));
+    assert!(held["memory_bytes"].as_u64() <= Some(least), "{held}");
+    // Three rows alone: more ranks cannot be used along them, and one sum has nothing to divide.
+    let files = Files::new(test_folder!("einsum_idle"), DType::F64, &[&[3, 1], &[1, 1]]);
+    let few = json(&files.check(Start::Plain, "ij,jk->ik", &names, &["--ranks", "5", "--json"]));
+    assert!(few["used"].as_u64() <= Some(3), "{few}");
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn processes_compute_the_same_and_one_of_them_speaks() {
+    let files = Files::new(test_folder!("einsum_mpi"), DType::F64, &[&[40, 30], &[30, 20]]);
+    let names = ["A.npy", "B.npy"];
+    for ranks in [1, 2, 3, 5] {
+        let said = files.check(Start::Mpi(ranks), "ij,jk->ik", &names, &[]);
+        assert_eq!(said.matches("kernel  ").count(), 1, "{said}");
+        assert_eq!(said.matches("wrote   ").count(), 1, "{said}");
+    }
+    // One dimension of three, on five processes: two of them are idle.
+    let files = Files::new(test_folder!("einsum_mpi_idle"), DType::F64, &[&[3, 1], &[1, 1]]);
+    files.check(Start::Mpi(5), "ij,jk->ik", &names, &[]);
+    let Ended { success, stderr, .. } =
+        files.run(Start::Mpi(3), "ij,jk->ik", &["A.npy", "none.npy"], &["--out", "x.npy"]);
+    assert!(!success);
+    assert_eq!(stderr.matches("cannot open").count(), 1, "{stderr}");
+}
+
+#[test]
+fn what_is_chosen_is_printed() {
+    let files = Files::new(test_folder!("einsum_printed"), DType::F32, &[&[512, 512], &[512, 512]]);
+    let print = |more: &[&str]| {
+        let machine = ["--ranks", "6", "--machine", "a100"];
+        files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &[&machine, more].concat())
+    };
+    expect![[r#"
+        .distribute([i], [io], [ii], mesh(x: 3))
+        .shard(A, i @ x)
+        .shard(B, j @ x)
+        .shard(out, i @ x)
+        .tensorize([ii, k, j])
+    "#]]
+    .assert_eq(&print(&["--print", "chain"]));
+    expect![[r#"
+        kernel  out[i, k] = A[i, j] * B[j, k], i 512, k 512, j 512, f32, 269.0 Moperations
+        ranks   6 (threads) on a100: 4 node x 16 gpu
+        grid    i 3 (3 of 6 ranks; 25 grids considered, no other can be faster)
+        moves   B all_gather(x), 700.4 kB
+        words   at most 175104 a rank; no algorithm on as many ranks moves fewer than 115934: 1.51
+        memory  at most 3.50 MB a rank
+        time    10.19 us predicted: computing 4.60 us, moving 5.59 us
+
+        grid (i k j)  ranks  steps   words  / bound   seconds   memory
+        3 1 1             3      1  175104    1.510  10.19 us  3.50 MB
+        1 3 1             3      1  175104    1.510  10.19 us  3.50 MB
+        1 1 3             3      1  175104    1.510  10.19 us  4.55 MB
+    "#]]
+    .assert_eq(&print(&["--dry-run", "--top", "3"]));
+    assert!(print(&["--print", "program"]).contains("einsum"));
+    assert!(print(&["--print", "explain"]).contains("lower bound"));
+    assert!(print(&["--print", "cost"]).contains("in all "));
+    assert!(print(&["--print", "source"]).contains("pub fn run"));
+    let chain = print(&["--print", "chain"]);
+    let why = print(&["--why", &chain]);
+    assert!(why.contains("+0") && why.contains("the chosen one is faster"), "{why}");
+    let answer = json(&print(&["--dry-run", "--json"]));
+    assert_eq!(answer["kernel"], "out[i, k] = A[i, j] * B[j, k]");
+    assert_eq!(answer["gap"], 0.0);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_done() {
+    let files = Files::new(test_folder!("einsum_refused"), DType::F64, &[&[4, 6], &[5, 3], &[6, 3]]);
+    let text = "ij,jk->ik";
+    let out = ["--out", "out.npy"];
+    files.refused(
+        text,
+        &["A.npy", "B.npy"],
+        &out,
+        expect![[r#"
+        error: index `j` is 6 in A.npy (4 x 6) and 5 in B.npy (5 x 3); an index has one extent
+    "#]],
+    );
+    files.refused(
+        "ij,jk->il",
+        &["A.npy", "C.npy"],
+        &out,
+        expect![[r#"
+        error: index `l` is in the output alone; the operands have i, j, k
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy"],
+        &out,
+        expect![[r#"
+        error: 2 terms for 1 array; write one term for each array, such as `ij,jk->ik` for two
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "none.npy"],
+        &out,
+        expect![[r#"
+        error: cannot open `none.npy`: No such file or directory (os error 2)
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &["--out", "out.npy", "--ranks", "0"],
+        expect![[r#"
+        error: `--ranks` is 0; give 1 or more
+    "#]],
+    );
+    files.refused(text, &["A.npy", "C.npy"], &["--out", "out.npy", "--memory", "64"], expect![[r#"
+        error: rank 0: no schedule of `einsum` on up to 2 ranks fits into 64 B a rank; the least that one needs is 288 B: allow that, or more ranks
+    "#]]);
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &["--out", "no/folder/out.npy"],
+        expect![[r#"
+        error: rank 0: cannot write `no/folder/out.npy`: there is no folder `no/folder`; make it first
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &["--out", &files.path("A.npy")],
+        expect![[r#"
+        error: rank 0: cannot write `A.npy`: it is the input `A.npy`; write to another file
+    "#]],
+    );
+    files.refused(text, &["A.npy", "C.npy"], &["--dry-run", "--ranks", "65", "--machine", "a100"], expect![[r#"
+        error: a100: 4 node x 16 gpu has 64 devices, and 65 ranks are asked for; ask for fewer ranks, or describe a larger machine in a file
+    "#]]);
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &["--dry-run", "--ranks", "2", "--machine", "tpu-v5e"],
+        expect![[r#"
+        error: tpu-v5e states no operations per second for f64, but for bf16, i8; add `f64` to its `flops`
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &["--why", "split(q, a, b, 2)", "--machine", "a100"],
+        expect![[r#"
+        error: `--why`: line 1, column 1: expected the schedule, found `split`
+        help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
+    "#]],
+    );
+    assert!(!Path::new("out.npy").exists());
+    let other = Files::new(test_folder!("einsum_types"), DType::I32, &[&[6, 3]]);
+    fs::copy(other.path("A.npy"), files.path("I.npy")).expect("the folder is ours");
+    files.refused(
+        text,
+        &["A.npy", "I.npy"],
+        &out,
+        expect![[r#"
+        error: `A.npy` is of f64 and `I.npy` of i32; a kernel computes in one type; convert one of them
+    "#]],
+    );
+}

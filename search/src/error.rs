@@ -1,0 +1,33 @@
+//! Why no schedule is found.
+
+use polyshard_machine::units::{counted, scaled};
+use polyshard_planner::cost::CostError;
+use polyshard_polyhedral::LowerError;
+
+/// Why a search has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+pub enum SearchError {
+    /// There are no ranks.
+    #[error("a schedule for 0 ranks is asked for; give at least 1")]
+    NoRanks,
+    /// The schedule is there already.
+    #[error(
+        "the schedule has {} already, the first of them `{first}`; search for one of the kernel alone",
+        counted(steps, "step")
+    )]
+    HasSteps { steps: usize, first: String },
+    /// Nothing fits into the memory.
+    #[error(
+        "no schedule of `{kernel}` on up to {} fits into {} a rank; the least that one needs is {}: allow that, or more ranks",
+        counted(ranks, "rank"), scaled(*memory as f64, "B"), scaled(*least as f64, "B")
+    )]
+    Memory { kernel: String, ranks: usize, memory: u64, least: u64 },
+    /// The kernel is none, or no schedule of it is legal.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// The machine does not say what is needed.
+    #[error(transparent)]
+    Cost(#[from] CostError),
+}

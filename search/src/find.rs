@@ -1,0 +1,184 @@
+//! The search: grids in the order of their bounds, until none can win.
+
+use crate::choice::{Candidate, Choice, kernel_alone};
+use crate::error::SearchError;
+use crate::grid::{self, Bounds, Grid};
+use crate::space::{Space, Variant};
+use polyshard_machine::Machine;
+use polyshard_planner::cost::cost;
+use polyshard_polyhedral::{LowerError, Schedule};
+use polyshard_program::Kernel;
+use std::time::{Duration, Instant};
+
+/// A search for the fastest schedule of a kernel; see [`Choose::auto`](crate::Choose::auto).
+#[derive(Clone, Debug)]
+#[must_use = "a search is a value: find() does it"]
+pub struct Search<'a> {
+    schedule: Schedule,
+    ranks: usize,
+    machine: &'a Machine,
+    memory: Option<u64>,
+    at_most: Option<Duration>,
+    all_ranks: bool,
+}
+
+/// The most panels that a loop is cut into to fit into the memory.
+const MOST_PANELS: usize = 1 << 12;
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
+        Self { schedule, ranks, machine, memory: None, at_most: None, all_ranks: false }
+    }
+
+    /// Sets the bytes that a rank may hold, in place of what the machine's devices have.
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// Ends the search after so long, once there is a schedule; what it leaves open is the [gap](Choice::gap).
+    pub fn at_most(self, time: Duration) -> Self {
+        Self { at_most: Some(time), ..self }
+    }
+
+    /// Leaves no rank idle.
+    pub fn all_ranks(self) -> Self {
+        Self { all_ranks: true, ..self }
+    }
+
+    /// Searches.
+    ///
+    /// The same kernel, machine and number of ranks give the same schedule, unless a time limit ends it.
+    ///
+    /// # Errors
+    /// [`SearchError::NoRanks`]; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
+    /// memory; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
+    /// does not say how fast it computes.
+    pub fn find(&self) -> Result<Choice, SearchError> {
+        let kernel = kernel_alone(&self.schedule)?;
+        if self.ranks == 0 {
+            return Err(SearchError::NoRanks);
+        }
+        let start = Instant::now();
+        let memory = self.memory.unwrap_or(self.machine.device().memory_capacity);
+        let bounds = Bounds::new(kernel, self.machine, self.ranks);
+        let mut grids: Vec<(f64, f64, Grid)> = grid::all(kernel, self.ranks)
+            .into_iter()
+            .filter(|grid| !self.all_ranks || grid.iter().product::<usize>() == self.ranks)
+            .map(|grid| (bounds.seconds(&grid), bounds.words(&grid), grid))
+            .collect();
+        grids.sort_by(|one, other| {
+            one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).then_with(|| one.2.cmp(&other.2))
+        });
+        let mut found = Found { memory, candidates: Vec::new(), least: None, failed: None };
+        let considered = grids.len();
+        let mut open = None;
+        for (bound, _, grid) in grids {
+            if found.best().is_some_and(|best| best <= bound) {
+                break;
+            }
+            if !found.candidates.is_empty() && self.at_most.is_some_and(|limit| start.elapsed() > limit) {
+                open = Some(bound);
+                break;
+            }
+            self.variants(kernel, &grid, &mut found)?;
+        }
+        let Found { mut candidates, least, failed, .. } = found;
+        candidates.sort_by(Candidate::order);
+        match (candidates.is_empty(), least, failed) {
+            (false, ..) => {
+                Ok(Choice { machine: self.machine.clone(), ranks: self.ranks, memory, candidates, open, considered })
+            }
+            (true, Some(least), _) => {
+                let kernel = kernel.name().to_string();
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least })
+            }
+            (true, None, Some(failed)) => Err(failed.into()),
+            (true, None, None) => Err(SearchError::NoRanks),
+        }
+    }
+
+    /// Prices the schedules on a grid.
+    fn variants(&self, kernel: &Kernel, grid: &Grid, found: &mut Found) -> Result<(), SearchError> {
+        let space = Space { kernel };
+        let summed = space.summed(grid);
+        for order in self.orders(Space::divided(grid)) {
+            let mut panels = vec![None];
+            if let Some(var) = summed {
+                let owned = space.owned_panels(grid, var);
+                if owned > 1 && owned <= kernel.vars()[var].extent.div_ceil(grid[var]) {
+                    panels.push(Some((var, owned)));
+                }
+            }
+            let mut fits = false;
+            for panels in panels {
+                fits |= self.price(&space, grid, Variant { order: order.clone(), panels }, found)?;
+            }
+            // More panels, only where the memory wants it.
+            let Some(var) = summed.filter(|_| !fits) else { continue };
+            let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
+            let mut parts = space.owned_panels(grid, var).max(1) * 2;
+            while !fits && parts <= extent.min(MOST_PANELS) {
+                fits = self.price(&space, grid, Variant { order: order.clone(), panels: Some((var, parts)) }, found)?;
+                parts *= 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// In which orders loops may be laid over the machine: it matters where it has several levels.
+    fn orders(&self, divided: Vec<usize>) -> Vec<Vec<usize>> {
+        let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
+        if levels < 2 { vec![divided] } else { permutations(&divided) }
+    }
+
+    /// Prices a schedule, and returns whether it fits into the memory.
+    fn price(&self, space: &Space<'_>, grid: &Grid, variant: Variant, found: &mut Found) -> Result<bool, SearchError> {
+        let schedule = space.schedule(grid, &variant);
+        let program = match schedule.lower() {
+            Ok(program) => program,
+            Err(error) => {
+                found.failed.get_or_insert(error);
+                return Ok(false);
+            }
+        };
+        let cost = cost(&program, self.machine)?;
+        found.least = Some(found.least.map_or(cost.memory, |least| least.min(cost.memory)));
+        let fits = cost.memory <= found.memory;
+        if fits {
+            let text = schedule.steps().map(|step| format!("{step}\n")).collect();
+            found.candidates.push(Candidate { grid: grid.clone(), schedule, text, program, cost });
+        }
+        Ok(fits)
+    }
+}
+
+/// What is known so far.
+struct Found {
+    memory: u64,
+    candidates: Vec<Candidate>,
+    /// The least memory of any.
+    least: Option<u64>,
+    /// Why the first one failed that is not legal.
+    failed: Option<LowerError>,
+}
+
+impl Found {
+    fn best(&self) -> Option<f64> {
+        self.candidates.iter().map(|candidate| candidate.cost.seconds()).reduce(f64::min)
+    }
+}
+
+fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let with_first = |nth: usize| {
+        let mut rest = items.to_vec();
+        let first = rest.remove(nth);
+        permutations(&rest).into_iter().map(move |mut rest| {
+            rest.insert(0, first);
+            rest
+        })
+    };
+    (0..items.len()).flat_map(with_first).collect()
+}

@@ -1,0 +1,103 @@
+//! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
+
+use polyshard_machine::{Interconnect, Level, Machine};
+use polyshard_program::{Access, Affine, Kernel, Value};
+
+/// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
+pub(crate) type Grid = Vec<usize>;
+
+/// All grids of at most so many ranks, with no more along a loop than it has iterations.
+pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
+    let mut grids = vec![(Grid::new(), 1usize)];
+    for var in kernel.vars() {
+        let most = var.extent.max(1);
+        let longer = |(grid, used): (Grid, usize)| {
+            (1..=most.min(ranks / used)).map(move |divided| {
+                let mut grid = grid.clone();
+                grid.push(divided);
+                (grid, used * divided)
+            })
+        };
+        grids = grids.into_iter().flat_map(longer).collect();
+    }
+    grids.into_iter().map(|(grid, _)| grid).collect()
+}
+
+/// What is known of a kernel before any schedule.
+pub(crate) struct Bounds<'a> {
+    kernel: &'a Kernel,
+    accesses: Vec<&'a Access>,
+    machine: &'a Machine,
+    /// Operations per second.
+    rate: f64,
+    /// Bytes per second that a device can receive at most; none if it need not receive anything, as it sees the memory of others.
+    port: Option<f64>,
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn new(kernel: &'a Kernel, machine: &'a Machine, ranks: usize) -> Self {
+        let mut accesses = vec![kernel.target()];
+        for access in kernel.value().accesses() {
+            if !accesses[1..].contains(&access) {
+                accesses.push(access);
+            }
+        }
+        let rate = machine.device().flops.get(kernel.dtype().name()).copied().unwrap_or(f64::INFINITY);
+        let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
+        let port = (!sees_others).then(|| machine.levels().iter().map(port).sum());
+        Self { kernel, accesses, machine, rate, port }
+    }
+
+    /// The iterations of each loop on the rank that has the most.
+    pub(crate) fn extents(&self, grid: &Grid) -> Vec<usize> {
+        self.kernel.vars().iter().zip(grid).map(|(var, &ranks)| var.extent.div_ceil(ranks)).collect()
+    }
+
+    /// The elements of an access that loops of these extents touch.
+    pub(crate) fn elements(&self, access: &Access, extents: &[usize]) -> f64 {
+        let along = |index: &Affine| {
+            let reach = index.terms.iter().map(|&(name, factor)| {
+                let var = self.kernel.vars().iter().position(|var| var.name == name);
+                factor.unsigned_abs() as f64 * var.map_or(0.0, |var| extents[var] as f64 - 1.0)
+            });
+            1.0 + reach.sum::<f64>().max(-1.0)
+        };
+        access.index.iter().map(along).product()
+    }
+
+    /// The elements that a rank touches and does not hold in even shares.
+    pub(crate) fn words(&self, grid: &Grid) -> f64 {
+        let (extents, ranks) = (self.extents(grid), grid.iter().product::<usize>() as f64);
+        let all: Vec<usize> = self.kernel.vars().iter().map(|var| var.extent).collect();
+        let words =
+            self.accesses.iter().map(|access| self.elements(access, &extents) - self.elements(access, &all) / ranks);
+        words.sum::<f64>().max(0.0)
+    }
+
+    /// Seconds that every schedule on this grid takes at least.
+    pub(crate) fn seconds(&self, grid: &Grid) -> f64 {
+        let extents = self.extents(grid);
+        let points: f64 = extents.iter().map(|&extent| extent as f64).product();
+        let size = self.kernel.dtype().size() as f64;
+        let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
+        // Products of several tensors take fewer operations in pairs than point by point, but no fewer than elements.
+        let operations = match self.kernel.value() {
+            Value::Mul(left, right) if matches!((&**left, &**right), (Value::Access(_), Value::Access(_))) => {
+                2.0 * points
+            }
+            _ => 0.0,
+        };
+        let leaf = (operations / self.rate).max(touched * size / self.machine.device().memory_bandwidth);
+        leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
+    }
+}
+
+/// Bytes per second that a device receives through one level at most.
+fn port(level: &Level) -> f64 {
+    let links = match &level.interconnect {
+        Interconnect::Switch => level.shared_ports.unwrap_or(1) as f64,
+        Interconnect::Ring | Interconnect::Line => 2.0,
+        Interconnect::Torus(extents) => 2.0 * extents.len() as f64,
+    };
+    if level.count > 1 { links * level.bandwidth + level.bypass.unwrap_or(0.0) } else { 0.0 }
+}

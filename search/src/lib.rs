@@ -1,0 +1,53 @@
+//! Which schedules a kernel has on so many ranks, what each costs on a machine, and the best.
+//!
+//! ```text
+//! kernel, ranks --grid--> how many ranks each loop is divided over, all of them, those first that could be fastest
+//!               --space-> steps: homes in even shares, panels
+//!               --polyhedral, planner--> a proved program, and its price
+//! ```
+//!
+//! A grid has a bound in closed form: its leaf cannot be faster, nor can what it moves. Grids are taken in the order of
+//! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
+//! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
+//!
+//! What is searched is written as steps, and proved as any schedule is. Not searched yet: rotated loops, sequences of kernels, and
+//! homes of arrays that lie somewhere already.
+//!
+//! **Invariant:** no MPI, no data, and no proof of its own.
+
+mod choice;
+mod error;
+mod find;
+mod grid;
+mod space;
+
+pub use choice::{Candidate, Choice};
+pub use error::SearchError;
+pub use find::Search;
+
+use polyshard_machine::Machine;
+use polyshard_polyhedral::Schedule;
+
+/// Finds schedules for a kernel.
+pub trait Choose {
+    /// Returns the search for the fastest schedule of this kernel on at most so many ranks, devices `0..` of the machine.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::Choose;
+    /// let machine = Machine::preset("a100")?.with_counts(&[8, 1])?;
+    /// let choice = Schedule::from_spec(example::matmul(4096, 4096, 4096)).auto(8, &machine).find()?;
+    /// assert_eq!(choice.best().grid(), [("m".into(), 2), ("n".into(), 2), ("k".into(), 2)]);
+    /// assert_eq!(choice.gap(), 0.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a>;
+}
+
+impl Choose for Schedule {
+    fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a> {
+        Search::new(self.clone(), ranks, machine)
+    }
+}

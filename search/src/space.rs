@@ -1,0 +1,178 @@
+//! The schedules on a grid, as steps.
+
+use crate::grid::Grid;
+use polyshard_dsl::{Clause, Dim, Step, dim};
+use polyshard_layout::{Mesh, Name};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Access, Kernel};
+
+/// What is left to choose once the grid is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// The loops that are divided, in the order of the mesh' axes, outermost first: positions in the kernel's variables.
+    pub(crate) order: Vec<usize>,
+    /// A summed loop that runs in panels, and how many there are.
+    pub(crate) panels: Option<(usize, usize)>,
+}
+
+/// The names of axes, in this order.
+const AXES: [&str; 8] = ["x", "y", "z", "u", "v", "w", "s", "t"];
+
+/// How a kernel is laid out over grids.
+pub(crate) struct Space<'a> {
+    pub(crate) kernel: &'a Kernel,
+}
+
+impl Space<'_> {
+    /// The loops that are divided over several ranks.
+    pub(crate) fn divided(grid: &Grid) -> Vec<usize> {
+        (0..grid.len()).filter(|&var| grid[var] > 1).collect()
+    }
+
+    /// The summed loop with the most iterations on a rank, if there is one with several.
+    pub(crate) fn summed(&self, grid: &Grid) -> Option<usize> {
+        let vars = self.kernel.vars();
+        let is_summed =
+            |var: &usize| self.kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
+        let extent = |var: &usize| vars[*var].extent.div_ceil(grid[*var]);
+        (0..vars.len())
+            .filter(is_summed)
+            .filter(|var| extent(var) > 1)
+            .max_by_key(|var| (extent(var), usize::MAX - var))
+    }
+
+    /// The least number of panels of a loop such that each lies on one rank along every axis along which a tensor that is read by
+    /// panels is replicated.
+    pub(crate) fn owned_panels(&self, grid: &Grid, var: usize) -> usize {
+        let name = self.kernel.vars()[var].name;
+        let mut panels = 1usize;
+        for access in self.kernel.value().accesses() {
+            if access.index.iter().any(|index| index.as_variable() == Some(name)) {
+                let copies = Self::divided(grid).into_iter().filter(|&other| !self.indexes(access, other));
+                let copies: usize = copies.map(|other| grid[other]).product();
+                panels = (1..=copies)
+                    .map(|factor| factor * panels)
+                    .find(|panels| panels.is_multiple_of(copies))
+                    .unwrap_or(panels);
+            }
+        }
+        panels
+    }
+
+    fn indexes(&self, access: &Access, var: usize) -> bool {
+        let name = self.kernel.vars()[var].name;
+        access.index.iter().any(|index| index.as_variable() == Some(name))
+    }
+
+    /// The schedule.
+    pub(crate) fn schedule(&self, grid: &Grid, variant: &Variant) -> Schedule {
+        let vars = self.kernel.vars();
+        let mut names = Names { taken: self.kernel.tensors().map(|tensor| tensor.name).collect() };
+        names.taken.extend(vars.iter().map(|var| var.name));
+        names.taken.extend(self.kernel.scalars().iter().map(|(name, _)| *name));
+        let mut schedule = Schedule::new(self.kernel.clone());
+        let axes: Vec<(Name, usize)> =
+            variant.order.iter().enumerate().map(|(nth, &var)| (Name::new(AXES[nth]), grid[var])).collect();
+        // The loop of each variable that is inside of all divisions so far.
+        let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
+        if !axes.is_empty() {
+            let mesh = Mesh::new(axes.iter().map(|&(name, extent)| (name, extent)));
+            let loops: Vec<Name> = variant.order.iter().map(|&var| vars[var].name).collect();
+            let outer: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "o")).collect();
+            let inside: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "i")).collect();
+            variant.order.iter().zip(&inside).for_each(|(&var, name)| inner[var] = *name);
+            schedule = schedule.apply(Step::Distribute { loops, outer, inner: inside, mesh });
+        }
+        let mut panel = None;
+        if let Some((var, parts)) = variant.panels {
+            let (outside, inside) = (names.fresh(vars[var].name, "p"), names.fresh(vars[var].name, "l"));
+            let step = Step::Divide { i: inner[var], outer: outside, inner: inside, parts };
+            inner[var] = inside;
+            let order = [outside].into_iter().chain(inner.iter().copied()).collect();
+            schedule = schedule.apply(step).apply(Step::Reorder { order });
+            panel = Some((var, outside));
+        }
+        if !axes.is_empty() {
+            for tensor in self.kernel.tensors() {
+                let access = self.kernel.accesses_of(tensor.name)[0];
+                let clauses = self.home(access, &axes, variant);
+                schedule = schedule.apply(Step::Shard { tensor: tensor.name, clauses });
+            }
+            if let Some((var, at)) = panel {
+                for tensor in self.kernel.inputs() {
+                    if self.kernel.accesses_of(tensor.name).iter().any(|access| self.indexes(access, var)) {
+                        schedule = schedule.apply(Step::Communicate { tensor: tensor.name, at });
+                    }
+                }
+            }
+        }
+        schedule.apply(Step::Tensorize { loops: inner, kind: None })
+    }
+
+    /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and one of them once more along
+    /// all other axes: that of the panels, or the longest.
+    fn home(&self, access: &Access, axes: &[(Name, usize)], variant: &Variant) -> Vec<Clause> {
+        let vars = self.kernel.vars();
+        let variable = |number: usize| {
+            let name = access.index[number].as_variable()?;
+            vars.iter().position(|var| var.name == name)
+        };
+        let mut along: Vec<Vec<usize>> = vec![Vec::new(); access.index.len()];
+        let mut rest = Vec::new();
+        for (nth, var) in variant.order.iter().enumerate() {
+            // Of `A[i, i]` one dimension is divided.
+            match (0..along.len()).find(|&number| variable(number) == Some(*var)) {
+                Some(number) => along[number].push(nth),
+                None => rest.push(nth),
+            }
+        }
+        let shape =
+            &self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
+        let length = |number: usize| {
+            let ranks: usize = along[number].iter().map(|&nth| axes[nth].1).product();
+            shape[number].div_ceil(ranks)
+        };
+        let of_panels =
+            variant.panels.and_then(|(var, _)| (0..along.len()).find(|&number| variable(number) == Some(var)));
+        let most = of_panels.or_else(|| (0..along.len()).max_by_key(|&number| (length(number), usize::MAX - number)));
+        if let Some(number) = most {
+            along[number].extend(rest);
+        }
+        let clause = |(number, along): (usize, &Vec<usize>)| {
+            let (first, others) = along.split_first()?;
+            let first = self.dim(access, number).at(axes[*first].0.as_str());
+            Some(others.iter().fold(first, |clause, &nth| clause.at(axes[nth].0.as_str())))
+        };
+        along.iter().enumerate().filter_map(clause).collect()
+    }
+
+    /// A dimension by the variable that indexes it, if that is clear in all accesses of the tensor, else by its number.
+    fn dim(&self, access: &Access, number: usize) -> Dim {
+        let Some(name) = access.index[number].as_variable() else { return dim(number) };
+        let is_clear = |access: &&Access| {
+            let with_it = access.index.iter().enumerate().filter(|(_, index)| index.coefficient(name) != 0);
+            with_it.map(|(at, _)| at).eq([number])
+        };
+        match self.kernel.accesses_of(access.tensor).iter().all(is_clear) {
+            true => Dim::Var(name),
+            false => dim(number),
+        }
+    }
+}
+
+/// Names that nothing has yet.
+struct Names {
+    taken: Vec<Name>,
+}
+
+impl Names {
+    fn fresh(&mut self, of: Name, suffix: &str) -> Name {
+        let mut name = format!("{of}{suffix}");
+        while self.taken.contains(&Name::new(&name)) {
+            name += "_";
+        }
+        let name = Name::new(&name);
+        self.taken.push(name);
+        name
+    }
+}

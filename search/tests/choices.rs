@@ -1,0 +1,216 @@
+//! What is chosen: schedules that give the sequential result, within the memory, near what nothing can beat.
+
+use expect_test::expect;
+use polyshard::{DistArray, Execute, Operand, einsum};
+use polyshard_layout::DType;
+use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::example;
+use polyshard_search::{Choice, Choose, SearchError};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::time::Duration;
+
+/// So many devices, each with a port of its own to a switch, whose words take `slow` times as long as operations.
+fn machine(devices: usize, slow: f64) -> Machine {
+    let level = Level {
+        name: "rank".into(),
+        count: devices,
+        interconnect: Interconnect::Switch,
+        bandwidth: 8e10 / slow,
+        latency: 1e-6,
+        shared_ports: None,
+        bypass: None,
+    };
+    let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops };
+    Machine::new("switch", vec![level], device).expect("a machine")
+}
+
+fn square(extent: usize) -> Schedule {
+    Schedule::from_spec(example::matmul(extent, extent, extent))
+}
+
+fn grid(choice: &Choice) -> Vec<usize> {
+    choice.best().grid().into_iter().map(|(_, ranks)| ranks).collect()
+}
+
+/// Runs the best schedule of an einsum over arrays filled from their global index, and compares with the sequential result.
+fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> Result<(), String> {
+    let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+    let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    let spec = einsum(text, &operands, DType::I64, "C").map_err(|error| error.to_string())?;
+    let schedule = Schedule::from_spec(spec);
+    let choice = schedule.auto(ranks, machine).find().map_err(|error| error.to_string())?;
+    let (program, used) = (choice.program(), choice.best().ranks());
+    let bound = choice.bound().words;
+    let words = choice.best().words() as f64;
+    if used > ranks {
+        return Err(format!("{used} of {ranks} ranks are used"));
+    }
+    // The chain that is printed is the schedule that is returned.
+    let steps = polyshard::parse_chain(&choice.chain(), None).map_err(|error| error.to_string())?;
+    let pasted = steps.into_iter().fold(schedule.clone(), Schedule::apply);
+    if pasted.lower().map_err(|error| error.to_string())? != *program {
+        return Err("the printed chain gives another program".into());
+    }
+    let run = polyshard::spmd(used, |world| {
+        let inputs = program.inputs().map(|array| {
+            let element = |at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
+            DistArray::from_fn(world, &array.sharding, element)
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs: Vec<_> = inputs.iter().collect();
+        let before = world.bytes_received();
+        let output = program.run(world, &inputs)?;
+        let received = world.bytes_received() - before;
+        program.verify(world, &inputs, &[&output], 0.0)?;
+        Ok(received)
+    });
+    let received = run.map_err(|error| error.to_string())?.into_iter().max().unwrap_or(0);
+    if received > 8 * choice.best().words() {
+        return Err(format!("{received} bytes are received, and {words} words were said"));
+    }
+    let even = shapes.iter().all(|shape| shape.iter().product::<usize>().is_multiple_of(used));
+    if even && bound > words + 1e-6 * bound {
+        return Err(format!("{words} words, fewer than any algorithm moves: {bound}"));
+    }
+    Ok(())
+}
+
+#[test]
+fn chosen_schedules_give_the_sequential_result() {
+    let index = || prop::sample::select(vec!['i', 'j', 'k', 'l']);
+    let term = || prop::collection::vec(index(), 0..4);
+    let problem = (prop::collection::vec(term(), 1..4), prop::collection::vec(1usize..9, 4), 1usize..13, any::<u16>());
+    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(12, 1.0), machine(12, 100.0)];
+    let law = |(terms, extents, ranks, choice): (Vec<Vec<char>>, Vec<usize>, usize, u16)| {
+        let extent = |index: char| extents["ijkl".find(index).expect("one of these")];
+        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
+        letters.sort_unstable();
+        letters.dedup();
+        // Any of the indices are in the output, in any order.
+        let mut output: Vec<char> =
+            letters.into_iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1).map(|(_, index)| index).collect();
+        if choice >> 8 & 1 == 1 {
+            output.reverse();
+        }
+        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
+        let text = format!("{}->{}", texts.join(","), output.iter().collect::<String>());
+        let shapes: Vec<Vec<usize>> =
+            terms.iter().map(|term| term.iter().map(|&index| extent(index)).collect()).collect();
+        let machine = &machines[usize::from(choice >> 9 & 1)];
+        check(&text, &shapes, ranks, machine)
+            .map_err(|why| TestCaseError::fail(format!("{text} {shapes:?} on {ranks}: {why}")))
+    };
+    let terms = problem;
+    runner.run(&terms, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn grids_are_those_of_the_bounds_where_words_take_all_the_time() {
+    // Where the time of words is all that matters, a square product takes the grids of the literature; of primes, one rank is idle.
+    for (ranks, expected, ratio) in [
+        (4, vec![1, 2, 2], 1.135),
+        (6, vec![1, 2, 3], 1.224),
+        (7, vec![1, 2, 3], 1.224),
+        (8, vec![2, 2, 2], 1.0),
+        (64, vec![4, 4, 4], 1.0),
+    ] {
+        let machine = machine(ranks, 1e4);
+        let choice = square(4032).auto(ranks, &machine).find().expect("a choice");
+        // Which loop has which number of ranks is all the same here.
+        let mut found = grid(&choice);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{ranks}");
+        let found = choice.best().words() as f64 / choice.bound().words;
+        assert!((found - ratio).abs() < 1e-3, "{ranks}: {found}");
+        assert_eq!(choice.gap(), 0.0);
+    }
+}
+
+#[test]
+fn tall_products_are_divided_along_the_long_side() {
+    let machine = machine(16, 10.0);
+    let tall = Schedule::from_spec(example::matmul(32768, 1024, 1024));
+    assert_eq!(grid(&tall.auto(16, &machine).find().expect("a choice")), [16, 1, 1]);
+    let inner = Schedule::from_spec(example::matmul(64, 64, 1 << 20));
+    assert_eq!(grid(&inner.auto(16, &machine).find().expect("a choice")), [1, 1, 16]);
+}
+
+#[test]
+fn the_memory_is_kept_and_what_does_not_fit_is_refused() {
+    let machine = machine(4, 10.0);
+    let free = square(1024).auto(4, &machine).find().expect("a choice");
+    let least = free.others().iter().map(|other| other.cost().memory).chain([free.cost().memory]).min().expect("one");
+    assert!(free.cost().memory > least);
+    let held = square(1024).auto(4, &machine).memory(least).find().expect("a choice");
+    assert!(held.cost().memory <= least && held.cost().seconds() >= free.cost().seconds());
+    // More panels make tiles smaller; shares stay.
+    let shares = 3 * 4 * 1024 * 1024 / 4;
+    let tight = square(1024).auto(4, &machine).memory(shares + (256 << 10)).find().expect("a choice");
+    assert!(tight.cost().memory <= shares + (256 << 10));
+    let refused = square(1024).auto(4, &machine).memory(shares / 2).find().expect_err("it does not fit");
+    let SearchError::Memory { least, .. } = refused else { panic!("{refused}") };
+    assert!(least > shares / 2);
+    square(1024).auto(4, &machine).memory(least).find().expect("what is said to do does");
+}
+
+#[test]
+fn the_same_is_chosen_each_time() {
+    let machine = machine(12, 3.0);
+    let chosen = || square(480).auto(12, &machine).find().expect("a choice").chain();
+    assert_eq!(chosen(), chosen());
+}
+
+#[test]
+fn a_search_that_ends_early_says_how_much_is_open() {
+    let machine = machine(12, 30.0);
+    let whole = square(480).auto(12, &machine).find().expect("a choice");
+    let early = square(480).auto(12, &machine).at_most(Duration::ZERO).find().expect("a choice");
+    assert!(early.gap() > 0.0);
+    assert!(early.cost().seconds() <= (1.0 + early.gap()) * whole.cost().seconds());
+}
+
+#[test]
+fn why_not_another() {
+    let machine = machine(4, 10.0);
+    let choice = square(1024).auto(4, &machine).find().expect("a choice");
+    let mesh = polyshard_layout::Mesh::new([("x", 4)]);
+    let m = polyshard_dsl::Var::new("m");
+    let rows = square(1024).distribute(["m"], ["mo"], ["mi"], &mesh).shard("A", [m.at("x")]).shard("C", [m.at("x")]);
+    let rows = rows.shard("B", [polyshard_dsl::Var::new("k").at("x")]).tensorize(["mi", "n", "k"]);
+    expect![[r#"
+                     chosen     other  difference
+        computing  53.69 ms  53.69 ms          +0
+        moving     264.1 us  395.2 us   +131.1 us
+        received    2.10 MB   3.15 MB    +1.05 MB
+        memory     15.73 MB  12.58 MB    -3.15 MB
+        the chosen one is faster, 53.95 ms against 54.08 ms
+    "#]]
+    .assert_eq(&choice.why_not(&rows).expect("it is legal"));
+    let illegal = square(1024).tensorize(["q"]);
+    assert!(matches!(choice.why_not(&illegal), Err(SearchError::Lower(_))));
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused() {
+    let machine = machine(4, 1.0);
+    let said = |schedule: Schedule, ranks| schedule.auto(ranks, &machine).find().expect_err("refused").to_string();
+    assert_eq!(said(square(8), 0), "a schedule for 0 ranks is asked for; give at least 1");
+    assert_eq!(
+        said(square(8).split("k", "ko", "ki", 2), 2),
+        "the schedule has 1 step already, the first of them `split(k, ko, ki, 2)`; search for one of the kernel alone"
+    );
+    assert_eq!(
+        said(square(64), 8),
+        "the program is of 8 ranks, but switch has 4 devices; take a larger machine, or fewer ranks"
+    );
+    let tpu = Machine::preset("tpu-v5e").expect("a machine");
+    assert_eq!(
+        square(8).auto(2, &tpu).find().expect_err("refused").to_string(),
+        "tpu-v5e states no operations per second for f32, but for bf16, i8; add `f32` to its `flops`"
+    );
+}
