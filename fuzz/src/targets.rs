@@ -10,8 +10,8 @@ use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::{
-    ArrayKind, DistArray, DistType, Element, Execute, Name, Program, Sharded, SourceOptions, Trace, Transport,
-    parse_kernel, rust_source,
+    ArrayKind, Choose, DType, DistArray, DistType, Element, Execute, Name, Operand, Program, Schedule, Sharded,
+    SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
 };
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
@@ -32,7 +32,7 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 9] = [
     Target { name: "npy", longest: 1024, read: read_npy },
     Target { name: "machines", longest: 4096, read: read_machine },
     Target { name: "traces", longest: 16384, read: read_trace },
@@ -40,6 +40,7 @@ pub(crate) const TARGETS: [Target; 8] = [
     Target { name: "products", longest: 512, read: read_product },
     Target { name: "reductions", longest: 512, read: read_reduction },
     Target { name: "meshes", longest: 256, read: read_mesh },
+    Target { name: "einsums", longest: 512, read: read_einsum },
     Target { name: "programs", longest: 65536, read: read_program },
 ];
 
@@ -133,6 +134,33 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
         assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
         mesh.to_string()
     }))
+}
+
+/// An einsum on the first line, and the extents of an operand on each that follows; a schedule is chosen if that takes little.
+fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
+    let text = text(input);
+    let mut lines = text.lines();
+    let einsum_text = lines.next().unwrap_or("");
+    let extents = |line: &str| line.split_whitespace().map(|word| word.parse().map_err(|_| line.to_owned())).collect();
+    let shapes: Vec<Vec<usize>> = lines.map(extents).collect::<Result<_, String>>()?;
+    let sources: Vec<String> = (0..shapes.len()).map(|nth| format!("{nth}.npy")).collect();
+    let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    let spec = einsum(einsum_text, &operands, DType::F64, "C").map_err(|why| why.to_string())?;
+    let kernel = spec.check().map_err(|why| why.to_string())?;
+    for ranks in [1, 6, 1000] {
+        let bound = kernel.lower_bound(ranks, Some(1000)).words;
+        assert!(bound >= 0.0 && bound.is_finite(), "{kernel} on {ranks} ranks: a bound of {bound} words");
+    }
+    let said = kernel.to_string();
+    let small = kernel.vars().len() <= 4 && kernel.vars().iter().all(|var| var.extent <= 12);
+    if !small {
+        return Ok(said);
+    }
+    let machine =
+        Machine::preset("a100").and_then(|machine| machine.with_counts(&[3, 1])).map_err(|why| why.to_string())?;
+    let choice = Schedule::new(kernel).auto(3, &machine).find().map_err(|why| why.to_string())?;
+    assert!(choice.gap() == 0.0 && choice.best().ranks() <= 3);
+    Ok(said + &choice.chain() + &choice.cost().to_string() + &choice.program().explain())
 }
 
 /// A program as JSON, which is printed, explained, emitted and run if it is one.

@@ -50,6 +50,11 @@ fn meshes_are_placed_or_refused() {
 }
 
 #[test]
+fn einsums_are_read_or_refused() {
+    check("einsums", 5_000);
+}
+
+#[test]
 fn programs_are_read_or_refused() {
     check("programs", 2_000);
 }

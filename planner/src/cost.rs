@@ -1,14 +1,14 @@
 //! What a program costs on a machine: seconds of each of its parts, and the memory that it takes.
 //!
 //! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is; where all ranks of its
-//! groups read one another's memory, by the bytes that they read there. A leaf takes as long as its operations at the device's
-//! rate, or as what it touches takes to be read and written, whichever is longer: so thin products are slower
+//! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
+//! rate, and what it touches takes to be read and written: so thin products are slower
 //! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
 //! architectures", CACM 52(4), 2009). Parts follow one another; nothing overlaps yet. Every figure is the machine's.
 
 mod legs;
 
-use legs::Priced;
+use legs::{Priced, Visible};
 use polyshard_layout::DType;
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
@@ -221,7 +221,7 @@ impl<'a> Pricing<'a> {
             part: CostedPart::Compute(id),
             name: nest.kernel.name().to_string(),
             times: work.times,
-            seconds: computing.max(memory),
+            seconds: computing + memory,
             received: 0,
             spent: if memory > computing { Spent::Memory } else { Spent::Computing },
         });
@@ -244,10 +244,17 @@ impl<'a> Pricing<'a> {
             let (seconds, how) = match leg {
                 // What is copied is read and written.
                 Priced::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
-                Priced::Together { times, collective, received } => {
+                Priced::Together { times, collective, received, visible } => {
                     let sees = |group: &Vec<usize>| self.machine.shares_memory(group);
                     let (each, how) = match collective.groups.iter().all(sees) {
-                        true => (received / memory, Spent::InPlace),
+                        true => {
+                            let touched = match visible {
+                                Visible::Lent => 0.0,
+                                Visible::Copied => 2.0 * received,
+                                Visible::Combined => *received,
+                            };
+                            (touched / memory, Spent::InPlace)
+                        }
                         false => self.messages(collective)?,
                     };
                     (*times as f64 * each, how)

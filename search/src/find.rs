@@ -20,6 +20,7 @@ pub struct Search<'a> {
     memory: Option<u64>,
     at_most: Option<Duration>,
     all_ranks: bool,
+    at_least: usize,
 }
 
 /// The most panels that a loop is cut into to fit into the memory.
@@ -27,7 +28,7 @@ const MOST_PANELS: usize = 1 << 12;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
-        Self { schedule, ranks, machine, memory: None, at_most: None, all_ranks: false }
+        Self { schedule, ranks, machine, memory: None, at_most: None, all_ranks: false, at_least: 1 }
     }
 
     /// Sets the bytes that a rank may hold, in place of what the machine's devices have.
@@ -43,6 +44,12 @@ impl<'a> Search<'a> {
     /// Leaves no rank idle.
     pub fn all_ranks(self) -> Self {
         Self { all_ranks: true, ..self }
+    }
+
+    /// Prices at least so many schedules, if there are as many, also those that cannot be the fastest: for
+    /// [`Choice::others`].
+    pub fn at_least(self, schedules: usize) -> Self {
+        Self { at_least: schedules, ..self }
     }
 
     /// Searches.
@@ -73,7 +80,7 @@ impl<'a> Search<'a> {
         let considered = grids.len();
         let mut open = None;
         for (bound, _, grid) in grids {
-            if found.best().is_some_and(|best| best <= bound) {
+            if found.candidates.len() >= self.at_least && found.best().is_some_and(|best| best <= bound) {
                 break;
             }
             if !found.candidates.is_empty() && self.at_most.is_some_and(|limit| start.elapsed() > limit) {

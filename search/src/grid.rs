@@ -74,21 +74,50 @@ impl<'a> Bounds<'a> {
         words.sum::<f64>().max(0.0)
     }
 
+    /// Operations that a leaf of these extents takes at least. A product of several tensors is computed two at a time, so each of them
+    /// meets the product of some others, whose indices are those that something else still needs.
+    fn operations(&self, extents: &[usize]) -> f64 {
+        let points = |loops: u64| -> f64 {
+            (0..extents.len()).filter(|var| loops >> var & 1 == 1).map(|var| extents[var] as f64).product()
+        };
+        let vars = self.kernel.vars();
+        let indices = |access: &Access| -> u64 {
+            let is_in = |var: &usize| access.index.iter().any(|index| index.coefficient(vars[*var].name) != 0);
+            (0..vars.len().min(64)).filter(is_in).fold(0, |loops, var| loops | 1 << var)
+        };
+        let Some(factors) = factors(self.kernel.value()).filter(|factors| (2..=8).contains(&factors.len())) else {
+            return 0.0;
+        };
+        let factors: Vec<u64> = factors.into_iter().map(indices).collect();
+        let target = indices(self.kernel.target());
+        let joined = |set: u64, is_in: bool| {
+            let chosen = factors.iter().enumerate().filter(|(nth, _)| (set >> nth & 1 == 1) == is_in);
+            chosen.fold(0, |loops, (_, factor)| loops | factor)
+        };
+        let meets = |nth: usize| {
+            let others = (1..1u64 << factors.len()).filter(|set| set >> nth & 1 == 0);
+            let loops = others.map(|set| factors[nth] | joined(set, true) & (joined(set, false) | target));
+            loops.map(points).fold(f64::INFINITY, f64::min)
+        };
+        2.0 * (0..factors.len()).map(meets).fold(0.0, f64::max)
+    }
+
     /// Seconds that every schedule on this grid takes at least.
     pub(crate) fn seconds(&self, grid: &Grid) -> f64 {
         let extents = self.extents(grid);
-        let points: f64 = extents.iter().map(|&extent| extent as f64).product();
         let size = self.kernel.dtype().size() as f64;
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
-        // Products of several tensors take fewer operations in pairs than point by point, but no fewer than elements.
-        let operations = match self.kernel.value() {
-            Value::Mul(left, right) if matches!((&**left, &**right), (Value::Access(_), Value::Access(_))) => {
-                2.0 * points
-            }
-            _ => 0.0,
-        };
-        let leaf = (operations / self.rate).max(touched * size / self.machine.device().memory_bandwidth);
+        let leaf = self.operations(&extents) / self.rate + touched * size / self.machine.device().memory_bandwidth;
         leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
+    }
+}
+
+/// The accesses of a product; none if the value is something else.
+fn factors(value: &Value) -> Option<Vec<&Access>> {
+    match value {
+        Value::Access(access) => Some(vec![access]),
+        Value::Mul(left, right) => Some(factors(left)?.into_iter().chain(factors(right)?).collect()),
+        _ => None,
     }
 }
 

@@ -185,7 +185,7 @@ impl Arguments {
 
     /// The search that is asked for.
     fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
-        let mut search = schedule.auto(ranks, machine);
+        let mut search = schedule.auto(ranks, machine).at_least(self.top.unwrap_or(1));
         if let Some(memory) = self.memory {
             search = search.memory(memory as u64);
         }

@@ -5,12 +5,23 @@ use polyshard_machine::GroupedCollective;
 use polyshard_program::reduction::LoweredStep;
 use polyshard_program::{Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard};
 
+/// What becomes of the bytes that a rank receives where it sees the memory of those who have them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visible {
+    /// They are one box of another's shard, which the leaf reads where it is: it takes no longer than its own.
+    Lent,
+    /// They are read, and written to a tile.
+    Copied,
+    /// They are read, and combined with what the rank has.
+    Combined,
+}
+
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Priced {
     /// A rank copies so many bytes within its own memory, so often.
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate, so often; at most so many bytes are received by one of them each time.
-    Together { times: u64, collective: GroupedCollective, received: f64 },
+    Together { times: u64, collective: GroupedCollective, received: f64, visible: Visible },
 }
 
 /// The legs of a transfer of a nest.
@@ -30,7 +41,12 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
             _ => tile,
         };
-        Priced::Together { times, collective: GroupedCollective { operation, groups, bytes }, received }
+        let visible = match (transfer.direction, operation) {
+            (Direction::Out { .. }, _) => Visible::Combined,
+            (Direction::In, Collective::Broadcast | Collective::Permute) => Visible::Lent,
+            (Direction::In, _) => Visible::Copied,
+        };
+        Priced::Together { times, collective: GroupedCollective { operation, groups, bytes }, received, visible }
     };
     let leg = |leg: &Leg| match (leg, transfer.direction) {
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => None,
@@ -64,7 +80,13 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Pri
     if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
             let (operation, groups, bytes) = (step.collective, step.groups.to_vec(), source / step.parts as f64);
-            Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received: bytes }
+            let visible = Visible::Combined;
+            Priced::Together {
+                times: 1,
+                collective: GroupedCollective { operation, groups, bytes },
+                received: bytes,
+                visible,
+            }
         };
         return steps.steps().iter().map(step).collect();
     }
@@ -88,7 +110,8 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Pri
         Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
         _ => source,
     };
-    vec![Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received }]
+    let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
+    vec![Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }]
 }
 
 fn all(mesh: &Mesh) -> Vec<usize> {

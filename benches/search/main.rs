@@ -1,0 +1,47 @@
+//! The benchmark of the search, one part per call; `scripts/bench search` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
+//! | `words` | words that the choice moves against the lower bound, where words take all the time |
+//! | `find` | seconds that searches take |
+
+mod kernels;
+mod time;
+mod words;
+
+use clap::Subcommand;
+use polyshard_testing::bench::part;
+
+/// Measures the search.
+#[derive(Subcommand)]
+enum Part {
+    /// Times the schedules of each kernel, in turns.
+    Time {
+        /// The ranks.
+        #[arg(long)]
+        ranks: usize,
+        /// Timed runs of each schedule, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// The most schedules of a kernel that are timed.
+        #[arg(long, default_value_t = 8)]
+        schedules: usize,
+        /// Extents are divided by this.
+        #[arg(long, default_value_t = 1)]
+        scale: usize,
+    },
+    /// Compares words with bounds.
+    Words,
+    /// Times searches.
+    Find,
+}
+
+fn main() -> polyshard::Result<()> {
+    match part() {
+        None => Ok(()),
+        Some(Part::Time { ranks, runs, schedules, scale }) => time::measure(ranks, runs, schedules, scale),
+        Some(Part::Words) => words::compare(),
+        Some(Part::Find) => words::find(),
+    }
+}

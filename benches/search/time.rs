@@ -1,0 +1,133 @@
+//! What is chosen against what could have been: predicted and measured.
+
+use super::kernels::{Kernel, timed};
+use polyshard::machine::{Machine, detect, units};
+use polyshard::prelude::*;
+use polyshard::search::Candidate;
+use polyshard::{Backend, DType};
+use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::record::median;
+
+/// Times the schedules of all kernels, and prints a row for each.
+pub(crate) fn measure(ranks: usize, runs: usize, schedules: usize, scale: usize) -> polyshard::Result<()> {
+    polyshard::spmd(ranks, |world| {
+        let machine = detect(world)?;
+        if world.is_root() {
+            let backend = if world.backend() == Backend::Mpi { "MPI" } else { "threads" };
+            println!(
+                "\n{ranks} ranks, {backend}, f64, {} of memory a rank a second",
+                units::scaled(machine.device().memory_bandwidth, "B/s")
+            );
+            println!(
+                "{:8} {:>4}  {:20} {:>10} {:>10} {:>6}  {:20} {:>6} {:>6}  {:>6} {:>5}",
+                "kernel",
+                "of",
+                "chosen",
+                "predicted",
+                "measured",
+                "off",
+                "fastest",
+                "regret",
+                "noise",
+                "order",
+                "worst"
+            );
+        }
+        for kernel in timed(scale) {
+            row(world, &kernel, &machine, runs, schedules)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn row(world: &World, kernel: &Kernel, machine: &Machine, runs: usize, schedules: usize) -> polyshard::Result<()> {
+    let choice = kernel.schedule(DType::F64)?.auto(world.size(), machine).at_least(schedules).find()?;
+    let candidates: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).take(schedules).collect();
+    // The chosen one twice: what two of the same differ by is noise.
+    let contestants: Vec<&Candidate> = candidates.iter().copied().chain([choice.best()]).collect();
+    let mut seconds = vec![Vec::new(); contestants.len()];
+    for run in 0..=runs {
+        for (candidate, seconds) in contestants.iter().zip(&mut seconds) {
+            let part = world.leading(candidate.ranks())?;
+            let mut prepared = None;
+            if let Some(part) = &part {
+                let inputs = candidate.program().inputs().map(|array| {
+                    let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
+                    DistArray::from_fn(part, &array.sharding, element)
+                });
+                let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+                let mut made = candidate.program().prepare::<f64>(part)?;
+                let output = made.output()?;
+                prepared = Some((made, inputs, output));
+            }
+            // A first run touches memory that nobody has touched.
+            for _ in 0..2 {
+                let taken = together(world, || {
+                    if let Some((prepared, inputs, output)) = &mut prepared {
+                        prepared.run_into(&inputs.iter().collect::<Vec<_>>(), output)?;
+                    }
+                    Ok(())
+                })?;
+                if run > 0 {
+                    seconds.push(taken);
+                }
+            }
+            if run > 0 {
+                // The first of two is not counted.
+                let last = seconds.len() - 2;
+                seconds.remove(last);
+            }
+        }
+    }
+    let measured: Vec<f64> = seconds.into_iter().map(median).collect();
+    let again = measured[candidates.len()];
+    let measured = &measured[..candidates.len()];
+    if !world.is_root() {
+        return Ok(());
+    }
+    let predicted: Vec<f64> = candidates.iter().map(|candidate| candidate.cost().seconds()).collect();
+    let fastest = (0..measured.len()).min_by(|&a, &b| measured[a].total_cmp(&measured[b])).unwrap_or(0);
+    let off: Vec<f64> =
+        predicted.iter().zip(measured).map(|(predicted, measured)| predicted / measured - 1.0).collect();
+    let worst = off.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+    // Of pairs that are more than 15 % apart, those in the right order.
+    let (mut apart, mut right) = (0, 0);
+    for a in 0..measured.len() {
+        for b in 0..a {
+            let ratio = measured[a] / measured[b];
+            if !(1.0 / 1.15..=1.15).contains(&ratio) {
+                apart += 1;
+                right += usize::from((ratio > 1.0) == (predicted[a] > predicted[b]));
+            }
+        }
+    }
+    println!(
+        "{:8} {:>4}  {:20} {:>10} {:>10} {:>5.0}%  {:20} {:>5.0}% {:>5.0}%  {:>6} {:>4.0}%",
+        kernel.name,
+        candidates.len(),
+        name(candidates[0]),
+        units::seconds(predicted[0]),
+        units::seconds(measured[0]),
+        100.0 * off[0],
+        name(candidates[fastest]),
+        100.0 * (measured[0] / measured[fastest] - 1.0),
+        100.0 * (again / measured[0] - 1.0).abs(),
+        format!("{right}/{apart}"),
+        100.0 * worst
+    );
+    Ok(())
+}
+
+/// The grid and the steps of a schedule.
+fn name(candidate: &Candidate) -> String {
+    let grid: Vec<_> = candidate
+        .grid()
+        .into_iter()
+        .filter(|(_, ranks)| *ranks > 1)
+        .map(|(name, ranks)| format!("{name}{ranks}"))
+        .collect();
+    let steps = candidate.program().nests().map(|nest| nest.work().times).max().unwrap_or(1);
+    let steps = if steps > 1 { format!(" in {steps}") } else { String::new() };
+    format!("{}{steps}", if grid.is_empty() { "one rank".to_owned() } else { grid.join(" ") })
+}

@@ -1,0 +1,111 @@
+//! Words of the choice against the bound, where words take all the time; and what searches take.
+
+use super::kernels::Kernel;
+use polyshard::DType;
+use polyshard::machine::{Device, Interconnect, Level, Machine};
+use polyshard::prelude::*;
+use std::time::Instant;
+
+/// So many devices with a port each, whose words take `slow` times as long as operations.
+fn machine(devices: usize, slow: f64) -> polyshard::Result<Machine> {
+    let (name, interconnect) = ("rank".into(), Interconnect::Switch);
+    let bandwidth = 8e12 / slow;
+    let level = Level { name, count: devices, interconnect, bandwidth, latency: 0.0, shared_ports: None, bypass: None };
+    let flops = [("f64".to_owned(), 1e12)].into();
+    Ok(Machine::new("switch", vec![level], Device { memory_bandwidth: 1e13, memory_capacity: 1 << 50, flops })?)
+}
+
+fn product([m, n, k]: [usize; 3]) -> Kernel {
+    Kernel { name: "product", text: "ij,jk->ik", shapes: vec![vec![m, k], vec![k, n]] }
+}
+
+fn mttkrp([i, j, k]: [usize; 3], r: usize) -> Kernel {
+    Kernel { name: "mttkrp", text: "ijk,jr,kr->ir", shapes: vec![vec![i, j, k], vec![j, r], vec![k, r]] }
+}
+
+fn tucker(n: usize, r: usize) -> Kernel {
+    Kernel { name: "tucker", text: "ijk,ia,jb,kc->abc", shapes: vec![vec![n; 3], vec![n, r], vec![n, r], vec![n, r]] }
+}
+
+/// Prints words over bound for the rows of the literature's tables, and what is known to be the best.
+pub(crate) fn compare() -> polyshard::Result<()> {
+    println!(
+        "{:8} {:24} {:>6} {:>6}  {:16} {:>12} {:>9} {:>9}",
+        "kernel", "extents", "ranks", "used", "grid", "words", "/ bound", "known"
+    );
+    let cube = [4096; 3];
+    let products = [
+        (
+            cube,
+            vec![
+                (4, 1.135),
+                (6, 1.224),
+                (7, 1.28),
+                (8, 1.0),
+                (13, 1.07),
+                (16, 1.097),
+                (31, 1.07),
+                (36, 1.014),
+                (64, 1.0),
+                (127, 1.01),
+                (512, 1.0),
+            ],
+        ),
+        ([9600, 2400, 600], vec![(4, 1.0), (36, 1.0), (512, 1.0)]),
+        ([1024, 256, 64], vec![(4, 1.0), (16, 1.0), (64, 1.0), (512, 1.0)]),
+        ([32768, 1024, 1024], vec![(16, 1.0), (64, 1.126)]),
+    ];
+    for (extents, rows) in products {
+        for (ranks, known) in rows {
+            row(&product(extents), &format!("{extents:?}"), ranks, known)?;
+        }
+    }
+    for (extent, columns, ranks, known) in
+        [(1724, 42, 8, 1.0), (2900, 68, 64, 1.0), (1908, 48, 12, 1.022), (3425, 85, 125, 1.0), (64, 4096, 64, 1.0)]
+    {
+        row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known)?;
+    }
+    for ranks in [8, 64] {
+        row(&tucker(256, 16), "256^3 to 16^3", ranks, 1.0)?;
+    }
+    Ok(())
+}
+
+fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64) -> polyshard::Result<()> {
+    // Slow enough that words decide, not so slow that one rank computes all; of several tensors operations depend on the grid, too.
+    let machine = machine(ranks, if kernel.shapes.len() > 2 { 3e4 } else { 1e3 })?;
+    let choice = kernel.schedule(DType::F64)?.auto(ranks, &machine).find()?;
+    let best = choice.best();
+    let bound = choice.program().kernel().lower_bound(ranks, None).words;
+    let grid: Vec<_> = best.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
+    println!(
+        "{:8} {extents:24} {ranks:>6} {:>6}  {:16} {:>12} {:>9.3} {known:>9.3}",
+        kernel.name,
+        best.ranks(),
+        grid.join(" "),
+        best.words(),
+        best.words() as f64 / bound
+    );
+    Ok(())
+}
+
+/// Prints what searches take, on a machine where neither words nor operations are all that matters.
+pub(crate) fn find() -> polyshard::Result<()> {
+    println!("{:8} {:>6} {:>10} {:>8} {:>10}", "kernel", "ranks", "grids", "priced", "seconds");
+    for ranks in [4, 64, 512, 4096] {
+        for kernel in [product([8192; 3]), mttkrp([1024; 3], 64)] {
+            let machine = machine(ranks, 30.0)?;
+            let schedule = kernel.schedule(DType::F64)?;
+            let start = Instant::now();
+            let choice = schedule.auto(ranks, &machine).find()?;
+            let seconds = start.elapsed().as_secs_f64();
+            println!(
+                "{:8} {ranks:>6} {:>10} {:>8} {seconds:>10.3}",
+                kernel.name,
+                choice.considered(),
+                1 + choice.others().len()
+            );
+        }
+    }
+    Ok(())
+}
