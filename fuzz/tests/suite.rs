@@ -51,7 +51,7 @@ fn meshes_are_placed_or_refused() {
 
 #[test]
 fn einsums_are_read_or_refused() {
-    check("einsums", 5_000);
+    check("einsums", 300);
 }
 
 #[test]

@@ -244,6 +244,12 @@ impl Machine {
         Ok(self)
     }
 
+    /// Returns the level whose devices read one another's memory, if it is said.
+    #[must_use]
+    pub fn shared_memory(&self) -> Option<&str> {
+        self.shared_memory.as_deref()
+    }
+
     /// Returns whether all of these ranks read one another's memory; one rank does read its own.
     ///
     /// # Panics

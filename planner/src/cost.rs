@@ -143,8 +143,9 @@ impl fmt::Display for Cost {
 /// # let matmul = Schedule::from_spec(example::matmul(4096, 4096, 4096));
 /// let mesh = Mesh::new([("x", 4)]);
 /// let [x] = mesh.axes();
+/// let [m, k] = ["m", "k"].map(Var::new);
 /// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &mesh);
-/// let program = rows.shard("A", [dim("m").at(x)]).shard("B", [dim("k").at(x)]).shard("C", [dim("m").at(x)]).lower()?;
+/// let program = rows.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).lower()?;
 /// let cost = cost(&program, &Machine::preset("a100")?.with_counts(&[4, 1])?)?;
 /// // Each node receives three quarters of B from the others, through its one network card at 8 GB/s.
 /// assert_eq!(cost.received(), 3 * 4096 * 4096);

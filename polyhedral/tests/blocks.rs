@@ -59,10 +59,10 @@ fn blocks_that_a_rank_owns_are_copied_once() {
                 - an input of this region and sharding would be fetched so:
                 -   each rank owns all it needs, block-cyclic: local
                 - each rank is the only owner of what it computes: local
-            lower bound of any algorithm on 4 ranks with even shares of one copy of each tensor
-                106 bytes received by one of them
-                - at most 0 bytes are received here, 0.00 times as many
-                - B is not in even shares: from where all lie, 0 bytes
+            lower bound
+                at least 105 bytes received by one of 4 ranks, by any algorithm from even shares of one copy of each tensor
+                - here at most 0 bytes
+                - B is not in even shares: from where all lie, at least 0 bytes
         "#]],
     );
 }
@@ -92,10 +92,10 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 -   axis x: neither aligned, nor the same region for all x
                 -   exchange
                 - run backwards: combining exchange
-            lower bound of any algorithm on 4 ranks with even shares of one copy of each tensor
-                106 bytes received by one of them
-                - at most 576 bytes are received here, 5.49 times as many
-                - B is not in even shares: from where all lie, 0 bytes
+            lower bound
+                at least 105 bytes received by one of 4 ranks, by any algorithm from even shares of one copy of each tensor
+                - here at most 576 bytes, 5.49 times as many
+                - B is not in even shares: from where all lie, at least 0 bytes
         "#]],
     );
 }
@@ -125,10 +125,10 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 -   each rank owns all it needs, block-cyclic: local
                 - all ranks along y own it, but not alone or not as one tile: exchange
                 - owners are at the offsets y: any from the rank
-            lower bound of any algorithm on 6 ranks with even shares of one copy of each tensor
-                117 bytes received by one of them
-                - at most 712 bytes are received here, 6.13 times as many
-                - A, B, C are not in even shares: from where all lie, 0 bytes
+            lower bound
+                at least 117 bytes received by one of 6 ranks, by any algorithm from even shares of one copy of each tensor
+                - here at most 712 bytes, 6.13 times as many
+                - A, B, C are not in even shares: from where all lie, at least 0 bytes
         "#]],
     );
 }

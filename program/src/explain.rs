@@ -49,14 +49,17 @@ impl Nest {
         }
         let size = self.kernel.dtype().size() as f64;
         let received = self.report.traffic_bytes;
-        let ratio = |bound: &LowerBound| match bound.words > 0.0 {
+        let ratio = |bound: &LowerBound| match bound.words > 0.0 && received > 0 {
             true => format!(", {:.2} times as many", received as f64 / (bound.words * size)),
             false => String::new(),
         };
-        let ranks = self.mesh.size();
-        writeln!(text, "lower bound of any algorithm on {ranks} ranks with even shares of one copy of each tensor")?;
-        writeln!(text, "    {} bytes received by one of them", (even.words * size).ceil())?;
-        writeln!(text, "    - at most {received} bytes are received here{}", ratio(&even))?;
+        // Rounding makes no byte of its own.
+        let bytes = |bound: &LowerBound| (bound.words * size * (1.0 - 1e-9)).ceil();
+        let (least, ranks) = (bytes(&even), self.mesh.size());
+        let of_all = "by any algorithm from even shares of one copy of each tensor";
+        writeln!(text, "lower bound")?;
+        writeln!(text, "    at least {least} bytes received by one of {ranks} ranks, {of_all}")?;
+        writeln!(text, "    - here at most {received} bytes{}", ratio(&even))?;
         let is_shared = |axis: &usize| self.mesh.as_slice()[*axis].extent > 1;
         let axes = || (0..self.mesh.ndim()).filter(is_shared);
         let uneven = self.kernel.tensors().zip(&self.shardings);
@@ -64,12 +67,9 @@ impl Nest {
         let uneven: Vec<_> = uneven.map(|(tensor, _)| tensor.name.to_string()).collect();
         if !uneven.is_empty() {
             let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
-            let bytes = (here.words * size).ceil();
-            writeln!(
-                text,
-                "    - {names} {verb} not in even shares: from where all lie, {bytes} bytes{}",
-                ratio(&here)
-            )?;
+            let least = bytes(&here);
+            write!(text, "    - {names} {verb} not in even shares: from where all lie, at least {least} bytes")?;
+            writeln!(text, "{}", ratio(&here))?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Nest {
     /// # use polyshard_program::example;
     /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
     /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
-    /// let work = program.only_nest().expect("one nest").work();
+    /// let work = program.nest().work();
     /// // The first ranks have three of the ten rows.
     /// assert_eq!(work.operations, 2 * 3 * 8 * 6);
     /// assert_eq!(work.touched, 3 * 6 + 6 * 8 + 2 * 3 * 8);

@@ -43,6 +43,9 @@ pub fn machine(machine: &Machine) -> String {
         table(&rows, &[0, 2])
     );
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
+    if let Some(level) = machine.shared_memory() {
+        text += &format!("memory: members of the level `{level}` read one another's in place\n");
+    }
     if !machine.profiles().is_empty() {
         let mut rows = vec![
             ["collective", "ranks", "bytes per rank before it", "times what its links take"].map(String::from).to_vec(),
