@@ -53,8 +53,7 @@ impl Nest {
             true => format!(", {:.2} times as many", received as f64 / (bound.words * size)),
             false => String::new(),
         };
-        // Rounding makes no byte of its own.
-        let bytes = |bound: &LowerBound| (bound.words * size * (1.0 - 1e-9)).ceil();
+        let bytes = |bound: &LowerBound| bound.elements().saturating_mul(self.kernel.dtype().size() as u64);
         let (least, ranks) = (bytes(&even), self.mesh.size());
         let of_all = "by any algorithm from even shares of one copy of each tensor";
         writeln!(text, "lower bound")?;

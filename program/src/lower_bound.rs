@@ -33,6 +33,14 @@ pub struct LowerBound {
     pub touched: Vec<(Name, f64)>,
 }
 
+impl LowerBound {
+    /// Returns the bound in whole elements, of which none is received in part; rounding makes none of its own.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        (self.words * (1.0 - 1e-9)).ceil() as u64
+    }
+}
+
 impl Kernel {
     /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, end with
     /// one copy of the output, and hold even shares of them. With `memory`, the elements that a rank can hold, the
@@ -46,10 +54,10 @@ impl Kernel {
     /// let matmul = example::matmul(4096, 4096, 4096).check()?;
     /// // C[m, n] += A[m, k] * B[k, n], on 4 x 4 x 4 ranks: 3 (mnk/P)^(2/3) - (mn + mk + nk)/P
     /// let bound = matmul.lower_bound(64, None);
-    /// assert_eq!(bound.words.round(), 2_359_296.0);
+    /// assert_eq!(bound.elements(), 2_359_296);
     /// assert_eq!(bound.touched[0].1.round(), 1024.0 * 1024.0);
     /// // With room for little more than their shares, ranks receive some elements more than once: 2 mnk / (P sqrt(M)).
-    /// assert_eq!(matmul.lower_bound(64, Some(800_000)).words.round(), 2_400_960.0);
+    /// assert_eq!(matmul.lower_bound(64, Some(800_000)).elements(), 2_400_960);
     /// # Ok::<(), polyshard_program::KernelError>(())
     /// ```
     ///

@@ -75,12 +75,12 @@ fn moves(best: &Candidate) -> String {
 }
 
 fn words(choice: &Choice) -> String {
-    let (words, bound) = (choice.best().words(), choice.bound().words.ceil());
-    match bound > 0.0 {
+    let (words, bound) = (choice.best().words(), choice.bound().elements());
+    match bound > 0 {
         true => {
             format!(
                 "at most {words} a rank; no algorithm on as many ranks moves fewer than {bound}: {:.2}",
-                words as f64 / bound
+                words as f64 / bound as f64
             )
         }
         false => format!("at most {words} a rank"),
