@@ -122,12 +122,16 @@ pub(super) fn top(choice: &Choice, top: Option<usize>) -> String {
 /// What a run took, and where its result is.
 pub(super) fn ran(choice: &Choice, ran: &Ran, dtype: DType) -> String {
     let predicted = choice.cost().seconds();
-    let off = 100.0 * (ran.seconds / predicted - 1.0);
+    // What takes microseconds is all latency, of which a prediction knows little.
+    let off = match ran.seconds / predicted {
+        ratio if predicted < 1e-4 || ratio >= 10.0 => String::new(),
+        ratio => format!(", {:+.0} %", 100.0 * (ratio - 1.0)),
+    };
     let mut text = String::new();
     let shape: Vec<_> = choice.program().kernel().output().shape.iter().map(usize::to_string).collect();
     let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "ran     {} ({} predicted, {off:+.0} %)", seconds(ran.seconds), seconds(predicted));
+    let _ = writeln!(text, "ran     {} ({} predicted{off})", seconds(ran.seconds), seconds(predicted));
     if let Some(Checked { rows: [rows, all], error }) = &ran.checked {
         let _ = writeln!(text, "checked {rows} of {}: largest error {error:.1e}", counted(all, "row"));
     }
