@@ -12,6 +12,18 @@ pub enum SearchError {
     /// There are no ranks.
     #[error("a schedule for 0 ranks is asked for; give at least 1")]
     NoRanks,
+    /// No rank is to be idle, and the loops cannot be divided so.
+    #[error(
+        "the loops of `{kernel}` cannot be divided over exactly {}; leave some of them idle",
+        counted(ranks, "rank")
+    )]
+    NoGrid { kernel: String, ranks: usize },
+    /// There is more to compare than fits.
+    #[error(
+        "`{kernel}` has {loops} loops, which can be divided over {} in too many ways to compare; ask for fewer ranks, or write the schedule",
+        counted(ranks, "rank")
+    )]
+    TooMany { kernel: String, loops: usize, ranks: usize },
     /// The schedule is there already.
     #[error(
         "the schedule has {} already, the first of them `{first}`; search for one of the kernel alone",

@@ -57,7 +57,8 @@ impl<'a> Search<'a> {
     /// The same kernel, machine and number of ranks give the same schedule, unless a time limit ends it.
     ///
     /// # Errors
-    /// [`SearchError::NoRanks`]; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
+    /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly so many; [`SearchError::TooMany`] if there are
+    /// too many loops and ranks to compare all grids; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
     /// memory; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
     /// does not say how fast it computes.
     pub fn find(&self) -> Result<Choice, SearchError> {
@@ -68,7 +69,13 @@ impl<'a> Search<'a> {
         let start = Instant::now();
         let memory = self.memory.unwrap_or(self.machine.device().memory_capacity);
         let bounds = Bounds::new(kernel, self.machine, self.ranks);
-        let mut grids: Vec<(f64, f64, Grid)> = grid::all(kernel, self.ranks)
+        let name = || kernel.name().to_string();
+        let all = grid::all(kernel, self.ranks).ok_or_else(|| SearchError::TooMany {
+            kernel: name(),
+            loops: kernel.vars().len(),
+            ranks: self.ranks,
+        })?;
+        let mut grids: Vec<(f64, f64, Grid)> = all
             .into_iter()
             .filter(|grid| !self.all_ranks || grid.iter().product::<usize>() == self.ranks)
             .map(|grid| (bounds.seconds(&grid), bounds.words(&grid), grid))
@@ -95,12 +102,9 @@ impl<'a> Search<'a> {
             (false, ..) => {
                 Ok(Choice { machine: self.machine.clone(), ranks: self.ranks, memory, candidates, open, considered })
             }
-            (true, Some(least), _) => {
-                let kernel = kernel.name().to_string();
-                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least })
-            }
+            (true, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
             (true, None, Some(failed)) => Err(failed.into()),
-            (true, None, None) => Err(SearchError::NoRanks),
+            (true, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
 

@@ -6,21 +6,32 @@ use polyshard_program::{Access, Affine, Kernel, Value};
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
 pub(crate) type Grid = Vec<usize>;
 
-/// All grids of at most so many ranks, with no more along a loop than it has iterations.
-pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
+/// The most loops that a grid divides.
+pub(crate) const MOST_DIVIDED: usize = 5;
+
+/// The most grids that are compared.
+const MOST_GRIDS: usize = 1 << 21;
+
+/// All grids of at most so many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
+/// if there are too many to compare.
+pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
     let mut grids = vec![(Grid::new(), 1usize)];
     for var in kernel.vars() {
         let most = var.extent.max(1);
         let longer = |(grid, used): (Grid, usize)| {
-            (1..=most.min(ranks / used)).map(move |divided| {
+            let is_full = grid.iter().filter(|&&divided| divided > 1).count() == MOST_DIVIDED;
+            (1..=if is_full { 1 } else { most.min(ranks / used) }).map(move |divided| {
                 let mut grid = grid.clone();
                 grid.push(divided);
                 (grid, used * divided)
             })
         };
-        grids = grids.into_iter().flat_map(longer).collect();
+        grids = grids.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
+        if grids.len() > MOST_GRIDS {
+            return None;
+        }
     }
-    grids.into_iter().map(|(grid, _)| grid).collect()
+    Some(grids.into_iter().map(|(grid, _)| grid).collect())
 }
 
 /// What is known of a kernel before any schedule.

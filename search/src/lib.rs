@@ -10,7 +10,7 @@
 //! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
 //! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
 //!
-//! What is searched is written as steps, and proved as any schedule is. Not searched yet: rotated loops, sequences of kernels, and
+//! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Not searched yet: rotated loops, sequences of kernels, and
 //! homes of arrays that lie somewhere already.
 //!
 //! **Invariant:** no MPI, no data, and no proof of its own.

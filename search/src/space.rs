@@ -1,6 +1,6 @@
 //! The schedules on a grid, as steps.
 
-use crate::grid::Grid;
+use crate::grid::{Grid, MOST_DIVIDED};
 use polyshard_dsl::{Clause, Dim, Step, dim};
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
@@ -16,7 +16,7 @@ pub(crate) struct Variant {
 }
 
 /// The names of axes, in this order.
-const AXES: [&str; 8] = ["x", "y", "z", "u", "v", "w", "s", "t"];
+const AXES: [&str; MOST_DIVIDED] = ["x", "y", "z", "u", "v"];
 
 /// How a kernel is laid out over grids.
 pub(crate) struct Space<'a> {

@@ -175,6 +175,38 @@ fn a_search_that_ends_early_says_how_much_is_open() {
 }
 
 #[test]
+fn indices_may_be_called_as_axes_are() {
+    let machine = machine(8, 30.0);
+    check("xy,yz->xz", &[vec![12, 10], vec![10, 14]], 8, &machine).expect("it is chosen and run");
+    // Seven loops, of which no grid divides more than five.
+    check("abcdefg->gfedcba", &[vec![2; 7]], 8, &machine).expect("it is chosen and run");
+}
+
+#[test]
+fn several_levels_are_divided_where_it_costs_least() {
+    // Two nodes of four: what moves most stays inside.
+    let level = |name: &str, count, bandwidth, shared_ports| Level {
+        name: name.into(),
+        count,
+        interconnect: Interconnect::Switch,
+        bandwidth,
+        latency: 1e-6,
+        shared_ports,
+        bypass: None,
+    };
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops: [("f32".to_owned(), 1e12)].into() };
+    let levels = vec![level("node", 2, 1e8, Some(1)), level("rank", 4, 1e10, None)];
+    let nodes = Machine::new("nodes", levels, device).expect("a machine");
+    let wide = Schedule::from_spec(example::matmul(512, 8192, 512));
+    let choice = wide.auto(8, &nodes).all_ranks().at_least(40).find().expect("a choice");
+    // The same grid with its axes in another order sends between nodes what could stay inside.
+    let same = choice.others().iter().filter(|other| other.grid() == choice.best().grid());
+    let slow = same.map(|other| other.cost().seconds()).fold(0.0, f64::max);
+    assert!(slow > 1.2 * choice.cost().seconds(), "{}{slow}", choice.cost());
+    assert_eq!(choice.gap(), 0.0);
+}
+
+#[test]
 fn why_not_another() {
     let machine = machine(4, 10.0);
     let choice = square(1024).auto(4, &machine).find().expect("a choice");
@@ -207,6 +239,22 @@ fn what_cannot_be_searched_is_refused() {
     assert_eq!(
         said(square(64), 8),
         "the program is of 8 ranks, but switch has 4 devices; take a larger machine, or fewer ranks"
+    );
+    let one = Schedule::from_spec(example::matmul(3, 1, 1));
+    assert_eq!(
+        one.auto(4, &machine).all_ranks().find().expect_err("refused").to_string(),
+        "the loops of `matmul` cannot be divided over exactly 4 ranks; leave some of them idle"
+    );
+    assert!(one.auto(4, &machine).find().expect("a choice").best().ranks() <= 3);
+    // Twelve loops on so many ranks: more grids than anybody compares.
+    let letters: String = ('a'..'m').collect();
+    let shape = [9; 12];
+    let spec = einsum(&letters, &[Operand { source: "A", shape: &shape }], DType::F64, "C").expect("an einsum");
+    let large = self::machine(1 << 20, 1.0);
+    assert_eq!(
+        Schedule::from_spec(spec).auto(1 << 20, &large).find().expect_err("refused").to_string(),
+        "`einsum` has 12 loops, which can be divided over 1048576 ranks in too many ways to compare; ask for fewer ranks, or write \
+         the schedule"
     );
     let tpu = Machine::preset("tpu-v5e").expect("a machine");
     assert_eq!(
