@@ -75,7 +75,7 @@ pub struct PartCost {
 /// What a program costs: its parts in the order in which they begin first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// The parts that take time.
+    /// The parts that take time, or by which something is received.
     pub parts: Vec<PartCost>,
     /// The most bytes that one rank holds: a bound.
     pub memory: u64,
@@ -230,7 +230,7 @@ impl<'a> Pricing<'a> {
         Ok(())
     }
 
-    /// What is done one after the other; nothing if it takes no time.
+    /// What is done one after the other; nothing if it takes no time, and nothing is received.
     fn transfer(
         &self,
         part: TransferId,
@@ -262,7 +262,7 @@ impl<'a> Pricing<'a> {
                 }
             };
             all += seconds;
-            if seconds > longest {
+            if seconds > longest || (spent.is_none() && received > 0) {
                 (longest, spent) = (seconds, Some(how));
             }
         }

@@ -87,7 +87,9 @@ fn where_ranks_share_memory_they_read_there() {
     let shared = machine(2, 2).with_shared_memory("rank").expect("a level");
     let cost = cost(&program, &shared).expect("a cost");
     // Panels of A are of ranks of one node, who lend them to the leaf: that takes no time of its own.
-    let [b, _] = &cost.parts[..] else { panic!("{cost}") };
+    let [a, b, _] = &cost.parts[..] else { panic!("{cost}") };
+    assert!(a.spent == Spent::InPlace && a.seconds == 0.0 && a.received > 0, "{cost}");
+    assert_eq!(cost.received(), program.report().traffic_bytes);
     assert!(b.name.starts_with("B, ") && matches!(b.spent, Spent::Messages(_)), "{cost}");
     // Parts that are put together are read and written.
     let rows =
