@@ -109,8 +109,8 @@ impl Space<'_> {
         schedule.apply(Step::Tensorize { loops: inner, kind: None })
     }
 
-    /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and one of them once more along
-    /// all other axes: that of the panels, or the longest.
+    /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and once more along each other
+    /// axis that of the panels, or the one of which a rank has most.
     fn home(&self, access: &Access, axes: &[(Name, usize)], variant: &Variant) -> Vec<Clause> {
         let vars = self.kernel.vars();
         let variable = |number: usize| {
@@ -128,15 +128,18 @@ impl Space<'_> {
         }
         let shape =
             &self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
-        let length = |number: usize| {
-            let ranks: usize = along[number].iter().map(|&nth| axes[nth].1).product();
-            shape[number].div_ceil(ranks)
-        };
         let of_panels =
             variant.panels.and_then(|(var, _)| (0..along.len()).find(|&number| variable(number) == Some(var)));
-        let most = of_panels.or_else(|| (0..along.len()).max_by_key(|&number| (length(number), usize::MAX - number)));
-        if let Some(number) = most {
-            along[number].extend(rest);
+        for nth in rest {
+            // What is left of a dimension on a rank.
+            let length = |number: usize| {
+                let ranks: usize = along[number].iter().map(|&nth| axes[nth].1).product();
+                shape[number].div_ceil(ranks)
+            };
+            let longest = (0..along.len()).max_by_key(|&number| (length(number), usize::MAX - number));
+            if let Some(number) = of_panels.or(longest) {
+                along[number].push(nth);
+            }
         }
         let clause = |(number, along): (usize, &Vec<usize>)| {
             let (first, others) = along.split_first()?;
