@@ -12,6 +12,21 @@ use std::path::{Path, PathBuf};
 
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
+/// A machine whose messages take much longer than its operations.
+const SLOW: &str = r#"
+    name = "slow"
+    [device]
+    memory_bandwidth = 1e11
+    memory_capacity = 100_000_000_000
+    flops = { f64 = 1e10 }
+    [[level]]
+    name = "rank"
+    count = 8
+    interconnect = "switch"
+    bandwidth = 2e7
+    latency = 1e-6
+"#;
+
 /// Arrays in files of a folder.
 struct Files {
     folder: PathBuf,
@@ -155,9 +170,13 @@ fn processes_compute_the_same_and_one_of_them_speaks() {
         assert_eq!(said.matches("kernel  ").count(), 1, "{said}");
         assert_eq!(said.matches("wrote   ").count(), 1, "{said}");
     }
-    // One dimension of three, on five processes: two of them are idle.
-    let files = Files::new(test_folder!("einsum_mpi_idle"), DType::F64, &[&[3, 1], &[1, 1]]);
-    files.check(Start::Mpi(5), "ij,jk->ik", &names, &[]);
+    // Where words are slow and memory is short, six of seven processes compute, and one is idle.
+    let files = Files::new(test_folder!("einsum_mpi_idle"), DType::F64, &[&[128, 128], &[128, 128]]);
+    let machine = files.path("slow.toml");
+    fs::write(&machine, SLOW).expect("the folder is ours");
+    let (held, more) = ((3 * 128 * 128 * 8 / 6 + 20_000).to_string(), ["--machine", &machine, "--json", "--memory"]);
+    let said = json(&files.check(Start::Mpi(7), "ij,jk->ik", &names, &[&more[..], &[&held]].concat()));
+    assert_eq!((&said["ranks"], &said["used"]), (&7.into(), &6.into()), "{said}");
     let Ended { success, stderr, .. } =
         files.run(Start::Mpi(3), "ij,jk->ik", &["A.npy", "none.npy"], &["--out", "x.npy"]);
     assert!(!success);
