@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
 /// A machine whose messages take much longer than its operations.
+#[cfg(feature = "mpi")]
 const SLOW: &str = r#"
     name = "slow"
     [device]
