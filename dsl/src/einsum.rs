@@ -354,7 +354,7 @@ impl Names {
     }
 }
 
-/// Whether a name is none of Rust's keywords, so that source can be emitted.
+/// Whether a name is not a keyword of Rust, so that source can be emitted.
 fn is_word(name: Name) -> bool {
     syn::parse_str::<syn::Ident>(name.as_str()).is_ok()
 }

@@ -12,7 +12,7 @@ use polyshard_layout::Name;
 
 /// Elements that the busiest rank must receive, and what that follows from.
 ///
-/// Of a kernel whose instances are dealt out to ranks, one rank has at least its even share `V/P` of them. What it can compute
+/// However a kernel's `V` instances are distributed over `P` ranks, one rank has at least `V/P` of them. What it can compute
 /// from `x` elements of each tensor is at most the product of powers of these (Hölder, Brascamp and Lieb; for a matrix
 /// product Loomis and Whitney), so it touches some least number of elements, of which it holds some from the start.
 /// See M. Christ, J. Demmel, N. Knight, T. Scanlon and K. Yelick, "Communication lower bounds and optimal algorithms for

@@ -79,8 +79,7 @@ impl Nest {
                 .map(|step| product(&mut step.loops.iter().copied()).saturating_mul(2))
                 .fold(0, u64::saturating_add),
             LeafOp::Nest | LeafOp::Named { .. } => {
-                let sums = u64::from(self.is_sum() || self.kernel.assign() != Assign::Set);
-                points.saturating_mul(operations(self.kernel.value()) + sums)
+                points.saturating_mul(operations(self.kernel.value()) + u64::from(self.is_sum()))
             }
         };
         let elements = |access: &LeafAccess| {

@@ -5,17 +5,15 @@ use crate::grid::Grid;
 use polyshard_layout::Name;
 use polyshard_machine::Machine;
 use polyshard_machine::units::{scaled, seconds, table};
-use polyshard_planner::cost::{Cost, CostedPart, cost};
+use polyshard_planner::cost::{Cost, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
-use std::fmt::Write as _;
 
 /// A schedule with its program and its price.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub(crate) grid: Grid,
     pub(crate) schedule: Schedule,
-    pub(crate) text: String,
     pub(crate) program: Program,
     pub(crate) cost: Cost,
 }
@@ -57,10 +55,17 @@ impl Candidate {
         self.program.report().traffic_bytes / self.program.dtype().size() as u64
     }
 
-    /// Whether it comes before another: faster, or of equals in memory, or in the alphabet.
+    /// Returns the chain of its schedule, a step per line, as `kernel!` takes it.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        self.schedule.steps().map(|step| format!(".{step}\n")).collect()
+    }
+
+    /// How it compares with another: by seconds, then by memory, then by the text of its chain.
     pub(crate) fn order(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |candidate: &Self| (candidate.cost.memory, candidate.text.clone());
-        self.cost.seconds().total_cmp(&other.cost.seconds()).then_with(|| key(self).cmp(&key(other)))
+        let by_seconds = self.cost.seconds().total_cmp(&other.cost.seconds());
+        let by_memory = self.cost.memory.cmp(&other.cost.memory);
+        by_seconds.then(by_memory).then_with(|| self.chain().cmp(&other.chain()))
     }
 }
 
@@ -138,11 +143,7 @@ impl Choice {
     /// Returns the chain of the best schedule, a step per line, as `kernel!` takes it.
     #[must_use]
     pub fn chain(&self) -> String {
-        self.schedule().steps().fold(String::new(), |mut text, step| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, ".{step}");
-            text
-        })
+        self.best().chain()
     }
 
     /// Says why not this schedule of the same kernel: what both spend, side by side.
@@ -154,17 +155,13 @@ impl Choice {
         let other = cost(&program, &self.machine)?;
         let best = self.cost();
         let mut rows = vec![["", "chosen", "other", "difference"].map(String::from).to_vec()];
-        let by_kind = |cost: &Cost, moving: bool| {
-            let parts = cost.parts.iter().filter(|part| matches!(part.part, CostedPart::Transfer(_)) == moving);
-            parts.map(|part| part.seconds).sum::<f64>()
-        };
         let mut row = |what: &str, [one, two]: [f64; 2], show: &dyn Fn(f64) -> String| {
             let sign = if two >= one { "+" } else { "-" };
             rows.push(vec![what.to_owned(), show(one), show(two), format!("{sign}{}", show((two - one).abs()))]);
         };
         let bytes = |value: f64| scaled(value, "B");
-        row("computing", [by_kind(best, false), by_kind(&other, false)], &seconds);
-        row("moving", [by_kind(best, true), by_kind(&other, true)], &seconds);
+        row("computing", [best.computing(), other.computing()], &seconds);
+        row("moving", [best.moving(), other.moving()], &seconds);
         row("received", [best.received() as f64, other.received() as f64], &bytes);
         row("memory", [best.memory as f64, other.memory as f64], &bytes);
         let verdict = if other.memory > self.memory {

@@ -156,8 +156,7 @@ impl<'a> Search<'a> {
         found.least = Some(found.least.map_or(cost.memory, |least| least.min(cost.memory)));
         let fits = cost.memory <= found.memory;
         if fits {
-            let text = schedule.steps().map(|step| format!("{step}\n")).collect();
-            found.candidates.push(Candidate { grid: grid.clone(), schedule, text, program, cost });
+            found.candidates.push(Candidate { grid: grid.clone(), schedule, program, cost });
         }
         Ok(fits)
     }

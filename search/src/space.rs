@@ -44,10 +44,9 @@ impl Space<'_> {
     /// The least number of panels of a loop such that each lies on one rank along every axis along which a tensor that is read by
     /// panels is replicated.
     pub(crate) fn owned_panels(&self, grid: &Grid, var: usize) -> usize {
-        let name = self.kernel.vars()[var].name;
         let mut panels = 1usize;
         for access in self.kernel.value().accesses() {
-            if access.index.iter().any(|index| index.as_variable() == Some(name)) {
+            if self.indexes(access, var) {
                 let copies = Self::divided(grid).into_iter().filter(|&other| !self.indexes(access, other));
                 let copies: usize = copies.map(|other| grid[other]).product();
                 panels = (1..=copies)

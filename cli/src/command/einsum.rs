@@ -13,12 +13,11 @@ use crate::say::say;
 use crate::with_type;
 use clap::ValueEnum;
 use polyshard::machine::{Machine, detect};
-use polyshard::planner::cost::cost;
 use polyshard::runtime::{NpyFile, Output, launched_ranks};
 use polyshard::search::Search;
 use polyshard::{
     Choice, Choose, DType, DistArray, Element, Execute, KernelError, Operand, Program, Schedule, SearchError,
-    SourceOptions, Step, World, einsum, parse_chain, runtime, rust_source,
+    SourceOptions, World, einsum, parse_chain, runtime, rust_source,
 };
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -212,13 +211,13 @@ impl Arguments {
         let program = choice.program();
         if let Some(chain) = &self.why {
             let steps = parse_chain(chain, None).map_err(|error| CliError::invalid("`--why`", error))?;
-            return Ok(choice.why_not(&with_steps(&problem.schedule, steps))?);
+            return Ok(choice.why_not(&steps.into_iter().fold(problem.schedule.clone(), Schedule::apply))?);
         }
         Ok(match self.print {
             Some(Print::Chain) => choice.chain(),
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),
-            Some(Print::Cost) => cost(program, machine)?.to_string(),
+            Some(Print::Cost) => choice.cost().to_string(),
             Some(Print::Source) => rust_source(program, &SourceOptions::default()),
             None if self.json => report::json(choice, machine, None),
             None => report::head(choice, machine, problem.dtype) + &report::top(choice, self.top),
@@ -226,11 +225,7 @@ impl Arguments {
     }
 }
 
-fn with_steps(schedule: &Schedule, steps: Vec<Step>) -> Schedule {
-    steps.into_iter().fold(schedule.clone(), Schedule::apply)
-}
-
-/// A machine by its name or file, with as many devices as there are ranks if it is of one level.
+/// A machine by its name or file, which has a device for each rank.
 fn named(name: &str, ranks: usize) -> Result<Machine> {
     let machine = find(name, None)?;
     if machine.devices() < ranks {

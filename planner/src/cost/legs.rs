@@ -18,9 +18,9 @@ pub(super) enum Visible {
 
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Priced {
-    /// A rank copies so many bytes within its own memory, so often.
+    /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
-    /// Ranks communicate, so often; at most so many bytes are received by one of them each time.
+    /// Ranks communicate, this number of times; no rank receives more bytes than `received` at a time.
     Together { times: u64, collective: GroupedCollective, received: f64, visible: Visible },
 }
 
@@ -71,7 +71,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     transfer.route.legs.iter().filter_map(leg).collect()
 }
 
-/// What a move between two arrays is, by which a rank receives at most so many bytes.
+/// What a move between two arrays is; no rank receives more bytes by it than `received`.
 pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Priced> {
     let mesh = program.mesh();
     let size = program.dtype().size() as f64;
