@@ -4,6 +4,7 @@
 //! tokens --syntax, value--> Block --check--> Checked     a kernel whose names are resolved
 //!        --chain----------> Chain                        steps, each with its method
 //! text   --text-----------> KernelSpec, steps            or mistakes with lines and columns
+//!        --definitions----> kernels of a file, each with steps or `auto`, with the extents of arrays
 //! ```
 //!
 //! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
@@ -14,6 +15,7 @@ mod check;
 mod checked;
 mod constant;
 mod definition;
+mod definitions;
 mod einsum;
 pub mod errors;
 mod form;
@@ -30,6 +32,7 @@ pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::Definition;
+pub use definitions::{Definitions, Given, Plan, Stage};
 pub use einsum::{EinsumError, Operand, einsum};
 pub use name::name;
 pub use step::{Clause, Dim, Step, Var, dim, partial, pin};

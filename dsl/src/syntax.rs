@@ -20,6 +20,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Ident, Result, Token, Type, Visibility, braced, bracketed, parenthesized, token};
 
 /// The function-like part of the block.
+#[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) docs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -31,6 +32,7 @@ pub(crate) struct Block {
 }
 
 /// `A: [T; extent, ..]`, or `A: T` for a tensor of no dimensions.
+#[derive(Clone)]
 pub struct Tensor {
     /// Its name.
     pub name: Ident,
@@ -41,6 +43,7 @@ pub struct Tensor {
 }
 
 /// `C[m, n] += A[m, k] * B[k, n]`.
+#[derive(Clone)]
 pub(crate) struct Statement {
     pub(crate) target: Access,
     pub(crate) assign: Assign,
@@ -50,6 +53,7 @@ pub(crate) struct Statement {
 }
 
 /// `for q in 0..n`, where the bounds may still be any expression.
+#[derive(Clone)]
 pub(crate) struct Range {
     pub(crate) var: Ident,
     pub(crate) bounds: Expr,

@@ -8,6 +8,7 @@ use polyshard_layout::Mesh;
 use polyshard_program::KernelSpec;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use syn::Result;
 use syn::parse::{ParseStream, Parser};
@@ -26,6 +27,8 @@ pub struct Mistake {
     pub line: usize,
     /// The character of that line where it begins, from 1 on.
     pub column: usize,
+    /// Where it is in the text, in bytes.
+    pub at: Range<usize>,
     /// What is wrong, and mostly on a second line what to do.
     pub message: String,
 }
@@ -113,7 +116,7 @@ impl TryFrom<String> for Step {
         // A file that steps are read from has places of its own, so this one is of the step.
         text.parse().map_err(|error: ParseError| {
             let said = |mistake: &Mistake| match mistake {
-                Mistake { line: 1, column, message } => format!("at its character {column}: {message}"),
+                Mistake { line: 1, column, message, .. } => format!("at its character {column}: {message}"),
                 mistake => mistake.to_string(),
             };
             let said: Vec<_> = error.mistakes.iter().map(said).collect();
@@ -128,11 +131,17 @@ impl From<Step> for String {
     }
 }
 
-fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
+/// Reads the tokens of a text.
+pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
     let tokens = text.parse().map_err(|wrong: proc_macro2::LexError| {
         syn::Error::new(wrong.span(), "brackets or quotes do not match, or a character has no meaning here")
     });
-    tokens.and_then(parse).map_err(|errors| {
+    placed(text, tokens.and_then(parse))
+}
+
+/// Returns the errors of what was read from a text with their places in it.
+pub(crate) fn placed<T>(text: &str, read: Result<T>) -> std::result::Result<T, ParseError> {
+    read.map_err(|errors| {
         let mut mistakes: Vec<_> = errors.into_iter().map(|error| mistake(text, &error)).collect();
         mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
         ParseError { mistakes }
@@ -141,19 +150,22 @@ fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::res
 
 fn mistake(text: &str, error: &syn::Error) -> Mistake {
     let span = error.span();
-    let (line, column) = match span.byte_range().is_empty() {
+    let (line, column, at) = match span.byte_range() {
         // Where the text ends there is no token.
-        true => (text.lines().count().max(1), text.lines().last().map_or(0, |line| line.chars().count())),
-        false => (span.start().line, span.start().column),
+        range if range.is_empty() => {
+            let column = text.lines().last().map_or(0, |line| line.chars().count());
+            (text.lines().count().max(1), column, text.len()..text.len())
+        }
+        range => (span.start().line, span.start().column, range),
     };
-    Mistake { line, column: column + 1, message: error.to_string() }
+    Mistake { line, column: column + 1, at, message: error.to_string() }
 }
 
 /// How many tokens may follow one another inside of brackets without a comma or a semicolon, together with those around
 /// the brackets: reading takes stack for each of them.
 const TOKENS: usize = 500;
 
-fn limited(tokens: TokenStream) -> Result<TokenStream> {
+pub(crate) fn limited(tokens: TokenStream) -> Result<TokenStream> {
     fn fits(tokens: TokenStream, room: usize) -> bool {
         let mut left = room;
         tokens.into_iter().all(|token| {
@@ -172,7 +184,7 @@ fn limited(tokens: TokenStream) -> Result<TokenStream> {
 }
 
 /// Returns the tokens of a chain, in which the keywords of Rust are names as others are.
-fn of_names(tokens: TokenStream) -> Result<TokenStream> {
+pub(crate) fn of_names(tokens: TokenStream) -> Result<TokenStream> {
     fn renamed(token: TokenTree) -> TokenTree {
         match token {
             TokenTree::Group(group) => {

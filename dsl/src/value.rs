@@ -12,6 +12,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Lit, Result, Token, braced, bracketed, parenthesized, token};
 
 /// `A[m, k]`, or `A[m - 1, k] else 0.0`.
+#[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) tensor: Ident,
     pub(crate) bracket: token::Bracket,
@@ -21,6 +22,7 @@ pub(crate) struct Access {
 }
 
 /// A value.
+#[derive(Clone)]
 pub(crate) enum Value {
     /// An element of a tensor.
     Access(Access),
@@ -39,6 +41,7 @@ pub(crate) enum Value {
 }
 
 /// `if left < right { then } else { otherwise }`.
+#[derive(Clone)]
 pub(crate) struct Choice {
     pub(crate) compare: Comparison,
     pub(crate) left: Value,

@@ -247,6 +247,30 @@ impl Kernel {
         format!("{target} {} {value}{ranges}", self.assign)
     }
 
+    /// Returns the kernel as `kernel!` takes it: `fn f(A: [f32; 4, 6]) -> b: f32 { b[] += A[i, j] }`.
+    ///
+    /// ```
+    /// let kernel = polyshard_program::example::matmul(4, 5, 6).check()?;
+    /// assert_eq!(
+    ///     kernel.definition(),
+    ///     "fn matmul(A: [f32; 4, 6], B: [f32; 6, 5]) -> C: [f32; 4, 5] { C[m, n] += A[m, k] * B[k, n] }"
+    /// );
+    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// ```
+    #[must_use]
+    pub fn definition(&self) -> String {
+        let declared = |tensor: &Tensor| match &tensor.shape[..] {
+            [] => format!("{}: {}", tensor.name, self.dtype),
+            shape => {
+                let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
+                format!("{}: [{}; {}]", tensor.name, self.dtype, extents.join(", "))
+            }
+        };
+        let inputs: Vec<_> = self.inputs.iter().map(declared).collect();
+        let (name, output) = (self.name, declared(&self.output));
+        format!("fn {name}({}) -> {output} {{ {} }}", inputs.join(", "), self.statement())
+    }
+
     /// The statement with indices that count from 0, as the loops of a program do.
     pub(crate) fn counted_statement(&self) -> String {
         format!("{} {} {}", self.target, self.assign, self.value)

@@ -1,6 +1,7 @@
 //! Why no schedule is found.
 
 use polyshard_machine::units::{counted, scaled};
+use polyshard_planner::SequenceError;
 use polyshard_planner::cost::CostError;
 use polyshard_polyhedral::LowerError;
 
@@ -36,6 +37,12 @@ pub enum SearchError {
         counted(ranks, "rank"), scaled(*memory as f64, "B"), scaled(*least as f64, "B")
     )]
     Memory { kernel: String, ranks: usize, memory: u64, least: u64 },
+    /// Kernels that run in sequence have no mesh that suits all.
+    #[error("no mesh of up to {} suits all of `{kernels}`; give them schedules on one mesh", counted(ranks, "rank"))]
+    NoMesh { kernels: String, ranks: usize },
+    /// Kernels do not fit together.
+    #[error(transparent)]
+    Sequence(#[from] Box<SequenceError>),
     /// The kernel is none, or no schedule of it is legal.
     #[error(transparent)]
     Lower(#[from] LowerError),

@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
         grids.sort_by(|one, other| {
             one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).then_with(|| one.2.cmp(&other.2))
         });
-        let mut found = Found { memory, candidates: Vec::new(), least: None, failed: None };
+        let mut found = Found::new(memory);
         let considered = grids.len();
         let mut open = None;
         for (bound, _, grid) in grids {
@@ -111,29 +111,8 @@ impl<'a> Search<'a> {
     /// Prices the schedules on a grid.
     fn variants(&self, kernel: &Kernel, grid: &Grid, found: &mut Found) -> Result<(), SearchError> {
         let space = Space { kernel };
-        let summed = space.summed(grid);
-        for order in self.orders(Space::divided(grid)) {
-            let mut panels = vec![None];
-            if let Some(var) = summed {
-                let owned = space.owned_panels(grid, var);
-                if owned > 1 && owned <= kernel.vars()[var].extent.div_ceil(grid[var]) {
-                    panels.push(Some((var, owned)));
-                }
-            }
-            let mut fits = false;
-            for panels in panels {
-                fits |= self.price(&space, grid, Variant { order: order.clone(), panels }, found)?;
-            }
-            // More panels, only where the memory wants it.
-            let Some(var) = summed.filter(|_| !fits) else { continue };
-            let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
-            let mut parts = space.owned_panels(grid, var).max(1) * 2;
-            while !fits && parts <= extent.min(MOST_PANELS) {
-                fits = self.price(&space, grid, Variant { order: order.clone(), panels: Some((var, parts)) }, found)?;
-                parts *= 2;
-            }
-        }
-        Ok(())
+        let orders = self.orders(Space::divided(grid));
+        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order), self.machine))
     }
 
     /// In which orders loops may be laid over the machine: it matters where it has several levels.
@@ -141,44 +120,82 @@ impl<'a> Search<'a> {
         let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
         if levels < 2 { vec![divided] } else { permutations(&divided) }
     }
+}
+
+/// What is known so far.
+pub(crate) struct Found {
+    pub(crate) memory: u64,
+    pub(crate) candidates: Vec<Candidate>,
+    /// The least memory of any.
+    pub(crate) least: Option<u64>,
+    /// Why the first one failed that is not legal.
+    pub(crate) failed: Option<LowerError>,
+}
+
+impl Found {
+    /// Nothing is known.
+    pub(crate) fn new(memory: u64) -> Self {
+        Self { memory, candidates: Vec::new(), least: None, failed: None }
+    }
+
+    fn best(&self) -> Option<f64> {
+        self.candidates.iter().map(|candidate| candidate.cost.seconds()).reduce(f64::min)
+    }
+
+    /// Prices the schedules with these loops on this mesh: as they are, and in panels.
+    pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, machine: &Machine) -> Result<(), SearchError> {
+        let kernel = space.kernel;
+        let grid = whole.grid(kernel.vars().len());
+        let summed = space.summed(&grid);
+        let mut panels = vec![None];
+        if let Some(var) = summed {
+            let owned = space.owned_panels(&grid, var);
+            if owned > 1 && owned <= kernel.vars()[var].extent.div_ceil(grid[var]) {
+                panels.push(Some((var, owned)));
+            }
+        }
+        let mut fits = false;
+        for panels in panels {
+            fits |= self.price(space, &grid, &Variant { panels, ..whole.clone() }, machine)?;
+        }
+        // More panels, only where the memory wants it.
+        let Some(var) = summed.filter(|_| !fits) else { return Ok(()) };
+        let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
+        let mut parts = space.owned_panels(&grid, var).max(1) * 2;
+        while !fits && parts <= extent.min(MOST_PANELS) {
+            fits = self.price(space, &grid, &Variant { panels: Some((var, parts)), ..whole.clone() }, machine)?;
+            parts *= 2;
+        }
+        Ok(())
+    }
 
     /// Prices a schedule, and returns whether it fits into the memory.
-    fn price(&self, space: &Space<'_>, grid: &Grid, variant: Variant, found: &mut Found) -> Result<bool, SearchError> {
-        let schedule = space.schedule(grid, &variant);
+    fn price(
+        &mut self,
+        space: &Space<'_>,
+        grid: &Grid,
+        variant: &Variant,
+        machine: &Machine,
+    ) -> Result<bool, SearchError> {
+        let schedule = space.schedule(variant);
         let program = match schedule.lower() {
             Ok(program) => program,
             Err(error) => {
-                found.failed.get_or_insert(error);
+                self.failed.get_or_insert(error);
                 return Ok(false);
             }
         };
-        let cost = cost(&program, self.machine)?;
-        found.least = Some(found.least.map_or(cost.memory, |least| least.min(cost.memory)));
-        let fits = cost.memory <= found.memory;
+        let cost = cost(&program, machine)?;
+        self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
+        let fits = cost.memory <= self.memory;
         if fits {
-            found.candidates.push(Candidate { grid: grid.clone(), schedule, program, cost });
+            self.candidates.push(Candidate { grid: grid.clone(), schedule, program, cost });
         }
         Ok(fits)
     }
 }
 
-/// What is known so far.
-struct Found {
-    memory: u64,
-    candidates: Vec<Candidate>,
-    /// The least memory of any.
-    least: Option<u64>,
-    /// Why the first one failed that is not legal.
-    failed: Option<LowerError>,
-}
-
-impl Found {
-    fn best(&self) -> Option<f64> {
-        self.candidates.iter().map(|candidate| candidate.cost.seconds()).reduce(f64::min)
-    }
-}
-
-fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
     if items.is_empty() {
         return vec![Vec::new()];
     }

@@ -1,7 +1,7 @@
 //! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
 
 use polyshard_machine::{Interconnect, Level, Machine};
-use polyshard_program::{Access, Affine, Kernel, Value};
+use polyshard_program::{Access, Affine, Assign, Kernel, Value};
 
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
 pub(crate) type Grid = Vec<usize>;
@@ -76,13 +76,29 @@ impl<'a> Bounds<'a> {
         access.index.iter().map(along).product()
     }
 
-    /// The elements that a rank touches and does not hold in even shares.
+    /// The elements that a rank touches and does not hold.
     pub(crate) fn words(&self, grid: &Grid) -> f64 {
-        let (extents, ranks) = (self.extents(grid), grid.iter().product::<usize>() as f64);
-        let all: Vec<usize> = self.kernel.vars().iter().map(|var| var.extent).collect();
+        let extents = self.extents(grid);
         let words =
-            self.accesses.iter().map(|access| self.elements(access, &extents) - self.elements(access, &all) / ranks);
-        words.sum::<f64>().max(0.0)
+            self.accesses.iter().map(|access| (self.elements(access, &extents) - self.held(access, grid)).max(0.0));
+        words.sum()
+    }
+
+    /// The most elements of a tensor that a rank holds: each dimension is divided as the loop that indexes it, and the others divide
+    /// any of them. Where extents do not divide, some ranks hold more than an even share.
+    fn held(&self, access: &Access, grid: &Grid) -> f64 {
+        let shape =
+            self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
+        let home = self.kernel.accesses_of(access.tensor)[0];
+        let mut blocks = shape.to_vec();
+        let mut copies = Vec::new();
+        for (var, &ranks) in self.kernel.vars().iter().zip(grid).filter(|(_, ranks)| **ranks > 1) {
+            match home.index.iter().position(|index| index.as_variable() == Some(var.name)) {
+                Some(dim) => blocks[dim] = blocks[dim].div_ceil(ranks),
+                None => copies.push(ranks),
+            }
+        }
+        largest(&mut blocks, &copies)
     }
 
     /// Operations that a leaf of these extents takes at least. A product of several tensors is computed two at a time, so each of them
@@ -110,7 +126,11 @@ impl<'a> Bounds<'a> {
             let loops = others.map(|set| factors[nth] | joined(set, true) & (joined(set, false) | target));
             loops.map(points).fold(f64::INFINITY, f64::min)
         };
-        2.0 * (0..factors.len()).map(meets).fold(0.0, f64::max)
+        // A multiplication, and an addition where something is summed.
+        let is_summed = |var: usize| target >> var & 1 == 0;
+        let sums = self.kernel.assign() != Assign::Set || (0..vars.len().min(64)).any(is_summed);
+        let each = if sums { 2.0 } else { 1.0 };
+        each * (0..factors.len()).map(meets).fold(0.0, f64::max)
     }
 
     /// Seconds that every schedule on this grid takes at least.
@@ -121,6 +141,21 @@ impl<'a> Bounds<'a> {
         let leaf = self.operations(&extents) / self.rate + touched * size / self.machine.device().memory_bandwidth;
         leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
     }
+}
+
+/// The most elements of a block when each of these numbers divides any of its dimensions.
+fn largest(blocks: &mut [usize], copies: &[usize]) -> f64 {
+    let Some((first, rest)) = copies.split_first() else {
+        return blocks.iter().map(|&block| block as f64).product();
+    };
+    let mut most: f64 = if blocks.is_empty() { 1.0 } else { 0.0 };
+    for dim in 0..blocks.len() {
+        let whole = blocks[dim];
+        blocks[dim] = whole.div_ceil(*first);
+        most = most.max(largest(blocks, rest));
+        blocks[dim] = whole;
+    }
+    most
 }
 
 /// The accesses of a product; none if the value is something else.

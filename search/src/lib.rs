@@ -10,8 +10,8 @@
 //! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
 //! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
 //!
-//! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Not searched yet: rotated loops, sequences of kernels, and
-//! homes of arrays that lie somewhere already.
+//! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
+//! chosen together (`sequence.rs`). Not searched yet: rotated loops, and homes of arrays that lie somewhere already.
 //!
 //! **Invariant:** no MPI, no data, and no proof of its own.
 
@@ -19,11 +19,13 @@ mod choice;
 mod error;
 mod find;
 mod grid;
+mod sequence;
 mod space;
 
 pub use choice::{Candidate, Choice};
 pub use error::SearchError;
 pub use find::Search;
+pub use sequence::{SequenceChoice, SequenceSearch};
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;

@@ -6,17 +6,48 @@ use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Kernel};
 
-/// What is left to choose once the grid is known.
+/// How loops lie on a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// The loops that are divided, in the order of the mesh' axes, outermost first: positions in the kernel's variables.
-    pub(crate) order: Vec<usize>,
+    /// The mesh, and for each of its axes, outermost first, the loop that is divided over it: a position in the kernel's variables. A loop
+    /// may be divided over several, in blocks of blocks.
+    pub(crate) mesh: Mesh,
+    pub(crate) along: Vec<usize>,
     /// A summed loop that runs in panels, and how many there are.
     pub(crate) panels: Option<(usize, usize)>,
 }
 
+impl Variant {
+    /// The loops of a grid over a mesh that has an axis for each of them, in this order, outermost first.
+    pub(crate) fn of_grid(grid: &Grid, order: &[usize]) -> Self {
+        let mesh = Mesh::new(AXES.into_iter().zip(order.iter().map(|&var| grid[var])));
+        Self { mesh, along: order.to_vec(), panels: None }
+    }
+
+    /// Over how many ranks each of so many loops is divided.
+    pub(crate) fn grid(&self, loops: usize) -> Grid {
+        let mut grid = vec![1; loops];
+        self.mesh.as_slice().iter().zip(&self.along).for_each(|(axis, &var)| grid[var] *= axis.extent);
+        grid
+    }
+}
+
+impl Variant {
+    /// The axes in runs that divide no loop twice.
+    fn layers(&self) -> Vec<std::ops::Range<usize>> {
+        let mut layers: Vec<std::ops::Range<usize>> = Vec::new();
+        for (axis, var) in self.along.iter().enumerate() {
+            match layers.last_mut().filter(|layer| !self.along[(*layer).clone()].contains(var)) {
+                Some(layer) => layer.end = axis + 1,
+                None => layers.push(axis..axis + 1),
+            }
+        }
+        layers
+    }
+}
+
 /// The names of axes, in this order.
-const AXES: [&str; MOST_DIVIDED] = ["x", "y", "z", "u", "v"];
+pub(crate) const AXES: [&str; MOST_DIVIDED] = ["x", "y", "z", "u", "v"];
 
 /// How a kernel is laid out over grids.
 pub(crate) struct Space<'a> {
@@ -64,22 +95,21 @@ impl Space<'_> {
     }
 
     /// The schedule.
-    pub(crate) fn schedule(&self, grid: &Grid, variant: &Variant) -> Schedule {
+    pub(crate) fn schedule(&self, variant: &Variant) -> Schedule {
         let vars = self.kernel.vars();
         let mut names = Names { taken: self.kernel.tensors().map(|tensor| tensor.name).collect() };
         names.taken.extend(vars.iter().map(|var| var.name));
         names.taken.extend(self.kernel.scalars().iter().map(|(name, _)| *name));
         let mut schedule = Schedule::new(self.kernel.clone());
-        let axes: Vec<(Name, usize)> =
-            variant.order.iter().enumerate().map(|(nth, &var)| (Name::new(AXES[nth]), grid[var])).collect();
         // The loop of each variable that is inside of all divisions so far.
         let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
-        if !axes.is_empty() {
-            let mesh = Mesh::new(axes.iter().map(|&(name, extent)| (name, extent)));
-            let loops: Vec<Name> = variant.order.iter().map(|&var| vars[var].name).collect();
+        for axes in variant.layers() {
+            let along = &variant.along[axes.clone()];
+            let mesh = Mesh::new(variant.mesh.as_slice()[axes].iter().map(|axis| (axis.name, axis.extent)));
+            let loops: Vec<Name> = along.iter().map(|&var| inner[var]).collect();
             let outer: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "o")).collect();
             let inside: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "i")).collect();
-            variant.order.iter().zip(&inside).for_each(|(&var, name)| inner[var] = *name);
+            along.iter().zip(&inside).for_each(|(&var, name)| inner[var] = *name);
             schedule = schedule.apply(Step::Distribute { loops, outer, inner: inside, mesh });
         }
         let mut panel = None;
@@ -91,10 +121,10 @@ impl Space<'_> {
             schedule = schedule.apply(step).apply(Step::Reorder { order });
             panel = Some((var, outside));
         }
-        if !axes.is_empty() {
+        if !variant.along.is_empty() {
             for tensor in self.kernel.tensors() {
                 let access = self.kernel.accesses_of(tensor.name)[0];
-                let clauses = self.home(access, &axes, variant);
+                let clauses = self.home(access, variant);
                 schedule = schedule.apply(Step::Shard { tensor: tensor.name, clauses });
             }
             if let Some((var, at)) = panel {
@@ -110,15 +140,15 @@ impl Space<'_> {
 
     /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and once more along each other
     /// axis that of the panels, or the one of which a rank has most.
-    fn home(&self, access: &Access, axes: &[(Name, usize)], variant: &Variant) -> Vec<Clause> {
-        let vars = self.kernel.vars();
+    fn home(&self, access: &Access, variant: &Variant) -> Vec<Clause> {
+        let (vars, axes) = (self.kernel.vars(), variant.mesh.as_slice());
         let variable = |number: usize| {
             let name = access.index[number].as_variable()?;
             vars.iter().position(|var| var.name == name)
         };
         let mut along: Vec<Vec<usize>> = vec![Vec::new(); access.index.len()];
         let mut rest = Vec::new();
-        for (nth, var) in variant.order.iter().enumerate() {
+        for (nth, var) in variant.along.iter().enumerate() {
             // Of `A[i, i]` one dimension is divided.
             match (0..along.len()).find(|&number| variable(number) == Some(*var)) {
                 Some(number) => along[number].push(nth),
@@ -132,7 +162,7 @@ impl Space<'_> {
         for nth in rest {
             // What is left of a dimension on a rank.
             let length = |number: usize| {
-                let ranks: usize = along[number].iter().map(|&nth| axes[nth].1).product();
+                let ranks: usize = along[number].iter().map(|&nth| axes[nth].extent).product();
                 shape[number].div_ceil(ranks)
             };
             let longest = (0..along.len()).max_by_key(|&number| (length(number), usize::MAX - number));
@@ -142,8 +172,8 @@ impl Space<'_> {
         }
         let clause = |(number, along): (usize, &Vec<usize>)| {
             let (first, others) = along.split_first()?;
-            let first = self.dim(access, number).at(axes[*first].0.as_str());
-            Some(others.iter().fold(first, |clause, &nth| clause.at(axes[nth].0.as_str())))
+            let first = self.dim(access, number).at(axes[*first].name.as_str());
+            Some(others.iter().fold(first, |clause, &nth| clause.at(axes[nth].name.as_str())))
         };
         along.iter().enumerate().filter_map(clause).collect()
     }

@@ -159,6 +159,35 @@ fn the_memory_is_kept_and_what_does_not_fit_is_refused() {
 }
 
 #[test]
+fn no_schedule_is_faster_than_what_is_chosen_without_a_gap() {
+    let problem = (prop::collection::vec(1usize..30, 3), 1usize..13, 0usize..6, any::<bool>());
+    let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(12, 1.0), machine(12, 1000.0)];
+    let law = |(extents, ranks, kind, slow): (Vec<usize>, usize, usize, bool)| {
+        let [i, j, k] = extents[..] else { unreachable!("there are three") };
+        let (text, shapes) = [
+            ("ij,jk->ik", vec![vec![i, j], vec![j, k]]),
+            ("ij,ij->ji", vec![vec![i, j], vec![i, j]]),
+            ("ij,j->i", vec![vec![i, j], vec![j]]),
+            ("ijk,jk,ik->ij", vec![vec![i, j, k], vec![j, k], vec![i, k]]),
+            ("ii,ij->", vec![vec![i, i], vec![i, j]]),
+            ("i,j->ij", vec![vec![i], vec![j]]),
+        ][kind]
+            .clone();
+        let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+        let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+        let schedule = Schedule::from_spec(einsum(text, &operands, DType::F64, "C").expect("an einsum"));
+        let search = schedule.auto(ranks, &machines[usize::from(slow)]);
+        let (choice, all) = (search.find().expect("a choice"), search.at_least(usize::MAX).find().expect("a choice"));
+        prop_assert_eq!(choice.gap(), 0.0);
+        prop_assert_eq!(choice.chain(), all.chain());
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn the_same_is_chosen_each_time() {
     let machine = machine(12, 3.0);
     let chosen = || square(480).auto(12, &machine).find().expect("a choice").chain();

@@ -9,7 +9,7 @@
 mod access;
 mod element;
 mod extents;
-mod index;
+pub(crate) mod index;
 mod periodic;
 mod value;
 

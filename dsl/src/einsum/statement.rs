@@ -75,7 +75,12 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Resu
     let head = format!("fn einsum({}) -> {} {{\n", declared_inputs.join(", "), declared(target.name, &shape));
     parse_kernel(&format!("{head}{text}\n}}")).map_err(|mut error| {
         // The statement begins on the second line.
-        error.mistakes.iter_mut().for_each(|mistake| mistake.line = mistake.line.saturating_sub(1).max(1));
+        for mistake in &mut error.mistakes {
+            mistake.line = mistake.line.saturating_sub(1).max(1);
+            let [start, end] =
+                [mistake.at.start, mistake.at.end].map(|at| at.saturating_sub(head.len()).min(text.len()));
+            mistake.at = start..end;
+        }
         EinsumError::Statement(error)
     })
 }

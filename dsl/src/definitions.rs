@@ -1,0 +1,378 @@
+//! Kernels in a file, each with its schedule: what `polyshard run` and `polyshard lower` read.
+//!
+//! ```text
+//! fn summa(A: [f64; m, k], B: [f64; k, n]) -> C: [f64; m, n] {
+//!     C[m, n] += A[m, k] * B[k, n]
+//! }
+//! mesh(x: 2, y: 2)
+//! .distribute([m, n], [mo, no], [mi, ni])
+//! ..                                          or `auto`, and perhaps more kernels
+//! ```
+//!
+//! It is what `kernel!` takes, several times. A kernel reads what those before it have written, by name, and arrays from
+//! outside; their extents give the names in extents their values, the same in all of the file.
+
+mod values;
+
+use crate::chain;
+use crate::check::check;
+use crate::einsum::Operand;
+use crate::errors::{Errors, count, error, listed};
+use crate::form::Form;
+use crate::name::name;
+use crate::spec;
+use crate::step::Step;
+use crate::syntax::{Block, Tensor};
+use crate::text::{ParseError, limited, of_names, placed, read};
+use polyshard_layout::{DType, Name};
+use polyshard_program::{KernelSpec, Number};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use std::ops::Range;
+use syn::spanned::Spanned;
+use syn::{Expr, Result, Type};
+use values::{Unknown, Values, written};
+
+/// The kernels of a file as they are written, before their extents are known.
+pub struct Definitions {
+    text: String,
+    kernels: Vec<Written>,
+}
+
+/// A kernel as it is written, and its schedule.
+struct Written {
+    block: Block,
+    plan: Plan,
+}
+
+/// A kernel of a file, whose extents and element type are known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// The kernel.
+    pub kernel: KernelSpec,
+    /// How it is to be scheduled.
+    pub plan: Plan,
+    /// Where the kernel's name is in the text, in bytes.
+    pub at: Range<usize>,
+}
+
+/// How a kernel of a file is to be scheduled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// `auto`: by a schedule that is to be chosen.
+    Auto,
+    /// By these steps, each with the place of its name in the text, in bytes.
+    Steps(Vec<(Step, Range<usize>)>),
+}
+
+/// What a file is given from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// The arrays that it reads, in the order of [`Definitions::inputs`], or none, if names have their values from [`values`](Self::values).
+    pub arrays: Option<&'a [Operand<'a>]>,
+    /// Values of names: extents, moduli and scalars.
+    pub values: &'a [(Name, Number)],
+    /// What a name stands for where an element type is expected, such as `T`.
+    pub dtype: Option<DType>,
+}
+
+impl Definitions {
+    /// Reads the kernels of a text and their schedules.
+    ///
+    /// ```
+    /// use polyshard_dsl::{Definitions, Given, Operand, Plan};
+    /// use polyshard_layout::DType;
+    /// let text = "fn twice(A: [T; n, 3]) -> B: [T; n, 3] { B[i, j] = alpha * A[i, j] }\nauto";
+    /// let file = Definitions::parse(text)?;
+    /// assert_eq!(file.inputs()[0].as_str(), "A");
+    /// let array = Operand { source: "A.npy", shape: &[5, 3] };
+    /// let values = [("alpha".into(), polyshard_program::Number::Int(2))];
+    /// let stages = file.bind(&Given { arrays: Some(&[array]), values: &values, dtype: Some(DType::F32) })?;
+    /// assert_eq!(stages[0].kernel.output.1, [5, 3]);
+    /// assert_eq!(stages[0].plan, Plan::Auto);
+    ///
+    /// let wide = Operand { source: "A.npy", shape: &[5, 4] };
+    /// let error = file.bind(&Given { arrays: Some(&[wide]), values: &values, dtype: Some(DType::F32) }).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "line 1, column 20: dimension 1 of `A` is 3, but of A.npy (5 x 4) it is 4\n\
+    ///      help: give an array that fits, or write a name for what an array may decide"
+    /// );
+    /// # Ok::<(), polyshard_dsl::ParseError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All mistakes of the text that are mistakes whatever the extents.
+    pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
+        let kernels = read(text, |tokens| {
+            let mut errors = Errors::default();
+            let kernels: Vec<Option<Written>> =
+                parts(tokens).into_iter().map(|part| errors.take(part.and_then(Part::read))).collect();
+            let kernels: Vec<Written> = errors.finish(kernels)?.into_iter().flatten().collect();
+            distinct(&kernels)?;
+            Ok(kernels)
+        })?;
+        Ok(Self { text: text.to_owned(), kernels })
+    }
+
+    /// Returns the values that come from outside, in the order in which kernels declare them first.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<Name> {
+        self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
+    }
+
+    /// Returns what the last kernel writes.
+    #[must_use]
+    pub fn output(&self) -> Option<Name> {
+        self.kernels.last().map(|kernel| name(&kernel.block.output.name))
+    }
+
+    /// The first declaration of each value that comes from outside.
+    fn declared(&self) -> Vec<&Tensor> {
+        let mut found: Vec<&Tensor> = Vec::new();
+        let mut written: Vec<&Ident> = Vec::new();
+        for Written { block, .. } in &self.kernels {
+            for tensor in &block.inputs {
+                if !written.contains(&&tensor.name) && !found.iter().any(|other| other.name == tensor.name) {
+                    found.push(tensor);
+                }
+            }
+            written.push(&block.output.name);
+        }
+        found
+    }
+
+    /// Returns the kernels with the extents and the element type that the arrays have.
+    ///
+    /// # Errors
+    /// All mistakes: arrays that do not fit their declarations, names without a value, and what `kernel!` refuses.
+    pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
+        placed(&self.text, self.bound(given))
+    }
+
+    fn bound(&self, given: &Given<'_>) -> Result<Vec<Stage>> {
+        let values = self.values(given)?;
+        let mut errors = Errors::default();
+        let stages: Vec<_> =
+            self.kernels.iter().map(|kernel| errors.take(kernel.bound(&values, given.dtype))).collect();
+        Ok(errors.finish(stages)?.into_iter().flatten().collect())
+    }
+
+    /// The values that names have: those that are given, and the extents of arrays.
+    fn values(&self, given: &Given<'_>) -> Result<Values> {
+        let mut values = Values::new(given.values);
+        let Some(arrays) = given.arrays else { return Ok(values) };
+        let declared = self.declared();
+        if arrays.len() != declared.len() {
+            return Err(self.arrays(&declared, arrays.len()));
+        }
+        let mut errors = Errors::default();
+        let both = || declared.iter().zip(arrays);
+        for (tensor, array) in both().filter(|(tensor, array)| tensor.extents.len() != array.shape.len()) {
+            let dimensions = count(tensor.extents.len(), "dimension", "dimensions");
+            let message = format!("`{}` has {dimensions}, but {array} has {}", tensor.name, array.shape.len());
+            errors.push(&tensor.name, message, "declare an extent for each dimension of the array");
+        }
+        errors.stop()?;
+        // Names are known by their first array, which messages quote.
+        let mut from: Vec<(Name, &Operand<'_>)> = Vec::new();
+        let dims =
+            || both().flat_map(|(tensor, array)| tensor.extents.iter().zip(array.shape).map(move |dim| (dim, array)));
+        for ((extent, &found), array) in dims() {
+            let Some(ident) = alone(extent).map(name) else { continue };
+            if values.get(ident).is_none() {
+                values.set(ident, found);
+                from.push((ident, array));
+            }
+        }
+        for (tensor, array) in both() {
+            for (dim, (extent, &found)) in tensor.extents.iter().zip(array.shape).enumerate() {
+                let Some(value) = values.evaluate(extent).filter(|value| *value != found as i128) else { continue };
+                let first = alone(extent).and_then(|ident| from.iter().find(|(other, _)| *other == name(ident)));
+                match first {
+                    Some((name, first)) => {
+                        let message = format!("`{name}` is {value} in {first} and {found} in {array}");
+                        errors.push(extent, message, "give arrays that fit, or two names");
+                    }
+                    None => {
+                        let is = match written(extent) {
+                            text if text == value.to_string() => text,
+                            text => format!("{text} = {value}"),
+                        };
+                        let message =
+                            format!("dimension {dim} of `{}` is {is}, but of {array} it is {found}", tensor.name);
+                        let help = "give an array that fits, or write a name for what an array may decide";
+                        errors.push(extent, message, help);
+                    }
+                }
+            }
+        }
+        errors.finish(values)
+    }
+
+    /// The error on another number of arrays than are read.
+    fn arrays(&self, declared: &[&Tensor], given: usize) -> syn::Error {
+        let names = listed(declared.iter().map(|tensor| &tensor.name));
+        let given = match given {
+            1 => "1 array is given".to_owned(),
+            given => format!("{given} arrays are given"),
+        };
+        let (at, message) = match self.kernels.first() {
+            _ if declared.is_empty() => (Span::call_site(), format!("nothing is read, and {given}")),
+            Some(first) => (first.block.name.span(), format!("{names} are read, and {given}")),
+            None => (Span::call_site(), given),
+        };
+        let message = if declared.len() == 1 { message.replace(" are read", " is read") } else { message };
+        syn::Error::new(at, format!("{message}\nhelp: give an array for each, in this order"))
+    }
+}
+
+impl Written {
+    fn bound(&self, values: &Values, dtype: Option<DType>) -> Result<Stage> {
+        let mut block = self.block.clone();
+        let mut unknown = Unknown::default();
+        values.fill(&mut block, &mut unknown);
+        for tensor in block.inputs.iter_mut().chain([&mut block.output]) {
+            if let Some(dtype) = dtype.filter(|_| is_open(&tensor.element)) {
+                let at = tensor.element.span();
+                tensor.element = syn::parse_str(dtype.name())?;
+                if let Type::Path(path) = &mut tensor.element {
+                    path.path.segments.iter_mut().for_each(|segment| segment.ident.set_span(at));
+                }
+            }
+        }
+        unknown.stop()?;
+        let at = place(block.name.span());
+        let checked = check(block)?;
+        for scalar in &checked.scalars {
+            unknown.name(scalar, &format!("write a number, or give it a value: `--let {scalar}=0.5`"));
+        }
+        checked.moduli.iter().for_each(|(_, modulus)| unknown.add(modulus, values));
+        unknown.stop()?;
+        let kernel = spec::literal(&checked, Form::Text)?;
+        Ok(Stage { kernel, plan: self.plan.clone(), at })
+    }
+}
+
+/// Whether a type is a name that the arrays decide about.
+fn is_open(element: &Type) -> bool {
+    let Type::Path(path) = element else { return false };
+    path.path.get_ident().is_some_and(|ident| ident.to_string().parse::<DType>().is_err())
+}
+
+/// The name that is all of an extent.
+fn alone(extent: &Expr) -> Option<&Ident> {
+    match extent {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::Paren(inner) => alone(&inner.expr),
+        _ => None,
+    }
+}
+
+fn place(span: Span) -> Range<usize> {
+    span.byte_range()
+}
+
+/// A kernel's tokens, and those behind it up to the next one.
+struct Part {
+    kernel: TokenStream,
+    chain: TokenStream,
+}
+
+/// The parts of a file: each kernel ends with its braces, and its schedule where the next kernel begins.
+fn parts(tokens: TokenStream) -> Vec<Result<Part>> {
+    let mut parts: Vec<Result<Part>> = Vec::new();
+    let (mut kernel, mut chain) = (Vec::new(), Vec::new());
+    let mut in_chain = false;
+    let finished = |kernel: &mut Vec<TokenTree>, chain: &mut Vec<TokenTree>| {
+        let [kernel, chain] = [kernel, chain].map(|tokens| tokens.drain(..).collect());
+        Ok(Part { kernel, chain })
+    };
+    for token in tokens {
+        let begins = match &token {
+            TokenTree::Ident(word) => word == "fn" || word == "pub",
+            TokenTree::Punct(sign) => sign.as_char() == '#',
+            _ => false,
+        };
+        if in_chain && begins {
+            parts.push(finished(&mut kernel, &mut chain));
+            in_chain = false;
+        }
+        if in_chain {
+            chain.push(token);
+            continue;
+        }
+        in_chain = matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+        kernel.push(token);
+    }
+    parts.push(match kernel.is_empty() {
+        true => Err(syn::Error::new(
+            Span::call_site(),
+            "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule behind it",
+        )),
+        false => finished(&mut kernel, &mut chain),
+    });
+    parts
+}
+
+impl Part {
+    fn read(self) -> Result<Written> {
+        let Self { kernel, chain } = self;
+        let kernel_ends = end(&kernel);
+        let block: Block = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
+        let (first, rest) = {
+            let mut tokens = chain.clone().into_iter();
+            (tokens.next(), tokens.next())
+        };
+        let plan = match (first, rest) {
+            (None, _) => {
+                let message = format!("`{}` has no mesh and no schedule", block.name);
+                return Err(error(&block.name, message, "write `mesh(x: 2)` and steps behind it, or `auto`"));
+            }
+            (Some(TokenTree::Ident(word)), None) if word == "auto" => Plan::Auto,
+            (Some(TokenTree::Ident(word)), Some(rest)) if word == "auto" => {
+                return Err(error(rest, "nothing stands behind `auto` but the next kernel", "write `auto`, or steps"));
+            }
+            _ => {
+                let chain_ends = end(&chain);
+                let parser = |input: syn::parse::ParseStream| chain::parse(input, Form::Text, None);
+                let chain =
+                    syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?;
+                Plan::Steps(chain.calls.into_iter().map(|call| (call.step, place(call.method.span()))).collect())
+            }
+        };
+        Ok(Written { block, plan })
+    }
+}
+
+/// The last token of a part, where an error is that is found at its end.
+fn end(tokens: &TokenStream) -> Span {
+    tokens.clone().into_iter().last().map_or_else(Span::call_site, |token| match token {
+        TokenTree::Group(group) => group.span_close(),
+        token => token.span(),
+    })
+}
+
+/// The errors, of which those at the end of the tokens are at the last of them.
+fn at_end(errors: syn::Error, end: Span) -> syn::Error {
+    let placed = errors.into_iter().map(|error| match error.span().byte_range().is_empty() {
+        true => syn::Error::new(end, error.to_string()),
+        false => error,
+    });
+    let mut all = Errors::default();
+    placed.for_each(|error| all.add(error));
+    all.finish(()).err().unwrap_or_else(|| syn::Error::new(end, "unexpected end"))
+}
+
+fn distinct(kernels: &[Written]) -> Result<()> {
+    let mut errors = Errors::default();
+    for (nth, kernel) in kernels.iter().enumerate() {
+        if kernels[..nth].iter().any(|other| other.block.name == kernel.block.name) {
+            let name = &kernel.block.name;
+            errors.push(name, format!("two kernels have the name `{name}`"), "give each kernel a name of its own");
+        }
+    }
+    errors.finish(())
+}
+
+#[cfg(test)]
+mod tests;

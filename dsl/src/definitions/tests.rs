@@ -1,0 +1,198 @@
+//! Files as they are read, bound to arrays, and every mistake with its place.
+
+use super::{Definitions, Given, Plan};
+use crate::einsum::Operand;
+use expect_test::{Expect, expect};
+use polyshard_layout::{DType, Name};
+use polyshard_program::Number;
+
+const PRODUCT: &str = "\
+// C = A·B.
+fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+    C[m, n] += A[m, k] * B[k, n]
+}
+";
+
+/// Binds a text to arrays `A.npy`, `B.npy` and so on, of f32, and shows its kernels or its mistakes.
+fn check(text: &str, shapes: &[&[usize]], values: &[(&str, Number)], expect: Expect) {
+    let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("{}.npy", char::from(b'A' + nth as u8))).collect();
+    let arrays: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    let values: Vec<_> = values.iter().map(|(name, value)| (Name::new(name), *value)).collect();
+    let given = Given { arrays: Some(&arrays), values: &values, dtype: Some(DType::F32) };
+    let shown = match Definitions::parse(text).and_then(|file| file.bind(&given)) {
+        Ok(stages) => stages.into_iter().map(shown).collect(),
+        Err(error) => format!("{error}\n"),
+    };
+    expect.assert_eq(&shown);
+}
+
+fn shown(stage: super::Stage) -> String {
+    let plan = match &stage.plan {
+        Plan::Auto => "auto".to_owned(),
+        Plan::Steps(steps) => steps.iter().map(|(step, _)| format!(".{step}")).collect::<Vec<_>>().join(" "),
+    };
+    let kernel = stage.kernel.check().expect("a kernel of a file is checked");
+    format!("{}\n  {plan}\n", kernel.definition())
+}
+
+#[test]
+fn extents_come_from_arrays() {
+    check(
+        &format!("{PRODUCT}auto"),
+        &[&[5, 7], &[7, 3]],
+        &[],
+        expect![[r#"
+            fn product(A: [f32; 5, 7], B: [f32; 7, 3]) -> C: [f32; 5, 3] { C[m, n] += A[m, k] * B[k, n] }
+              auto
+        "#]],
+    );
+}
+
+#[test]
+fn a_kernel_reads_what_an_earlier_one_has_written() {
+    let text = "fn first(X: [T; n, 4], W: [T; 4, n + 1]) -> Y: [T; n, n + 1] { Y[i, j] = X[i, k] * W[k, j] }\n\
+                mesh(x: 2).distribute([i], [io], [ii])\n\
+                /// Of Y.\npub fn second(Y: [T; n, n + 1], X: [T; n, 4]) -> z: T { z[] += Y[i, j] * X[i, k] }\nauto\n";
+    check(
+        text,
+        &[&[6, 4], &[4, 7]],
+        &[],
+        expect![[r#"
+            fn first(X: [f32; 6, 4], W: [f32; 4, 7]) -> Y: [f32; 6, 7] { Y[i, j] = X[i, k] * W[k, j] }
+              .distribute([i], [io], [ii], mesh(x: 2))
+            fn second(Y: [f32; 6, 7], X: [f32; 6, 4]) -> z: f32 { z[] += Y[i, j] * X[i, k] }
+              auto
+        "#]],
+    );
+    let file = Definitions::parse(text).expect("it was just read");
+    assert_eq!(file.inputs(), ["X", "W"].map(Name::new));
+    assert_eq!(file.output(), Some(Name::new("z")));
+}
+
+#[test]
+fn values_stand_for_extents_moduli_bounds_and_scalars() {
+    check(
+        "fn f(A: [f32; n]) -> B: [f32; n + pad] { B[i] = alpha * A[(i + n - 1) % n] + i * beta for i in pad..n }\nauto",
+        &[&[9]],
+        &[("pad", Number::Int(2)), ("alpha", Number::Float(-0.5)), ("beta", Number::Int(-3))],
+        expect![[r#"
+            fn f(A: [f32; 9]) -> B: [f32; 11] { B[i] = -0.5 * A[(i + 8) % 9] + i * (-3) for i in 2..9 }
+              auto
+        "#]],
+    );
+}
+
+#[test]
+fn arrays_that_do_not_fit_are_named_with_their_shapes() {
+    check(
+        &format!("{PRODUCT}auto"),
+        &[&[5, 7], &[6, 3]],
+        &[],
+        expect![[r#"
+            line 2, column 33: `k` is 7 in A.npy (5 x 7) and 6 in B.npy (6 x 3)
+            help: give arrays that fit, or two names
+        "#]],
+    );
+    check(
+        &format!("{PRODUCT}auto"),
+        &[&[5], &[6, 3]],
+        &[],
+        expect![[r#"
+            line 2, column 12: `A` has 2 dimensions, but A.npy (5) has 1
+            help: declare an extent for each dimension of the array
+        "#]],
+    );
+    check(
+        &format!("{PRODUCT}auto"),
+        &[&[5, 7]],
+        &[],
+        expect![[r#"
+            line 2, column 4: `A` and `B` are read, and 1 array is given
+            help: give an array for each, in this order
+        "#]],
+    );
+    check(
+        "fn f(A: [T; 2 * n, n]) -> B: [T; n] { B[i] = A[2 * i, i] }\nauto",
+        &[&[5, 3]],
+        &[],
+        expect![[r#"
+            line 1, column 13: dimension 0 of `A` is 2 * n = 6, but of A.npy (5 x 3) it is 5
+            help: give an array that fits, or write a name for what an array may decide
+        "#]],
+    );
+}
+
+#[test]
+fn a_name_without_a_value_is_said_once() {
+    check(
+        "fn f(A: [T; n]) -> B: [T; n, q] { B[i, j] = A[i] for j in 0..q }\nauto",
+        &[&[5]],
+        &[],
+        expect![[r#"
+            line 1, column 30: nothing says what `q` is
+            help: let a dimension of an input be `q` alone, or give it a value: `--let q=10`
+        "#]],
+    );
+    check(
+        "fn f(A: [T; n]) -> B: [T; n] { B[i] = alpha * A[i] }\nauto",
+        &[&[5]],
+        &[],
+        expect![[r#"
+            line 1, column 39: nothing says what `alpha` is
+            help: write a number, or give it a value: `--let alpha=0.5`
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
+    check(
+        "",
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 1: there is no kernel
+            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule behind it
+        "#]],
+    );
+    check(
+        PRODUCT,
+        &[],
+        &[],
+        expect![[r#"
+            line 2, column 4: `product` has no mesh and no schedule
+            help: write `mesh(x: 2)` and steps behind it, or `auto`
+        "#]],
+    );
+    let second = PRODUCT.replace("product", "second");
+    check(
+        &format!("{PRODUCT}.tile(m)\n{second}mesh(x: 2).distribute([m], [mo], [mi]).split(k, ko)\n{second}auto auto"),
+        &[],
+        &[],
+        expect![[r#"
+            line 5, column 2: no schedule step `tile`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+            line 10, column 51: expected `,`
+            help: write `.split(k, ko, ki, 64)`
+            line 15, column 6: nothing stands behind `auto` but the next kernel
+            help: write `auto`, or steps
+        "#]],
+    );
+    check(
+        &format!("{PRODUCT}auto\n{PRODUCT}auto"),
+        &[],
+        &[],
+        expect![[r#"
+            line 7, column 4: two kernels have the name `product`
+            help: give each kernel a name of its own
+        "#]],
+    );
+    check(
+        "fn f(A: [T; n]) -> B: [T; n] { B[i] = A[j",
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 42: brackets or quotes do not match, or a character has no meaning here
+        "#]],
+    );
+}

@@ -1,0 +1,396 @@
+//! Kernels in sequence: layouts on one mesh against the redistributions between them.
+//!
+//! Of each mesh, and of each way to divide a kernel's loops over it, a bound is known before anything is lowered. Meshes are
+//! taken in the order of their bounds, and on each of them the schedules of one kernel after the other are tried, dearest
+//! branches cut: what is priced is the program so far, with the moves that it needs. So the layout of a value is chosen by
+//! all that write and read it, and no kernel is settled before the others.
+
+use crate::SearchError;
+use crate::choice::Candidate;
+use crate::find::{Found, permutations};
+use crate::grid::{Bounds, Grid};
+use crate::space::{AXES, Space, Variant};
+use polyshard_layout::{Mesh, Name};
+use polyshard_machine::Machine;
+use polyshard_planner::Sequence;
+use polyshard_planner::cost::{Cost, cost};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Kernel, Program};
+use std::time::{Duration, Instant};
+
+/// The most axes of a mesh on which kernels run in sequence.
+const MOST_AXES: usize = 3;
+
+/// A search for the fastest program of kernels that run one after the other, as [`Sequence`] puts them together.
+///
+/// A schedule with steps is kept as it is; one of the kernel alone is chosen. All run on one mesh.
+///
+/// ```
+/// use polyshard_machine::Machine;
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::example;
+/// use polyshard_search::SequenceSearch;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+/// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+/// let search = SequenceSearch::new(4, &machine);
+/// let choice = search.stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z").find()?;
+/// assert_eq!(choice.schedules().len(), 2);
+/// assert_eq!(choice.gap(), 0.0);
+/// assert_eq!(choice.program().moves().count(), 0); // Y lies as both want it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a search is a value: find() does it"]
+pub struct SequenceSearch<'a> {
+    stages: Vec<Stage>,
+    ranks: usize,
+    machine: &'a Machine,
+    memory: Option<u64>,
+    at_most: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Stage {
+    schedule: Schedule,
+    inputs: Vec<Name>,
+    output: Name,
+}
+
+/// The best program of a sequence that was found.
+#[derive(Clone, Debug)]
+pub struct SequenceChoice {
+    program: Program,
+    cost: Cost,
+    schedules: Vec<Schedule>,
+    considered: usize,
+    open: Option<f64>,
+}
+
+impl SequenceChoice {
+    /// Returns the program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Returns what it costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.schedules
+    }
+
+    /// Returns how many meshes there were to choose from.
+    #[must_use]
+    pub fn considered(&self) -> usize {
+        self.considered
+    }
+
+    /// As [`Choice::gap`](crate::Choice::gap).
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        let best = self.cost.seconds();
+        self.open.filter(|open| *open < best).map_or(0.0, |open| best / open - 1.0)
+    }
+}
+
+impl<'a> SequenceSearch<'a> {
+    /// Returns the search for a sequence without kernels yet, on at most so many ranks, devices `0..` of the machine.
+    pub fn new(ranks: usize, machine: &'a Machine) -> Self {
+        Self { stages: Vec::new(), ranks, machine, memory: None, at_most: None }
+    }
+
+    /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
+    pub fn stage<N: Into<Name>>(
+        mut self,
+        schedule: &Schedule,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(Into::into).collect();
+        self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into() });
+        self
+    }
+
+    /// As [`Search::memory`](crate::Search::memory).
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// As [`Search::at_most`](crate::Search::at_most).
+    pub fn at_most(self, time: Duration) -> Self {
+        Self { at_most: Some(time), ..self }
+    }
+
+    /// Searches.
+    ///
+    /// # Errors
+    /// As [`Search::find`](crate::Search::find); [`SearchError::Sequence`] if the kernels do not fit together;
+    /// [`SearchError::NoMesh`] if no mesh suits all of them.
+    pub fn find(&self) -> Result<SequenceChoice, SearchError> {
+        if self.ranks == 0 {
+            return Err(SearchError::NoRanks);
+        }
+        let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
+        // Kernels that do not fit are said before any search; schedules do not matter for that.
+        let plain = self.stages.iter().map(|stage| plain(&stage.schedule)).collect::<Result<Vec<_>, _>>()?;
+        self.sequence(&plain.iter().collect::<Vec<_>>()).build()?;
+        let fixed = self.stages.iter().map(|stage| match stage.schedule.steps().next() {
+            Some(_) => stage.schedule.lower().map(Some),
+            None => Ok(None),
+        });
+        let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
+        let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks)).collect();
+        let meshes = match fixed.iter().flatten().next() {
+            Some(first) => vec![first.mesh().clone()],
+            None => self.meshes(),
+        };
+        let considered = meshes.len();
+        let mut meshes: Vec<Laid> =
+            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &bounds, &fixed)).collect();
+        // Among equal bounds, meshes of fewer axes are laid over more simply.
+        meshes.sort_by(|one, other| {
+            let by_bound = one.least().total_cmp(&other.least());
+            by_bound
+                .then_with(|| one.mesh.ndim().cmp(&other.mesh.ndim()))
+                .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
+        });
+        let mut state = State {
+            search: self,
+            kernels: &kernels,
+            fixed: &fixed,
+            memory: self.memory.unwrap_or(self.machine.device().memory_capacity),
+            until: self.at_most.map(|limit| Instant::now() + limit),
+            best: None,
+            least_memory: None,
+            failed: None,
+            open: None,
+        };
+        for laid in &meshes {
+            if state.best.is_some() && (laid.least() >= state.seconds() || state.open.is_some()) {
+                break;
+            }
+            state.on_mesh(laid)?;
+        }
+        let State { best, least_memory, failed, open, memory, .. } = state;
+        let kernel = || kernels.iter().map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `");
+        match (best, least_memory, failed) {
+            (Some((cost, program, schedules)), ..) => Ok(SequenceChoice { program, cost, schedules, considered, open }),
+            (None, Some(least), _) => Err(SearchError::Memory { kernel: kernel(), ranks: self.ranks, memory, least }),
+            (None, None, Some(failed)) => Err(failed),
+            (None, None, None) => Err(SearchError::NoMesh { kernels: kernel(), ranks: self.ranks }),
+        }
+    }
+
+    /// The meshes of up to [`MOST_AXES`] axes over at most so many ranks; in all orders, if the machine has several levels.
+    fn meshes(&self) -> Vec<Mesh> {
+        let mut found: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut all = found.clone();
+        for _ in 0..MOST_AXES {
+            let longer = |extents: &Vec<usize>| {
+                let most =
+                    extents.last().copied().unwrap_or(self.ranks).min(self.ranks / extents.iter().product::<usize>());
+                (2..=most).map(|next| extents.iter().copied().chain([next]).collect::<Vec<_>>()).collect::<Vec<_>>()
+            };
+            found = found.iter().flat_map(longer).collect();
+            all.extend(found.iter().cloned());
+        }
+        let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
+        if levels >= 2 {
+            let mut ordered: Vec<Vec<usize>> = all.iter().flat_map(|extents| permutations(extents)).collect();
+            ordered.sort_unstable();
+            ordered.dedup();
+            all = ordered;
+        }
+        all.into_iter().map(|extents| Mesh::new(AXES.into_iter().zip(extents))).collect()
+    }
+
+    /// The sequence of the first so many stages, with these programs.
+    fn sequence(&self, programs: &[&Program]) -> Sequence {
+        self.stages.iter().zip(programs).fold(Sequence::new(), |sequence, (stage, program)| {
+            sequence.stage(program, stage.inputs.iter().copied(), stage.output)
+        })
+    }
+}
+
+/// The kernel of a schedule on one rank.
+fn plain(schedule: &Schedule) -> Result<Program, SearchError> {
+    Ok(Schedule::new(schedule.kernel()?.clone()).lower()?)
+}
+
+/// A mesh, and the ways to lay each kernel over it, by their bounds.
+struct Laid {
+    mesh: Mesh,
+    /// By stage: seconds at least, and the loop for each axis. Of a stage whose schedule is given there is one.
+    ways: Vec<Vec<(f64, Vec<usize>)>>,
+}
+
+impl Laid {
+    /// None if a kernel has no way.
+    fn new(mesh: Mesh, kernels: &[&Kernel], bounds: &[Bounds<'_>], fixed: &[Option<Program>]) -> Option<Self> {
+        let of_stage = |nth: usize| {
+            if fixed[nth].is_some() {
+                return Some(vec![(0.0, Vec::new())]);
+            }
+            let vars = kernels[nth].vars();
+            let mut ways = vec![Vec::new()];
+            for _ in 0..mesh.ndim() {
+                ways = ways
+                    .into_iter()
+                    .flat_map(|way: Vec<usize>| {
+                        (0..vars.len()).map(move |var| way.iter().copied().chain([var]).collect())
+                    })
+                    .collect();
+            }
+            let fits = |along: Vec<usize>| {
+                let grid = Variant { mesh: mesh.clone(), along: along.clone(), panels: None }.grid(vars.len());
+                let fits = vars.iter().zip(&grid).all(|(var, &ranks)| ranks <= var.extent.max(1));
+                fits.then(|| (bounds[nth].seconds(&grid), along))
+            };
+            let mut ways: Vec<_> = ways.into_iter().filter_map(fits).collect();
+            ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
+            (!ways.is_empty()).then_some(ways)
+        };
+        let ways = (0..kernels.len()).map(of_stage).collect::<Option<Vec<_>>>()?;
+        Some(Self { mesh, ways })
+    }
+
+    /// Seconds that every program on this mesh takes at least.
+    fn least(&self) -> f64 {
+        self.ways.iter().map(|ways| ways[0].0).sum()
+    }
+}
+
+/// A search that is going on.
+struct State<'a> {
+    search: &'a SequenceSearch<'a>,
+    kernels: &'a [&'a Kernel],
+    fixed: &'a [Option<Program>],
+    memory: u64,
+    until: Option<Instant>,
+    best: Option<(Cost, Program, Vec<Schedule>)>,
+    /// The least memory of any that was whole.
+    least_memory: Option<u64>,
+    failed: Option<SearchError>,
+    /// The least bound of what a time limit has left.
+    open: Option<f64>,
+}
+
+impl State<'_> {
+    fn seconds(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |(cost, ..)| cost.seconds())
+    }
+
+    fn is_late(&self) -> bool {
+        self.best.is_some() && self.until.is_some_and(|until| Instant::now() > until)
+    }
+
+    /// Looks at all that could be the best on a mesh.
+    fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
+        let mut candidates: Vec<Vec<Candidate>> = vec![Vec::new(); laid.ways.len()];
+        // First the ways that could be the fastest, each by itself; what they come to cuts off most of the others.
+        let most = laid.ways.iter().map(Vec::len).max().unwrap_or(1);
+        for batch in [0..1, 1..most] {
+            for (nth, ways) in laid.ways.iter().enumerate() {
+                for (bound, along) in ways.iter().skip(batch.start).take(batch.len()) {
+                    if laid.least() - ways[0].0 + bound >= self.seconds() {
+                        break;
+                    }
+                    if self.is_late() {
+                        self.open = Some(laid.least());
+                        return Ok(());
+                    }
+                    self.add(nth, &laid.mesh, along, &mut candidates[nth])?;
+                }
+            }
+            if candidates.iter().all(|candidates| !candidates.is_empty()) {
+                candidates.iter_mut().for_each(|candidates| undominated(candidates));
+                let fastest: Vec<f64> = candidates.iter().map(|candidates| candidates[0].cost.seconds()).collect();
+                self.descend(laid, &candidates, &fastest, &mut Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the schedules of a stage with its loops along these axes.
+    fn add(
+        &mut self,
+        nth: usize,
+        mesh: &Mesh,
+        along: &[usize],
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<(), SearchError> {
+        let (machine, kernel) = (self.search.machine, self.kernels[nth]);
+        if let Some(program) = &self.fixed[nth] {
+            let (schedule, cost) = (self.search.stages[nth].schedule.clone(), cost(program, machine)?);
+            candidates.push(Candidate { grid: Grid::new(), schedule, program: program.clone(), cost });
+            return Ok(());
+        }
+        let mut found = Found::new(self.memory);
+        let variant = Variant { mesh: mesh.clone(), along: along.to_vec(), panels: None };
+        found.add(&Space { kernel }, &variant, machine)?;
+        if found.candidates.is_empty() {
+            self.least_memory = self.least_memory.into_iter().chain(found.least).min();
+        }
+        if let Some(failed) = found.failed {
+            self.failed.get_or_insert(failed.into());
+        }
+        candidates.extend(found.candidates);
+        Ok(())
+    }
+
+    /// Tries all candidates of the next stage behind those that are chosen, the fastest first.
+    fn descend<'c>(
+        &mut self,
+        laid: &Laid,
+        candidates: &'c [Vec<Candidate>],
+        fastest: &[f64],
+        chosen: &mut Vec<&'c Candidate>,
+    ) -> Result<(), SearchError> {
+        let nth = chosen.len();
+        let rest: f64 = fastest[nth + 1..].iter().sum();
+        for candidate in &candidates[nth] {
+            if self.is_late() {
+                self.open = Some(laid.least());
+                break;
+            }
+            chosen.push(candidate);
+            let programs: Vec<&Program> = chosen.iter().map(|candidate| &candidate.program).collect();
+            let program = self.search.sequence(&programs).build()?;
+            let priced = cost(&program, self.search.machine)?;
+            if priced.seconds() + rest < self.seconds() {
+                if chosen.len() < candidates.len() {
+                    self.descend(laid, candidates, fastest, chosen)?;
+                } else {
+                    self.least_memory = Some(self.least_memory.map_or(priced.memory, |least| least.min(priced.memory)));
+                    if priced.memory <= self.memory {
+                        let schedules = chosen.iter().map(|candidate| candidate.schedule.clone()).collect();
+                        self.best = Some((priced, program, schedules));
+                    }
+                }
+            }
+            chosen.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Keeps, of the candidates whose arrays lie alike, those that none is better than in time and memory; the fastest first.
+fn undominated(candidates: &mut Vec<Candidate>) {
+    candidates.sort_by(Candidate::order);
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in candidates.drain(..) {
+        let shardings = |candidate: &Candidate| candidate.program.nest().shardings.clone();
+        let is_worse =
+            |other: &Candidate| other.cost.memory <= candidate.cost.memory && shardings(other) == shardings(&candidate);
+        if !kept.iter().any(is_worse) {
+            kept.push(candidate);
+        }
+    }
+    *candidates = kept;
+}

@@ -1,0 +1,194 @@
+//! Kernels in sequence are chosen together: what runs gives the sequential result, and no combination of what is best for each is faster.
+
+use expect_test::expect;
+use polyshard::{DistArray, Execute, Operand, Sequence, einsum};
+use polyshard_layout::{DType, Mesh, Name};
+use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_planner::cost::cost;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Program, example};
+use polyshard_search::{Candidate, Choose, SearchError, SequenceSearch};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::time::Duration;
+
+/// So many devices, whose words take `slow` times as long as operations.
+fn machine(devices: usize, slow: f64) -> Machine {
+    let level = Level {
+        name: "rank".into(),
+        count: devices,
+        interconnect: Interconnect::Switch,
+        bandwidth: 8e10 / slow,
+        latency: 1e-6,
+        shared_ports: None,
+        bypass: None,
+    };
+    let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops };
+    Machine::new("switch", vec![level], device).expect("a machine")
+}
+
+/// A kernel over arrays of these shapes.
+fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {
+    let operands: Vec<_> = names.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    Schedule::from_spec(einsum(text, &operands, DType::I64, output).expect("an einsum"))
+}
+
+/// A kernel with the values that it reads and writes.
+type Stage = (Schedule, Vec<Name>, Name);
+
+fn search<'a>(stages: &[Stage], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+    stages.iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, inputs, output)| {
+        search.stage(schedule, inputs.iter().copied(), *output)
+    })
+}
+
+fn run(program: &Program) -> Result<(), String> {
+    let run = polyshard::spmd(program.mesh().size(), |world| {
+        let inputs = program.inputs().map(|array| {
+            let element = |at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
+            DistArray::from_fn(world, &array.sharding, element)
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs: Vec<_> = inputs.iter().collect();
+        let output = program.run(world, &inputs)?;
+        Ok(program.verify(world, &inputs, &[&output], 0.0)?)
+    });
+    run.map(drop).map_err(|error| error.to_string())
+}
+
+/// The seconds of the fastest combination of schedules that searches for each kernel alone have priced.
+fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
+    let found: Vec<_> = stages
+        .iter()
+        .map(|(schedule, ..)| schedule.auto(ranks, machine).at_least(usize::MAX).find().expect("a choice"))
+        .collect();
+    let mut chosen: Vec<Vec<&Candidate>> = vec![Vec::new()];
+    for choice in &found {
+        let all: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).collect();
+        chosen = chosen
+            .into_iter()
+            .flat_map(|chosen| all.iter().map(move |next| chosen.iter().copied().chain([*next]).collect()))
+            .filter(|chosen: &Vec<&Candidate>| {
+                chosen.iter().all(|one| one.program().mesh() == chosen[0].program().mesh())
+            })
+            .collect();
+    }
+    let seconds = chosen.iter().map(|chosen| {
+        let sequence = stages.iter().zip(chosen).fold(Sequence::new(), |sequence, ((_, inputs, output), candidate)| {
+            sequence.stage(candidate.program(), inputs.iter().copied(), *output)
+        });
+        cost(&sequence.build().expect("kernels that fit"), machine).expect("a price").seconds()
+    });
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+/// A random sequence: each kernel multiplies what came before by an array, or by what came before that.
+fn stages(extents: &[usize], kinds: &[usize]) -> Vec<Stage> {
+    let name = |nth: usize| format!("Y{nth}");
+    let mut shapes = vec![[extents[0], extents[1]]];
+    let mut found = Vec::new();
+    for (nth, kind) in kinds.iter().enumerate() {
+        let [rows, columns] = shapes[nth];
+        let (text, other, shape, output) = match kind % 4 {
+            0 => ("ij,jk->ik", format!("W{nth}"), [columns, extents[2 + nth]], [rows, extents[2 + nth]]),
+            1 => ("ij,ik->jk", format!("V{nth}"), [rows, extents[2 + nth]], [columns, extents[2 + nth]]),
+            2 => ("ij,ij->ji", format!("U{nth}"), [rows, columns], [columns, rows]),
+            _ => ("ij,kj->ik", name(nth), [rows, columns], [rows, rows]),
+        };
+        let (before, after) = (name(nth), name(nth + 1));
+        let schedule = kernel(text, &[&before, &other], &[&[rows, columns], &shape], &after);
+        let inputs = schedule.kernel().expect("a kernel").inputs().iter().map(|tensor| tensor.name).collect();
+        found.push((schedule, inputs, Name::new(&after)));
+        shapes.push(output);
+    }
+    found
+}
+
+#[test]
+fn chosen_sequences_give_the_sequential_result_and_none_is_faster() {
+    let problem =
+        (prop::collection::vec(1usize..25, 5), prop::collection::vec(0usize..4, 1..4), 1usize..9, any::<bool>());
+    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(8, 1.0), machine(8, 1000.0)];
+    let law = |(extents, kinds, ranks, slow): (Vec<usize>, Vec<usize>, usize, bool)| {
+        let (stages, machine) = (stages(&extents, &kinds), &machines[usize::from(slow)]);
+        let choice = search(&stages, ranks, machine).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        run(choice.program()).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(choice.gap(), 0.0);
+        let (seconds, other) = (choice.cost().seconds(), combined(&stages, ranks, machine));
+        prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn a_value_stays_where_both_kernels_can_have_it() {
+    // Either product alone would be divided along its longest loop, which for the second is the one that the first sums to.
+    let machine = machine(4, 100.0);
+    let first = kernel("ij,jk->ik", &["X", "V"], &[&[512, 256], &[256, 512]], "Y");
+    let second = kernel("ij,jk->ik", &["Y", "W"], &[&[512, 512], &[512, 64]], "Z");
+    let stages = [
+        (first, ["X", "V"].map(Name::new).to_vec(), Name::new("Y")),
+        (second, ["Y", "W"].map(Name::new).to_vec(), Name::new("Z")),
+    ];
+    let choice = search(&stages, 4, &machine).find().expect("a choice");
+    run(choice.program()).expect("it runs");
+    let alone =
+        stages.iter().map(|(schedule, ..)| schedule.auto(4, &machine).find().expect("a choice").cost().seconds());
+    let least: f64 = alone.sum();
+    assert!(choice.cost().seconds() >= least);
+    assert!(choice.cost().seconds() <= 1.5 * least, "{} against {least}", choice.cost().seconds());
+}
+
+#[test]
+fn schedules_that_are_given_stay_and_say_the_mesh() {
+    let machine = machine(4, 10.0);
+    let mesh = Mesh::new([("p", 2), ("q", 2)]);
+    let [m, n] = ["m", "n"].map(polyshard_dsl::Var::new);
+    let product = || Schedule::from_spec(example::matmul(64, 64, 64));
+    let given = product()
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .shard("C", [m.at("p"), n.at("q")])
+        .tensorize(["mi", "ni", "k"]);
+    let stages = [
+        (product(), ["X", "V"].map(Name::new).to_vec(), Name::new("Y")),
+        (given.clone(), ["Y", "W"].map(Name::new).to_vec(), Name::new("Z")),
+    ];
+    let choice = search(&stages, 4, &machine).find().expect("a choice");
+    assert_eq!(*choice.program().mesh(), mesh);
+    assert_eq!(
+        choice.schedules()[1].steps().map(ToString::to_string).collect::<Vec<_>>(),
+        given.steps().map(ToString::to_string).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn the_memory_is_kept_and_a_time_limit_leaves_a_gap() {
+    let machine = machine(8, 100.0);
+    let stages = stages(&[24, 20, 16, 12, 20], &[0, 1, 0]);
+    let free = search(&stages, 8, &machine).find().expect("a choice");
+    let early = search(&stages, 8, &machine).at_most(Duration::ZERO).find().expect("a choice");
+    assert!(early.cost().seconds() >= free.cost().seconds());
+    assert!(early.cost().seconds() <= (1.0 + early.gap()) * free.cost().seconds());
+    let refused = search(&stages, 8, &machine).memory(64).find().expect_err("it does not fit");
+    let SearchError::Memory { least, .. } = refused else { panic!("{refused}") };
+    let tight = search(&stages, 8, &machine).memory(free.cost().memory - 1).find();
+    assert!(least > 64 && tight.is_ok_and(|tight| tight.cost().memory < free.cost().memory));
+}
+
+#[test]
+fn kernels_that_do_not_fit_are_refused() {
+    let machine = machine(2, 1.0);
+    let product = Schedule::from_spec(example::matmul(6, 7, 8));
+    let stage = |inputs: [&str; 2], output: &str| (product.clone(), inputs.map(Name::new).to_vec(), Name::new(output));
+    let refused = search(&[stage(["X", "V"], "Y"), stage(["Y", "W"], "Z")], 2, &machine).find().expect_err("refused");
+    expect![
+        "stage 2, `matmul`: `A` has shape [6, 8], but `Y` has [6, 7], the output of stage 1, `matmul`; make them match"
+    ]
+    .assert_eq(&refused.to_string());
+    let none = SequenceSearch::new(2, &machine).find().expect_err("refused");
+    expect!["the sequence has no stage; add one with `stage`"].assert_eq(&none.to_string());
+}
