@@ -50,11 +50,12 @@ mod world;
 pub use error::{Error, Result};
 /// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
 pub use ndarray;
-pub use polyshard_codegen::{SourceOptions, rust_source};
+pub use polyshard_codegen::{SourceOptions, rust_main, rust_source};
 #[cfg(feature = "draw")]
 pub use polyshard_draw as draw;
 pub use polyshard_dsl::{
-    Clause, EinsumError, Operand, ParseError, Step, Var, dim, einsum, parse_chain, parse_kernel, partial, pin,
+    Clause, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Scheduled, Stage, Step, Var, dim, einsum,
+    parse_chain, parse_kernel, partial, pin,
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
@@ -69,8 +70,8 @@ pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
     Access, Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg,
-    LowerBound, Move, Nest, Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor,
-    Transfer, TransferId,
+    LowerBound, Move, Nest, Number, Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement,
+    Tensor, Transfer, TransferId,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
@@ -78,7 +79,7 @@ pub use polyshard_runtime::{
     World, exit, launched_ranks, reference,
 };
 pub use polyshard_search as search;
-pub use polyshard_search::{Choice, Choose, SearchError};
+pub use polyshard_search::{Choice, Choose, SearchError, SequenceChoice, SequenceSearch};
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;
 

@@ -13,11 +13,14 @@ mod emitted;
 
 use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
 use polyshard::prelude::*;
-use polyshard::{LeafKind, Name, SourceOptions, rust_source};
+use polyshard::runtime::NpyFile;
+use polyshard::{LeafKind, Name, Sequence, SourceOptions, reference, rust_main, rust_source};
+use polyshard_testing::start::{Ended, Start, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -63,6 +66,8 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
     more.iter().for_each(|(path, text)| write(path, text));
     write("src/bin/readme.rs", first_program(&readme));
     write("src/main.rs", include_str!("outside/program.rs"));
+    let [_, (_, computed)] = rust_main(&chain());
+    write("src/bin/computed.rs", &computed);
     write("src/emitted.rs", &format!("#![allow(dead_code)]\n{}", rust_source(&summa(), &SourceOptions::default())));
     let mut check = String::from("use polyshard::prelude::*;\n\n");
     let mut calls = String::new();
@@ -177,6 +182,24 @@ fn summa() -> Program {
     schedule.lower().expect("a legal schedule")
 }
 
+/// Two products in sequence, with a move between them.
+fn chain() -> Program {
+    vars!(m, n, mo, mi, no, ni);
+    let mesh = Mesh::new([("d", 2)]);
+    let [d] = mesh.axes();
+    let first = kernel! {
+        fn first(X: [f64; 7, 5], W: [f64; 5, 6]) -> Y: [f64; 7, 6] { Y[m, n] += X[m, k] * W[k, n] }
+    };
+    let first = first.distribute([n], [no], [ni], &mesh).shard("W", [n.at(d)]).shard("Y", [n.at(d)]);
+    let second = kernel! {
+        fn second(Y: [f64; 7, 6], V: [f64; 6, 4]) -> Z: [f64; 7, 4] { Z[m, n] = Y[m, k] * V[k, n] }
+    };
+    let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(d)]).shard("Z", [m.at(d)]);
+    let [first, second] = [first, second].map(|schedule| schedule.lower().expect("a legal schedule"));
+    let sequence = Sequence::new().stage(&first, ["X", "W"], "Y").stage(&second, ["Y", "V"], "Z");
+    sequence.build().expect("kernels that fit")
+}
+
 /// The names of two axes, two loops, three tensors and a scalar.
 const ROLES: usize = 8;
 
@@ -264,6 +287,48 @@ fn last_element(path: &Path) -> f32 {
     f32::from_le_bytes(*bytes.last_chunk().expect("an element"))
 }
 
+/// The program of a sequence reads, runs, checks itself and says so on each rank; on threads and processes it writes the same.
+fn check_computed(folder: &Path, program: &Path) {
+    let chain = chain();
+    let files = ["X.npy", "W.npy", "V.npy"].map(|name| folder.join(name));
+    let wrote = polyshard::spmd(1, |world| {
+        for (array, file) in chain.inputs().zip(&files) {
+            let sharding = Sharding::new(&Mesh::new([("x", 1)]), array.sharding.shape(), &[])?;
+            let element = |at: &[usize]| (3 * at[0] + 5 * at[1]) as f64 % 7.0 - 3.0;
+            DistArray::from_fn(world, &sharding, element)?.to_npy(world, file)?;
+        }
+        Ok(())
+    });
+    wrote.expect("files are written");
+    let read = |file: &Path| NpyFile::open(file).and_then(|file| file.read::<f64>()).expect("it was written");
+    let whole = files.each_ref().map(|file| read(file));
+    let nests: Vec<_> = chain.nests().collect();
+    let middle = reference(&nests[0].kernel, &[&whole[0], &whole[1]], None).expect("a reference");
+    let expected = reference(&nests[1].kernel, &[&middle, &whole[2]], None).expect("a reference");
+    for start in STARTS {
+        let arguments = ["X.npy", "W.npy", "V.npy", "Z.npy"].map(|name| folder.join(name).display().to_string());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Ended { success, stdout, stderr, .. } = run(*start, program, &arguments, Duration::from_secs(60));
+        assert!(success, "{start:?}: {stdout}\n{stderr}");
+        let mut lines: Vec<&str> = stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines.len(), 2, "{stdout}");
+        for (rank, line) in lines.iter().enumerate() {
+            let elements = [4 * 4, 3 * 4][rank];
+            assert!(line.starts_with(&format!("rank {rank} of 2: {elements} elements of Z in ")), "{line}");
+            assert!(line.ends_with(", largest error 0e0"), "{line}");
+        }
+        assert_eq!(read(&folder.join("Z.npy")), expected);
+    }
+}
+
+/// Ways to get two ranks.
+const STARTS: &[Start] = &[
+    Start::Plain,
+    #[cfg(feature = "mpi")]
+    Start::Mpi(2),
+];
+
 #[test]
 fn a_crate_outside_builds_and_runs() {
     let programs = emitted::programs();
@@ -285,6 +350,7 @@ fn a_crate_outside_builds_and_runs() {
     for ((emitted, executed), program) in bits.iter().zip(&executed).zip(&programs) {
         assert_eq!(emitted, executed, "source and executor differ on\n{program}");
     }
+    check_computed(&folder, &target.join("debug").join(format!("computed{}", std::env::consts::EXE_SUFFIX)));
     run("readme");
     let found = f64::from(last_element(&folder.join("C.npy")));
     let expected: f64 = (0..2048).map(|k| ((511 + k) * (k * 1023 % 7)) as f64).sum();

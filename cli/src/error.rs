@@ -1,8 +1,9 @@
 //! Why the command line does not do what it is asked for.
 
+use crate::snippets::shown;
 use polyshard::draw::DrawError;
 use polyshard::machine::MachineError;
-use polyshard::{Error, LowerError};
+use polyshard::{Error, LowerError, Mistake};
 use std::io;
 use std::path::PathBuf;
 
@@ -59,6 +60,12 @@ pub enum CliError {
     /// A library refuses a text.
     #[error("{text}: {why}")]
     Invalid { text: String, why: Box<Error> },
+    /// A file of kernels has mistakes.
+    #[error("{}", shown(path, text, mistakes))]
+    Mistakes { path: PathBuf, text: String, mistakes: Vec<Mistake> },
+    /// What another thread has found, as it says it.
+    #[error("{what}")]
+    Said { what: String },
     /// A trace has no program.
     #[error("{step}{}", why.kind())]
     Trace {

@@ -8,3 +8,4 @@ mod dtypes;
 pub mod error;
 mod numbers;
 mod say;
+mod snippets;

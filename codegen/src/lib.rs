@@ -5,7 +5,9 @@
 //! done.
 
 mod data;
+mod main_program;
 mod source;
 
 pub use data::Data;
+pub use main_program::rust_main;
 pub use source::{SourceOptions, rust_source, scalar_parameters};

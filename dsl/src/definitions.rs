@@ -41,7 +41,7 @@ pub struct Definitions {
 /// A kernel as it is written, and its schedule.
 struct Written {
     block: Block,
-    plan: Plan,
+    schedule: Scheduled,
 }
 
 /// A kernel of a file, whose extents and element type are known.
@@ -50,14 +50,14 @@ pub struct Stage {
     /// The kernel.
     pub kernel: KernelSpec,
     /// How it is to be scheduled.
-    pub plan: Plan,
+    pub schedule: Scheduled,
     /// Where the kernel's name is in the text, in bytes.
     pub at: Range<usize>,
 }
 
 /// How a kernel of a file is to be scheduled.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum Scheduled {
     /// `auto`: by a schedule that is to be chosen.
     Auto,
     /// By these steps, each with the place of its name in the text, in bytes.
@@ -79,7 +79,7 @@ impl Definitions {
     /// Reads the kernels of a text and their schedules.
     ///
     /// ```
-    /// use polyshard_dsl::{Definitions, Given, Operand, Plan};
+    /// use polyshard_dsl::{Definitions, Given, Operand, Scheduled};
     /// use polyshard_layout::DType;
     /// let text = "fn twice(A: [T; n, 3]) -> B: [T; n, 3] { B[i, j] = alpha * A[i, j] }\nauto";
     /// let file = Definitions::parse(text)?;
@@ -88,7 +88,7 @@ impl Definitions {
     /// let values = [("alpha".into(), polyshard_program::Number::Int(2))];
     /// let stages = file.bind(&Given { arrays: Some(&[array]), values: &values, dtype: Some(DType::F32) })?;
     /// assert_eq!(stages[0].kernel.output.1, [5, 3]);
-    /// assert_eq!(stages[0].plan, Plan::Auto);
+    /// assert_eq!(stages[0].schedule, Scheduled::Auto);
     ///
     /// let wide = Operand { source: "A.npy", shape: &[5, 4] };
     /// let error = file.bind(&Given { arrays: Some(&[wide]), values: &values, dtype: Some(DType::F32) }).unwrap_err();
@@ -249,7 +249,7 @@ impl Written {
         checked.moduli.iter().for_each(|(_, modulus)| unknown.add(modulus, values));
         unknown.stop()?;
         let kernel = spec::literal(&checked, Form::Text)?;
-        Ok(Stage { kernel, plan: self.plan.clone(), at })
+        Ok(Stage { kernel, schedule: self.schedule.clone(), at })
     }
 }
 
@@ -323,12 +323,12 @@ impl Part {
             let mut tokens = chain.clone().into_iter();
             (tokens.next(), tokens.next())
         };
-        let plan = match (first, rest) {
+        let schedule = match (first, rest) {
             (None, _) => {
                 let message = format!("`{}` has no mesh and no schedule", block.name);
                 return Err(error(&block.name, message, "write `mesh(x: 2)` and steps behind it, or `auto`"));
             }
-            (Some(TokenTree::Ident(word)), None) if word == "auto" => Plan::Auto,
+            (Some(TokenTree::Ident(word)), None) if word == "auto" => Scheduled::Auto,
             (Some(TokenTree::Ident(word)), Some(rest)) if word == "auto" => {
                 return Err(error(rest, "nothing stands behind `auto` but the next kernel", "write `auto`, or steps"));
             }
@@ -337,10 +337,10 @@ impl Part {
                 let parser = |input: syn::parse::ParseStream| chain::parse(input, Form::Text, None);
                 let chain =
                     syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?;
-                Plan::Steps(chain.calls.into_iter().map(|call| (call.step, place(call.method.span()))).collect())
+                Scheduled::Steps(chain.calls.into_iter().map(|call| (call.step, place(call.method.span()))).collect())
             }
         };
-        Ok(Written { block, plan })
+        Ok(Written { block, schedule })
     }
 }
 

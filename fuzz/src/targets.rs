@@ -4,14 +4,15 @@
 //! ranks, read other files or write some is left out.
 
 use clap::{Args, Command, FromArgMatches};
+use polyshard::__private::KernelSpec;
 use polyshard::leaf;
 use polyshard::machine::Machine;
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::{
-    ArrayKind, Choose, DType, DistArray, DistType, Element, Execute, Name, Operand, Program, Schedule, Sharded,
-    SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
+    ArrayKind, Choose, DType, Definitions, DistArray, DistType, Element, Execute, Given, Name, Number, Operand,
+    Program, Schedule, Scheduled, Sharded, SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
 };
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
@@ -32,7 +33,7 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 9] = [
+pub(crate) const TARGETS: [Target; 10] = [
     Target { name: "npy", longest: 1024, read: read_npy },
     Target { name: "machines", longest: 4096, read: read_machine },
     Target { name: "traces", longest: 16384, read: read_trace },
@@ -41,6 +42,7 @@ pub(crate) const TARGETS: [Target; 9] = [
     Target { name: "reductions", longest: 512, read: read_reduction },
     Target { name: "meshes", longest: 256, read: read_mesh },
     Target { name: "einsums", longest: 512, read: read_einsum },
+    Target { name: "kernels", longest: 4096, read: read_kernels },
     Target { name: "programs", longest: 65536, read: read_program },
 ];
 
@@ -161,6 +163,30 @@ fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
     let choice = Schedule::new(kernel).auto(2, &machine).find().map_err(|why| why.to_string())?;
     assert!(choice.gap() == 0.0 && choice.best().ranks() <= 2);
     Ok(said + &choice.chain() + &choice.cost().to_string() + &choice.program().explain())
+}
+
+/// A file of kernels, whose extents are small; each is lowered as it is written, or on one rank.
+fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
+    let names = ["m", "k", "n", "h", "rows", "columns", "rank", "d0", "d1", "d2", "r0", "r1", "r2", "alpha"];
+    let values: Vec<_> =
+        names.into_iter().zip(2..).map(|(name, value)| (Name::new(name), Number::Int(value))).collect();
+    let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
+    let stages = Definitions::parse(&text(input)).and_then(|file| file.bind(&given)).map_err(|why| why.to_string())?;
+    let mut said = String::new();
+    for stage in stages {
+        let kernel = stage.kernel.check().map_err(|why| why.to_string())?;
+        // What is printed is read as the same kernel, but for scalars, which a text does not capture.
+        let again = parse_kernel(&kernel.definition()).map(KernelSpec::check);
+        assert_eq!(again, Ok(Ok(kernel.clone())), "a kernel that is printed is read as another");
+        let schedule = match stage.schedule {
+            Scheduled::Auto => Schedule::new(kernel),
+            Scheduled::Steps(steps) => {
+                steps.into_iter().fold(Schedule::new(kernel), |schedule, (step, _)| schedule.apply(step))
+            }
+        };
+        said += &schedule.lower().map_err(|why| why.to_string())?.to_string();
+    }
+    Ok(said)
 }
 
 /// A program as JSON, which is printed, explained, emitted and run if it is one.

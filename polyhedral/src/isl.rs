@@ -6,6 +6,7 @@
 
 use crate::conditions::{Column, Condition, Conditions, Form};
 use isl_rs::{BasicMap, Context, DimType, LibISLError, Map, Mat, Options, Space, Val};
+use polyshard_layout::Name;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -170,6 +171,24 @@ impl Relation {
         let kept = kept as u32;
         let tail = self.map(|map| map.project_out(DimType::Out, kept + 1, outputs - kept - 1))?;
         tail.map(|map| map.project_out(DimType::Out, 0, kept))
+    }
+
+    /// The relation as isl writes it, between tuples with these names, whose numbers have these.
+    pub(crate) fn text(&self, from: (&str, &[Name]), to: (&str, &[Name])) -> IslResult<String> {
+        let named = |map: Map| {
+            let mut map = map.coalesce()?;
+            for (side, (tuple, numbers)) in [(DimType::In, from), (DimType::Out, to)] {
+                if !tuple.is_empty() {
+                    map = map.set_tuple_name(side, tuple)?;
+                }
+                for (position, name) in numbers.iter().enumerate() {
+                    map = map.set_dim_name(side, position as u32, name.as_str())?;
+                }
+            }
+            Ok(map)
+        };
+        let named = self.map(named)?;
+        self.isl.checked(named.map.to_str().map(str::to_owned))
     }
 
     pub(crate) fn is_single_valued(&self) -> IslResult<bool> {

@@ -40,6 +40,7 @@ mod relation;
 mod schedule;
 mod source;
 mod state;
+mod written;
 
 pub use error::{ErrorKind, LowerError};
 pub use schedule::{Schedule, Trace};

@@ -33,8 +33,15 @@ impl Kernel {
         KernelSpec { scalars, ..self.spec() }.check()
     }
 
-    /// What was written, as it was before it was checked.
-    fn spec(&self) -> KernelSpec {
+    /// Returns the kernel as it was before it was checked, to be changed and checked again.
+    ///
+    /// ```
+    /// let kernel = polyshard_program::example::matmul(4, 5, 6).check()?;
+    /// assert_eq!(kernel.spec().check()?, kernel);
+    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// ```
+    #[must_use]
+    pub fn spec(&self) -> KernelSpec {
         let extents = |shape: &[usize]| shape.iter().map(|&extent| extent as i128).collect();
         let stated = self.vars.iter().filter(|var| self.written.stated.contains(&var.name));
         let range = |start: i128, extent: usize| start..start + extent as i128;

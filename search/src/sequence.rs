@@ -309,7 +309,7 @@ impl State<'_> {
                 }
             }
             if candidates.iter().all(|candidates| !candidates.is_empty()) {
-                candidates.iter_mut().for_each(|candidates| undominated(candidates));
+                candidates.iter_mut().for_each(undominated);
                 let fastest: Vec<f64> = candidates.iter().map(|candidates| candidates[0].cost.seconds()).collect();
                 self.descend(laid, &candidates, &fastest, &mut Vec::new())?;
             }

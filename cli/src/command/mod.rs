@@ -1,19 +1,22 @@
-//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, finds out what machine it
-//! runs on, and plans redistributions, placements on machines, reductions and sharded products.
-//!
-//! It does not run kernels: programs do that, see `examples/`.
+//! The command line of Polyshard: computes einsums and files of kernels over arrays, makes and compares matrices, shows what a
+//! schedule became, finds out what machine it runs on, and plans redistributions, placements on machines, reductions and sharded
+//! products.
 
+mod compute;
 mod einsum;
 mod files;
 mod hardware;
+mod lower;
 pub mod machine;
 pub mod matmul;
 pub mod mesh;
 pub mod placement;
+mod poly;
 mod print;
 mod random;
 pub mod redistribute;
 pub mod reduce;
+mod run;
 mod threads;
 
 use crate::dtypes::dtype_parser;
@@ -33,7 +36,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
+/// Tensor kernels over a mesh of ranks: run them on arrays in files, look at what was derived, and plan to
 /// redistribute arrays, place meshes on machines, reduce over them and multiply.
 #[derive(Parser)]
 #[command(
@@ -102,6 +105,10 @@ enum Command {
     Redistribute(redistribute::Arguments),
     /// Compute an einsum of `.npy` arrays on several ranks, by the schedule that is fastest here.
     Einsum(einsum::Arguments),
+    /// Run the kernels of a file over `.npy` arrays, by the schedules that it has, or by ones that are chosen.
+    Run(run::Arguments),
+    /// Print what the kernels of a file become: a program, proofs, Rust source, or a whole Rust program.
+    Lower(lower::Arguments),
     /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
     Placement(placement::Arguments),
     /// List the programs that reduce over axes of a placed mesh, fastest first.
@@ -145,6 +152,8 @@ pub fn main() -> ExitCode {
         Command::Show { file, print } => show(&file, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Einsum(arguments) => einsum::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Lower(arguments) => lower::lower(&arguments),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
         Command::Placement(arguments) => placement::placement(&arguments),
         Command::Reduce(arguments) => reduce::reduce(&arguments),

@@ -1,6 +1,6 @@
 //! Files as they are read, bound to arrays, and every mistake with its place.
 
-use super::{Definitions, Given, Plan};
+use super::{Definitions, Given, Scheduled};
 use crate::einsum::Operand;
 use expect_test::{Expect, expect};
 use polyshard_layout::{DType, Name};
@@ -27,9 +27,9 @@ fn check(text: &str, shapes: &[&[usize]], values: &[(&str, Number)], expect: Exp
 }
 
 fn shown(stage: super::Stage) -> String {
-    let plan = match &stage.plan {
-        Plan::Auto => "auto".to_owned(),
-        Plan::Steps(steps) => steps.iter().map(|(step, _)| format!(".{step}")).collect::<Vec<_>>().join(" "),
+    let plan = match &stage.schedule {
+        Scheduled::Auto => "auto".to_owned(),
+        Scheduled::Steps(steps) => steps.iter().map(|(step, _)| format!(".{step}")).collect::<Vec<_>>().join(" "),
     };
     let kernel = stage.kernel.check().expect("a kernel of a file is checked");
     format!("{}\n  {plan}\n", kernel.definition())

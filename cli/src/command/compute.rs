@@ -1,0 +1,102 @@
+//! A program over `.npy` files: read, run, written whole and, if that is asked for, compared.
+//!
+//! Under an MPI launcher all processes come here, and the first alone prints.
+
+mod check;
+mod choosing;
+mod report;
+
+pub(crate) use check::Checked;
+pub(crate) use choosing::Choosing;
+pub(crate) use report::{Description, described, ran};
+
+use crate::error::{CliError, Result};
+use polyshard::runtime::{Output, launched_ranks};
+use polyshard::{DType, DistArray, Element, Execute, Program, World, runtime};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The files of a run.
+pub(crate) struct Files<'a> {
+    /// Those that inputs are read from, in the program's order.
+    pub(crate) inputs: &'a [PathBuf],
+    /// The one to write.
+    pub(crate) out: &'a Path,
+    /// Whether the result is to be compared.
+    pub(crate) check: bool,
+}
+
+/// What came of a run.
+pub(crate) struct Ran {
+    pub(crate) seconds: f64,
+    /// Bytes that the first rank received.
+    pub(crate) received: u64,
+    pub(crate) out: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    pub(crate) checked: Option<Checked>,
+}
+
+/// Ends all processes with an error that all of them have found, said once; on threads it is the caller's to say.
+pub(crate) fn said_once<T>(result: Result<T>) -> Result<T> {
+    match result {
+        Err(error) if launched_ranks().is_some() => polyshard::exit(1, format_args!("error: {error}")),
+        result => result,
+    }
+}
+
+/// Runs the program that `plan` gives, on as many of the ranks as its mesh has, and returns what came of it to the first.
+///
+/// The file is looked at before time is spent: it is to hold so many elements.
+///
+/// # Errors
+/// What is wrong with the files, or why the program does not run.
+pub(crate) fn compute<'p, T: Element>(
+    files: &Files<'_>,
+    elements: u128,
+    ranks: usize,
+    plan: impl Fn(&World) -> Result<&'p Program> + Sync,
+) -> Result<Option<Ran>> {
+    let results = runtime::spmd(ranks, |world| -> Result<Option<Ran>> {
+        if world.is_root() {
+            let inputs = files.inputs.iter().map(PathBuf::as_path);
+            Output::new(files.out)?.other_than(inputs)?.with_room(elements * size_of::<T>() as u128)?;
+        }
+        let program = plan(world)?;
+        match world.leading(program.mesh().size())? {
+            Some(world) => run_on::<T>(files, program, &world),
+            None => Ok(None),
+        }
+    })?;
+    Ok(results.into_iter().flatten().next())
+}
+
+/// Runs a program on the ranks that it has.
+fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Result<Option<Ran>> {
+    let inputs =
+        program.inputs().zip(files.inputs).map(|(array, path)| DistArray::<T>::read_npy(world, path, &array.sharding));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let inputs: Vec<_> = inputs.iter().collect();
+    world.comm().barrier()?;
+    let start = Instant::now();
+    let result = program.run(world, &inputs)?;
+    world.comm().barrier()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let received = world.bytes_received();
+    result.to_npy(world, files.out)?;
+    // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
+    let checked = match (files.check, program.body().only_nest()) {
+        (false, _) => None,
+        (true, Some(nest)) if world.is_root() => Some(check::rows::<T>(&nest.kernel, files)?),
+        (true, Some(_)) => None,
+        (true, None) => Some(check::whole(program, world, &inputs, &result)?),
+    };
+    let out = files.out.display().to_string();
+    let shape = result.sharding().shape().to_vec();
+    Ok(world.is_root().then_some(Ran { seconds, received, out, shape, dtype: T::DTYPE, checked }))
+}
+
+/// An error for the file that holds no result.
+pub(crate) fn no_output() -> CliError {
+    CliError::missing("no file to write", "give `--out C.npy`")
+}

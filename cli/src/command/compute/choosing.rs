@@ -1,0 +1,106 @@
+//! The options by which a schedule is chosen, which all commands that choose have in common.
+
+use crate::command::hardware::find;
+use crate::error::{CliError, Result};
+use crate::numbers::{real, size, whole};
+use polyshard::machine::{Machine, detect};
+use polyshard::runtime::launched_ranks;
+use polyshard::search::Search;
+use polyshard::{Choose, Schedule, World};
+use std::time::Duration;
+
+/// How a schedule is chosen.
+#[derive(clap::Args)]
+pub(crate) struct Choosing {
+    /// The most ranks to use: threads, or the processes that `mpirun` has started [default: those, or one for each core].
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    ranks: Option<usize>,
+    /// The bytes that a rank may hold, such as 512MiB [default: its share of the memory].
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<usize>,
+    /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: Option<String>,
+    /// End the search after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = real, allow_negative_numbers = true)]
+    at_most: Option<f64>,
+}
+
+/// The cores that threads may run on.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+impl Choosing {
+    /// The ranks that there are. Of a program whose schedule is written, `needed` are enough.
+    pub(crate) fn ranks(&self, runs: bool, needed: Option<usize>) -> Result<usize> {
+        let ranks = match (self.ranks, launched_ranks()) {
+            (_, Some(_)) if !runs => {
+                let what = "an MPI launcher has started processes, and nothing is to be run";
+                return Err(CliError::refused(what, "start it without, and say `--ranks`"));
+            }
+            (Some(0), _) => return Err(CliError::refused("`--ranks` is 0", "give 1 or more")),
+            (Some(ranks), Some(started)) if ranks != started => {
+                let what = format!("`--ranks {ranks}` under a launcher that has started {started}");
+                return Err(CliError::refused(what, "leave `--ranks` out, or start as many"));
+            }
+            (Some(ranks), _) => ranks,
+            (None, Some(started)) => started,
+            (None, None) => needed.unwrap_or_else(cores),
+        };
+        match needed {
+            Some(needed) if needed > ranks => {
+                let what = format!("the mesh of the schedule has {needed} ranks, and {ranks} are there");
+                Err(CliError::refused(what, "start as many, or write `auto` for a schedule that is chosen"))
+            }
+            _ => Ok(ranks),
+        }
+    }
+
+    /// The time after which the search ends.
+    pub(crate) fn limit(&self) -> Result<Option<Duration>> {
+        let range = |found| CliError::OutOfRange { what: "`--at-most`", range: "0 or more", found };
+        self.at_most.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| range(seconds))).transpose()
+    }
+
+    /// The search that is asked for.
+    pub(crate) fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
+        let mut search = schedule.auto(ranks, machine);
+        if let Some(memory) = self.memory {
+            search = search.memory(memory as u64);
+        }
+        Ok(match self.limit()? {
+            Some(limit) => search.at_most(limit),
+            None => search,
+        })
+    }
+
+    /// The machine that is named, or this host as if it had so many ranks.
+    pub(crate) fn machine(&self, ranks: usize) -> Result<Machine> {
+        if let Some(name) = &self.machine {
+            return named(name, ranks);
+        }
+        let found = polyshard::spmd(ranks.min(cores()), |world| Ok(detect(world)?))?;
+        let machine =
+            found.into_iter().next().ok_or_else(|| CliError::Bug { what: "no rank found its machine".into() })?;
+        Ok(if machine.devices() == ranks { machine } else { machine.with_counts(&[ranks])? })
+    }
+
+    /// The machine that is named, or the one that these ranks run on.
+    pub(crate) fn machine_of(&self, world: &World) -> Result<Machine> {
+        match &self.machine {
+            Some(name) => named(name, world.size()),
+            None => Ok(detect(world)?),
+        }
+    }
+}
+
+/// A machine by its name or file, which has a device for each rank.
+fn named(name: &str, ranks: usize) -> Result<Machine> {
+    let machine = find(name, None)?;
+    if machine.devices() < ranks {
+        let what = format!("{machine} has {} devices, and {ranks} ranks are asked for", machine.devices());
+        return Err(CliError::refused(what, "ask for fewer ranks, or describe a larger machine in a file"));
+    }
+    Ok(machine)
+}

@@ -1,0 +1,107 @@
+//! What is said of a program before it runs, and after.
+
+use super::{Checked, Ran};
+use polyshard::machine::Machine;
+use polyshard::machine::units::{counted, scaled, seconds, table};
+use polyshard::planner::cost::Cost;
+use polyshard::{Pattern, Program, launched_ranks};
+use std::fmt::Write as _;
+
+/// What is to be said of a program.
+pub(crate) struct Description<'a> {
+    pub(crate) program: &'a Program,
+    /// The ranks that are there.
+    pub(crate) ranks: usize,
+    /// How loops are divided, if that was chosen.
+    pub(crate) grid: Option<String>,
+    /// What it was chosen for, and what it costs there.
+    pub(crate) chosen: Option<(&'a Machine, &'a Cost)>,
+    /// The elements that a rank has to receive at least, if that is known.
+    pub(crate) bound: Option<u64>,
+}
+
+/// The kernels, how they lie, what moves, and what it costs, as a table.
+pub(crate) fn described(of: &Description<'_>) -> String {
+    let Description { program, ranks, grid, chosen, bound } = of;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |what: &str, text: String| rows.push(vec![what.to_owned(), text]);
+    for nest in program.nests() {
+        let kernel = &nest.kernel;
+        let vars: Vec<_> = kernel.vars().iter().map(|var| format!("{} {}", var.name, var.extent)).collect();
+        // The slowest rank has the most; all have no more than that together.
+        let operations = nest.work().operations as f64 * program.mesh().size() as f64;
+        let parts =
+            [kernel.statement(), vars.join(", "), program.dtype().to_string(), scaled(operations, "operations")];
+        row("kernel", parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
+    }
+    let kind = if launched_ranks().is_some() { "processes" } else { "threads" };
+    let used = match (program.mesh().size(), *ranks) {
+        (used, all) if used == all => format!("{all} ({kind})"),
+        (used, all) => format!("{used} of {all} ({kind})"),
+    };
+    row("ranks", chosen.map_or(used, |(machine, _)| format!("{ranks} ({kind}) on {machine}")));
+    match grid {
+        Some(grid) => row("grid", grid.clone()),
+        None => row("mesh", program.mesh().to_string()),
+    }
+    row("moves", moves(program));
+    let report = program.report();
+    let words = report.traffic_bytes / program.dtype().size() as u64;
+    row(
+        "words",
+        match bound.filter(|bound| *bound > 0) {
+            Some(bound) => format!(
+                "at most {words} a rank; no algorithm on as many ranks moves fewer than {bound}: {:.2}",
+                words as f64 / bound as f64
+            ),
+            None => format!("at most {words} a rank"),
+        },
+    );
+    let memory = chosen.map_or(report.shard_bytes + report.tile_bytes, |(_, cost)| cost.memory);
+    row("memory", format!("at most {} a rank", scaled(memory as f64, "B")));
+    if let Some((_, cost)) = chosen {
+        let [all, computing, moving] = [cost.seconds(), cost.computing(), cost.moving()].map(seconds);
+        row("time", format!("{all} predicted: computing {computing}, moving {moving}"));
+    }
+    table(&rows, &[0, 1])
+}
+
+fn moves(program: &Program) -> String {
+    let of_nests = program.nests().flat_map(|nest| {
+        nest.transfers.iter().zip(nest.volumes()).filter_map(|(transfer, volume)| {
+            let pattern = nest.pattern_of(transfer);
+            let times = if volume.times > 1 { format!(" in {} steps", volume.times) } else { String::new() };
+            let bytes = scaled(volume.received as f64, "B");
+            (pattern != Pattern::Local)
+                .then(|| format!("{} {pattern}, {bytes}{times}", nest.tensor_name(transfer.tensor)))
+        })
+    });
+    let between = program.moves().map(|moved| {
+        let [source, target] = [moved.source, moved.target].map(|id| program.array(id));
+        format!("{} from {} to {}", source.name, source.sharding, target.sharding)
+    });
+    let moved: Vec<_> = of_nests.chain(between).collect();
+    if moved.is_empty() { "nothing".to_owned() } else { moved.join("; ") }
+}
+
+/// What a run took, and where its result is.
+pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
+    let predicted = predicted.map_or_else(String::new, |predicted| {
+        // What takes microseconds is all latency, of which a prediction knows little.
+        let off = match ran.seconds / predicted {
+            ratio if predicted < 1e-4 || ratio >= 10.0 => String::new(),
+            ratio => format!(", {:+.0} %", 100.0 * (ratio - 1.0)),
+        };
+        format!(" ({} predicted{off})", seconds(predicted))
+    });
+    let mut text = String::new();
+    let shape: Vec<_> = ran.shape.iter().map(usize::to_string).collect();
+    let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "ran     {}{predicted}", seconds(ran.seconds));
+    if let Some(Checked { rows: [rows, all], error }) = &ran.checked {
+        let _ = writeln!(text, "checked {rows} of {}: largest error {error:.1e}", counted(all, "row"));
+    }
+    let _ = writeln!(text, "wrote   {}, {shape}, {}", ran.out, ran.dtype);
+    text
+}

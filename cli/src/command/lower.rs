@@ -1,0 +1,107 @@
+//! `polyshard lower`: what the kernels of a file become.
+
+use crate::command::compute::Choosing;
+use crate::command::poly::{Lowered, Source};
+use crate::dtypes::dtype_parser;
+use crate::error::{CliError, Result};
+use clap::ValueEnum;
+use polyshard::runtime::Output;
+use polyshard::{DType, SourceOptions, rust_main, rust_source};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `polyshard lower`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard lower examples/poly/summa.poly --let m=512 --let k=2048 --let n=1024 --type f32
+  polyshard lower examples/poly/heat.poly --let rows=100 --let columns=80 --type f64 --print explain
+  polyshard lower examples/poly/summa.poly --let m=64 --let k=64 --let n=64 --type f64 --print main --out summa_program")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// The element type where the file leaves it open and no array says it.
+    #[arg(long = "type", value_parser = dtype_parser())]
+    dtype: Option<DType>,
+    #[command(flatten)]
+    choosing: Choosing,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Print::Program)]
+    print: Print,
+    /// Write the Rust program of `--print main` into this new folder, with its `Cargo.toml`.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Print {
+    /// The program as a page of pseudo-code.
+    Program,
+    /// Why each transfer has its pattern.
+    Explain,
+    /// The relations that the proofs are about, as isl writes them.
+    Relations,
+    /// The schedule of each kernel as a chain of steps.
+    Chain,
+    /// The program as Rust source.
+    Source,
+    /// A complete Rust program that reads, runs and checks.
+    Main,
+}
+
+/// Lowers the file and returns what to print.
+///
+/// # Errors
+/// What is wrong with the file or the arrays, or that the folder cannot be written.
+pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
+    if arguments.out.is_some() && arguments.print != Print::Main {
+        return Err(CliError::refused("`--out` is for `--print main`", "leave it out, or print `main`"));
+    }
+    let kernels = arguments.source.read(arguments.dtype, false)?;
+    let choosing = &arguments.choosing;
+    let ranks = choosing.ranks(false, kernels.needed())?;
+    let lowered = match kernels.written()? {
+        Some(lowered) => lowered,
+        None => kernels.chosen(choosing, ranks, choosing.machine(ranks)?)?,
+    };
+    let Lowered { program, schedules, .. } = &lowered;
+    Ok(match arguments.print {
+        Print::Program => program.to_string(),
+        Print::Explain => program.explain(),
+        Print::Source => rust_source(program, &SourceOptions::default()),
+        Print::Relations => {
+            let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
+            texts.join("\n")
+        }
+        Print::Chain => {
+            let chain = |schedule: &polyshard::Schedule| -> Result<String> {
+                let steps: String = schedule.steps().map(|step| format!(".{step}\n")).collect();
+                Ok(format!("{}\n{steps}", schedule.kernel()?.definition()))
+            };
+            schedules.iter().map(chain).collect::<Result<Vec<_>>>()?.join("\n")
+        }
+        Print::Main => match &arguments.out {
+            Some(folder) => write(folder, &rust_main(program))?,
+            None => listed(&rust_main(program)),
+        },
+    })
+}
+
+/// Files one after the other, each behind its name.
+pub(crate) fn listed(files: &[(&str, String)]) -> String {
+    let texts: Vec<_> = files.iter().map(|(name, text)| format!("// {name}\n\n{text}")).collect();
+    texts.join("\n")
+}
+
+/// Writes files into a folder that is not there yet.
+fn write(folder: &Path, files: &[(&str, String)]) -> Result<String> {
+    let failed = |why| CliError::File { doing: "write into", path: folder.into(), why };
+    if folder.exists() {
+        let what = format!("`{}` exists already", folder.display());
+        return Err(CliError::refused(what, "name a folder that does not"));
+    }
+    fs::create_dir_all(folder.join("src")).map_err(failed)?;
+    for (name, text) in files {
+        Output::new(folder.join(name))?.write(text.as_bytes())?;
+    }
+    Ok(format!("wrote {0}/Cargo.toml and {0}/src/main.rs\n", folder.display()))
+}

@@ -1,0 +1,82 @@
+//! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
+
+use crate::command::compute::{Choosing, Description, Files, compute, described, ran, said_once};
+use crate::command::poly::{Chosen, Kernels, Lowered, Source};
+use crate::error::{CliError, Result};
+use crate::say::say;
+use crate::with_type;
+use polyshard::Element;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Arguments of `polyshard run`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard random --shape 300,200 --seed 1 --out A.npy
+  polyshard random --shape 200,100 --seed 2 --out B.npy
+  polyshard run examples/poly/summa.poly A.npy B.npy --out summa.npy --check
+  mpirun -n 4 polyshard run examples/poly/summa.poly A.npy B.npy --out summa.npy
+
+A file holds kernels as `kernel!` takes them, each with its schedule behind it, or `auto`:
+  fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }
+  auto")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// The `.npy` file to write what the last kernel computes to; it is written whole or not at all.
+    #[arg(long, value_name = "FILE.npy")]
+    out: PathBuf,
+    #[command(flatten)]
+    choosing: Choosing,
+    /// Compare the result with a sequential computation: of one kernel some rows, of several all.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Lowers the file, runs it and writes the result; returns what to print at the end.
+///
+/// # Errors
+/// What is wrong with the file, the arrays or the ranks.
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    let prepared = arguments.source.read(None, true).and_then(|kernels| {
+        let ranks = arguments.choosing.ranks(true, kernels.needed())?;
+        Ok((kernels, ranks))
+    });
+    let (kernels, ranks) = said_once(prepared)?;
+    let (dtype, elements) = kernels.output()?;
+    with_type!(dtype, T => run_typed::<T>(arguments, &kernels, elements, ranks))
+}
+
+fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u128, ranks: usize) -> Result<String> {
+    let files = Files { inputs: &arguments.source.inputs, out: &arguments.out, check: arguments.check };
+    let choosing = &arguments.choosing;
+    // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
+    let written = said_once(kernels.written())?;
+    let lowered: OnceLock<Result<Lowered>> = written.map(Ok).map_or_else(OnceLock::new, OnceLock::from);
+    let of_run = compute::<T>(&files, elements, ranks, |world| {
+        if kernels.has_auto() {
+            let machine = choosing.machine_of(world)?;
+            lowered.get_or_init(|| kernels.chosen(choosing, ranks, machine));
+        }
+        let Some(found) = lowered.get() else { return Err(CliError::Bug { what: "nothing was lowered".into() }) };
+        let found = found.as_ref().map_err(|error| CliError::Said { what: error.to_string() })?;
+        if world.is_root() {
+            say(&head(found, ranks))?;
+        }
+        Ok(&found.program)
+    })?;
+    let predicted =
+        lowered.get().and_then(|found| found.as_ref().ok()?.chosen.as_ref()).map(|(chosen, _)| chosen.cost().seconds());
+    Ok(of_run.map_or_else(String::new, |of_run| ran(&of_run, predicted)))
+}
+
+/// What is said before a run.
+pub(crate) fn head(lowered: &Lowered, ranks: usize) -> String {
+    let Lowered { program, chosen, .. } = lowered;
+    let bound = match chosen {
+        Some((Chosen::Kernel(choice), _)) => Some(choice.bound().elements()),
+        _ => program.body().only_nest().map(|nest| nest.kernel.lower_bound(program.mesh().size(), None).elements()),
+    };
+    let chosen = chosen.as_ref().map(|(chosen, machine)| (machine, chosen.cost()));
+    described(&Description { program, ranks, grid: None, chosen, bound })
+}

@@ -1,0 +1,24 @@
+//! Mistakes of a text, shown where they stand.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use polyshard::Mistake;
+use std::path::Path;
+
+/// The mistakes, each with its line of the text; the first begins without `error: `, which comes before all that is complained of.
+pub(crate) fn shown(path: &Path, text: &str, mistakes: &[Mistake]) -> String {
+    let path = path.display().to_string();
+    let reports = mistakes.iter().map(|mistake| {
+        let (what, help) = match mistake.message.split_once("\nhelp: ") {
+            Some((what, help)) => (what, Some(help)),
+            None => (&*mistake.message, None),
+        };
+        let place = AnnotationKind::Primary.span(mistake.at.clone());
+        let snippet = Snippet::source(text).path(&*path).annotation(place);
+        let group = Level::ERROR.primary_title(what).element(snippet);
+        group.elements(help.map(|help| Level::HELP.message(help)))
+    });
+    let reports: Vec<_> = reports.collect();
+    let rendered: Vec<_> = reports.into_iter().map(|report| Renderer::plain().render(&[report])).collect();
+    let rendered = rendered.join("\n\n");
+    rendered.strip_prefix("error: ").unwrap_or(&rendered).to_owned()
+}

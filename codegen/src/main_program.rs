@@ -1,0 +1,110 @@
+//! A complete Rust program of the kernels of a program: it reads, runs, checks and says so on each rank.
+
+use polyshard_layout::Name;
+use polyshard_program::{ArrayKind, Nest, Program};
+
+/// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
+///
+/// The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
+/// A program without kernels gives one that reads and writes nothing.
+///
+/// ```
+/// # use polyshard_layout::Mesh;
+/// # use polyshard_polyhedral::Schedule;
+/// # use polyshard_program::example;
+/// let rows = Schedule::from_spec(example::matmul(8, 8, 8)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
+/// let [(manifest, _), (main, text)] = polyshard_codegen::rust_main(&rows.lower()?);
+/// assert_eq!([manifest, main], ["Cargo.toml", "src/main.rs"]);
+/// assert!(text.contains("    .distribute([m], [mo], [mi], mesh(x: 2))\n"));
+/// # Ok::<(), polyshard_polyhedral::LowerError>(())
+/// ```
+#[must_use]
+pub fn rust_main(program: &Program) -> [(&'static str, String); 2] {
+    let package =
+        program.nests().last().map_or_else(|| "program".to_owned(), |nest| nest.kernel.name().as_str().to_lowercase());
+    let manifest = format!(
+        "[package]\nname = \"{package}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\npolyshard = \"{}\"\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    [("Cargo.toml", manifest), ("src/main.rs", main(program, &package))]
+}
+
+fn main(program: &Program, package: &str) -> String {
+    let of_kind = |kind: ArrayKind| program.of_kind(kind).iter().map(|&id| program.array(id).name).collect::<Vec<_>>();
+    let (inputs, outputs) = (of_kind(ArrayKind::Input), of_kind(ArrayKind::Output));
+    let output = outputs.last().map_or_else(String::new, Name::to_string);
+    let dtype = program.dtype();
+    let files: Vec<_> = inputs.iter().map(|name| format!("{name}.npy")).chain([format!("{output}.npy")]).collect();
+    let modules: Vec<_> = program.nests().map(module).collect();
+    let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
+    let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
+    let (import, made) = match names[..] {
+        [name] => ("", format!("    let program = {name}::schedule().lower()?;\n")),
+        _ => {
+            let stages: String = program.nests().map(|nest| stage(program, nest)).collect();
+            ("use polyshard::Sequence;\n", format!("    let program = Sequence::new()\n{stages}        .build()?;\n"))
+        }
+    };
+    format!(
+        r#"//! Computes `{statements}` on {ranks} ranks.
+//!
+//! ```text
+//! cargo build --release
+//! mpirun -n {ranks} target/release/{package} {files}
+//! ```
+//!
+//! Without `mpirun`, ranks are threads.
+
+{import}use polyshard::prelude::*;
+use std::time::Instant;
+
+{modules}
+fn main() {{
+    run().unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {{error}}")));
+}}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {{
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    let [inputs @ .., out] = &files[..] else {{ return Err("give {files}".into()) }};
+    if inputs.len() != {count} {{
+        return Err("give {files}".into());
+    }}
+{made}    polyshard::spmd(program.mesh().size(), |world| {{
+        // Each rank reads its own part of each array.
+        let arrays = program.inputs().zip(inputs);
+        let arrays = arrays.map(|(array, file)| DistArray::<{dtype}>::read_npy(world, file, &array.sharding));
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+        let arrays: Vec<_> = arrays.iter().collect();
+        let start = Instant::now();
+        let result = program.run(world, &arrays)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let error = program.verify(world, &arrays, &[&result], {tolerance})?;
+        let (rank, ranks, elements) = (world.rank(), world.size(), result.block().len());
+        println!("rank {{rank}} of {{ranks}}: {{elements}} elements of {output} in {{seconds:.6}} s, largest error {{error:e}}");
+        result.to_npy(world, out)?;
+        Ok(())
+    }})?;
+    Ok(())
+}}
+"#,
+        statements = statements.join("`, `"),
+        ranks = program.mesh().size(),
+        files = files.join(" "),
+        modules = modules.join("\n"),
+        count = inputs.len(),
+        tolerance = if dtype.is_float() { "1e-4" } else { "0.0" },
+    )
+}
+
+/// The kernel and its chain as `kernel!` compiles them.
+fn module(nest: &Nest) -> String {
+    let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
+    format!("kernel! {{\n    pub {}\n{steps}}}\n", nest.kernel.definition())
+}
+
+/// A kernel of a sequence, with the values that it reads and writes.
+fn stage(program: &Program, nest: &Nest) -> String {
+    let values: Vec<_> = nest.arrays.iter().map(|&id| format!("{:?}", program.array(id).name.as_str())).collect();
+    let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
+    format!("        .stage(&{}::schedule().lower()?, [{}], {output})\n", nest.kernel.name(), inputs.join(", "))
+}
