@@ -12,7 +12,11 @@ fn machine(devices: usize, slow: f64) -> polyshard::Result<Machine> {
     let bandwidth = 8e12 / slow;
     let level = Level { name, count: devices, interconnect, bandwidth, latency: 0.0, shared_ports: None, bypass: None };
     let flops = [("f64".to_owned(), 1e12)].into();
-    Ok(Machine::new("switch", vec![level], Device { memory_bandwidth: 1e13, memory_capacity: 1 << 50, flops })?)
+    Ok(Machine::new(
+        "switch",
+        vec![level],
+        Device { memory_bandwidth: 1e13, memory_capacity: 1 << 50, flops, ..Device::default() },
+    )?)
 }
 
 fn product([m, n, k]: [usize; 3]) -> Kernel {

@@ -101,6 +101,10 @@ pub struct Device {
     /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `i8`.
     #[serde(default)]
     pub flops: BTreeMap<String, f64>,
+    /// Operations per second where they are done element by element, in loop nests that are no products of matrices, by the elements' type. Of a
+    /// type that is missing, as many as its `flops`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nests: BTreeMap<String, f64>,
 }
 
 /// A machine: its levels, outermost first, and its devices, which are all alike.
@@ -324,7 +328,9 @@ impl Level {
 impl Device {
     fn check(&self) -> Result<(), MachineError> {
         let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
-        for (what, value) in [("memory_bandwidth".to_string(), self.memory_bandwidth)].into_iter().chain(flops) {
+        let nests = self.nests.iter().map(|(name, value)| (format!("nests of `{name}`"), *value));
+        let memory = [("memory_bandwidth".to_string(), self.memory_bandwidth)];
+        for (what, value) in memory.into_iter().chain(flops).chain(nests) {
             if !positive(value) {
                 return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
             }

@@ -2,7 +2,7 @@
 //!
 //! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is; where all ranks of its
 //! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
-//! rate, and what it touches takes to be read and written: so thin products are slower
+//! rates, of products of matrices and of nests, and what it touches takes to be read and written: so thin products are slower
 //! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
 //! architectures", CACM 52(4), 2009). Parts follow one another; nothing overlaps yet. Every figure is the machine's.
 
@@ -12,7 +12,7 @@ use legs::{Priced, Visible};
 use polyshard_layout::DType;
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
-use polyshard_program::{Direction, Nest, NestId, Part, Program, TileId, TransferId};
+use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Program, TileId, TransferId};
 use std::fmt;
 
 /// Why a program has no price on a machine.
@@ -179,8 +179,9 @@ pub fn cost(program: &Program, machine: &Machine) -> Result<Cost, CostError> {
 
 struct Pricing<'a> {
     machine: &'a Machine,
-    /// Operations per second.
+    /// Operations per second, of products of matrices and element by element.
     rate: f64,
+    elementwise: f64,
 }
 
 impl<'a> Pricing<'a> {
@@ -195,7 +196,8 @@ impl<'a> Pricing<'a> {
                 if flops.is_empty() { "no type".to_owned() } else { Vec::from_iter(flops.keys().cloned()).join(", ") };
             return Err(CostError::Rate { machine: name(), dtype, stated });
         };
-        Ok(Self { machine, rate })
+        let elementwise = machine.device().nests.get(dtype.name()).copied().unwrap_or(rate);
+        Ok(Self { machine, rate, elementwise })
     }
 
     /// The parts of a nest: what is brought, the leaf, and what is taken away.
@@ -216,13 +218,17 @@ impl<'a> Pricing<'a> {
         parts.extend(transfers(|direction| direction == Direction::In)?);
         let work = nest.work();
         let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
-        let [computing, memory] =
-            [work.operations as f64 / self.rate, touched / self.machine.device().memory_bandwidth];
+        let memory = touched / self.machine.device().memory_bandwidth;
+        let elementwise = work.elementwise as f64 / self.elementwise;
+        let computing = work.operations.saturating_sub(work.elementwise) as f64 / self.rate + elementwise;
+        // A nest computes while its rows come; a product waits for what it packs.
+        let is_nest = matches!(nest.leaf.op, LeafOp::Nest);
+        let seconds = if is_nest { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),
             name: nest.kernel.name().to_string(),
             times: work.times,
-            seconds: computing + memory,
+            seconds,
             received: 0,
             spent: if memory > computing { Spent::Memory } else { Spent::Computing },
         });

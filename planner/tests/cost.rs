@@ -23,8 +23,12 @@ fn machine(nodes: usize, ranks: usize) -> Machine {
         bypass: None,
     };
     let levels = vec![level("node", nodes, 1e9, Some(1)), level("rank", ranks, 8e9, None)];
-    let device =
-        Device { memory_bandwidth: MEMORY, memory_capacity: 1 << 36, flops: [("f32".to_owned(), RATE)].into() };
+    let device = Device {
+        memory_bandwidth: MEMORY,
+        memory_capacity: 1 << 36,
+        flops: [("f32".to_owned(), RATE)].into(),
+        ..Device::default()
+    };
     Machine::new("nodes", levels, device).expect("a machine")
 }
 
@@ -106,12 +110,25 @@ fn where_ranks_share_memory_they_read_there() {
 fn thin_leaves_wait_for_memory_most_of_their_time() {
     let mesh = Mesh::new([("x", 2)]);
     let thin = Schedule::from_spec(example::matmul(4096, 1, 4096)).distribute(["m"], ["mo"], ["mi"], &mesh);
-    let cost = cost(&thin.lower().expect("it is legal"), &machine(1, 2)).expect("a cost");
-    let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
-    assert_eq!(leaf.spent, Spent::Memory);
-    let touched = 2048.0 * 4096.0 + 4096.0 + 2.0 * 2048.0;
+    let touched = 4.0 * (2048.0 * 4096.0 + 4096.0 + 2.0 * 2048.0) / MEMORY;
     let operations = 2.0 * 2048.0 * 4096.0;
-    assert!((leaf.seconds - 4.0 * touched / MEMORY - operations / RATE).abs() < 1e-12, "{cost}");
+    let leaf = |schedule: &Schedule, machine: &Machine| {
+        let cost = cost(&schedule.lower().expect("it is legal"), machine).expect("a cost");
+        let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
+        (leaf.seconds, leaf.spent.clone())
+    };
+    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+    // A product waits for what it reads.
+    let (seconds, spent) = leaf(&thin.clone().tensorize(["mi", "n", "k"]), &machine(1, 2));
+    close(seconds, touched + operations / RATE);
+    assert_eq!(spent, Spent::Memory);
+    // A nest computes meanwhile, at a rate of its own if the machine has one.
+    close(leaf(&thin, &machine(1, 2)).0, touched);
+    let device = Device { nests: [("f32".to_owned(), RATE / 100.0)].into(), ..machine(1, 2).device().clone() };
+    let slow = Machine::new("slow", machine(1, 2).levels().to_vec(), device).expect("a machine");
+    let (seconds, spent) = leaf(&thin, &slow);
+    close(seconds, 100.0 * operations / RATE);
+    assert_eq!(spent, Spent::Computing);
 }
 
 #[test]

@@ -26,11 +26,15 @@ const POINT: f64 = 16.0;
 /// An element that comes from memory, and one of an intermediate result, from the cache.
 const ELEMENT: f64 = 16.0;
 const SCRATCH: f64 = 4.0;
-/// Elements that are read in rows shorter than this take longer in proportion.
+/// Elements that are read, or computed by a nest, in rows shorter than this take longer in proportion.
 const RUN: f64 = 32.0;
 /// A matrix product with extents below these is slower in proportion: registers stay empty, or are stored often.
 const REGISTERS: f64 = 8.0;
-const TERMS: f64 = 16.0;
+const TERMS: f64 = 64.0;
+/// A matrix product with fewer rows or columns than this reads its larger operand where it lies, and slower by this factor if its
+/// elements do not follow one another along the sum.
+const PACKED: f64 = 128.0;
+const ACROSS: f64 = 1.6;
 /// Starting a product.
 const START: f64 = 2000.0;
 
@@ -197,7 +201,10 @@ impl Shape {
                 step += if factor < operands { ELEMENT * (1.0 + RUN / run(factor)) } else { SCRATCH } * elements;
             }
             step += match &roles[..] {
-                [] => POINT * size(&loops),
+                [] => {
+                    let row = kept.last().map_or(1.0, |&l| count(l) as f64);
+                    POINT * (1.0 + RUN / row.max(1.0)) * size(&loops)
+                }
                 roles => {
                     let along = |role: Role| {
                         let counts = loops.iter().zip(roles).filter(|found| *found.1 == role);
@@ -205,7 +212,13 @@ impl Shape {
                     };
                     let short = |extent: f64, enough: f64| 1.0 + enough / extent.max(1.0);
                     let [m, n, k] = [Role::M, Role::N, Role::K].map(along);
-                    size(&loops) * short(m, REGISTERS) * short(n, REGISTERS) * short(k, TERMS)
+                    let larger = pair[usize::from(n > m)];
+                    let last = self.operands.get(larger).and_then(|operand| operand.last());
+                    let is_summed =
+                        |l: &usize| loops.iter().zip(roles).any(|(other, role)| other == l && *role == Role::K);
+                    let across = m.min(n) < PACKED && last.is_some_and(|l| !is_summed(l));
+                    let slower = if across { ACROSS } else { 1.0 };
+                    slower * size(&loops) * short(m, REGISTERS) * short(n, REGISTERS) * short(k, TERMS)
                 }
             };
             cost += times * step;

@@ -16,7 +16,9 @@ pub struct Work {
     pub times: u64,
     /// Operations on elements, of which a multiplication and an addition are two.
     pub operations: u64,
-    /// Elements that it reads and writes, each once each time; those of a sum both.
+    /// Those of them that are done element by element, in loop nests, and not by products of matrices.
+    pub elementwise: u64,
+    /// Elements that it reads and writes, each once each time; those that it writes both, since a cache fetches what is written.
     pub touched: u64,
     /// Whether ranks and steps were gone through, else the numbers are bounds.
     pub is_counted: bool,
@@ -44,17 +46,18 @@ impl Nest {
         let times = ranges.counters.iter().fold(1u64, |times, &extent| times.saturating_mul(extent.max(0) as u64));
         if times.saturating_mul(self.mesh.size() as u64) > MAX_STEPS {
             let counts: Vec<_> = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1).collect();
-            let [operations, touched] = self.work_of(&counts).map(|each| each.saturating_mul(times));
-            return Work { times, operations, touched, is_counted: false };
+            let [operations, elementwise, touched] = self.work_of(&counts).map(|each| each.saturating_mul(times));
+            return Work { times, operations, elementwise, touched, is_counted: false };
         }
         let works = (0..self.mesh.size()).map(|rank| {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             let mut work = Work { is_counted: true, ..Work::default() };
             let Ok(()) = in_all_steps(self.loops.len(), &ranges.counters, |counters| {
                 let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
-                let [operations, touched] = self.work_of(&counts);
+                let [operations, elementwise, touched] = self.work_of(&counts);
                 work.times += 1;
                 work.operations = work.operations.saturating_add(operations);
+                work.elementwise = work.elementwise.saturating_add(elementwise);
                 work.touched = work.touched.saturating_add(touched);
                 Ok::<(), Infallible>(())
             });
@@ -63,32 +66,33 @@ impl Nest {
         works.max_by_key(|work| (work.operations, work.touched)).unwrap_or_default()
     }
 
-    /// The operations of a leaf whose loops have these counts, and the elements that it touches.
-    fn work_of(&self, counts: &[i64]) -> [u64; 2] {
+    /// The operations of a leaf whose loops have these counts, those in nests, and the elements that it touches.
+    fn work_of(&self, counts: &[i64]) -> [u64; 3] {
         let product = |loops: &mut dyn Iterator<Item = usize>| {
             loops.map(|number| counts[number].max(0) as u64).fold(1, u64::saturating_mul)
         };
         let points = product(&mut (0..counts.len()));
         if points == 0 {
-            return [0, 0];
+            return [0, 0, 0];
         }
-        let operations = match &self.leaf.op {
-            LeafOp::Contraction { .. } => points.saturating_mul(2),
-            LeafOp::Products { steps, .. } => steps
-                .iter()
-                .map(|step| product(&mut step.loops.iter().copied()).saturating_mul(2))
-                .fold(0, u64::saturating_add),
-            LeafOp::Nest | LeafOp::Named { .. } => {
-                points.saturating_mul(operations(self.kernel.value()) + u64::from(self.is_sum()))
-            }
+        let all = || points.saturating_mul(operations(self.kernel.value()) + u64::from(self.is_sum()));
+        let [operations, elementwise] = match &self.leaf.op {
+            LeafOp::Contraction { .. } => [points.saturating_mul(2), 0],
+            LeafOp::Products { steps, .. } => steps.iter().fold([0u64, 0u64], |[operations, elementwise], step| {
+                let own = product(&mut step.loops.iter().copied()).saturating_mul(2);
+                let in_nest = if step.roles.is_empty() { own } else { 0 };
+                [operations.saturating_add(own), elementwise.saturating_add(in_nest)]
+            }),
+            LeafOp::Nest => [all(), all()],
+            LeafOp::Named { .. } => [all(), 0],
         };
         let elements = |access: &LeafAccess| {
             let moves = |number: &usize| access.strides.iter().any(|strides| strides[*number] != 0);
             product(&mut (0..counts.len()).filter(moves))
         };
         let read = self.leaf.operands.iter().map(elements).fold(0, u64::saturating_add);
-        let written = elements(&self.leaf.target).saturating_mul(if self.is_sum() { 2 } else { 1 });
-        [operations, read.saturating_add(written)]
+        let written = elements(&self.leaf.target).saturating_mul(2);
+        [operations, elementwise, read.saturating_add(written)]
     }
 
     /// Whether several points add to one element.

@@ -2,6 +2,7 @@
 
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Value};
+use std::collections::BTreeMap;
 
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
 pub(crate) type Grid = Vec<usize>;
@@ -53,7 +54,10 @@ impl<'a> Bounds<'a> {
                 accesses.push(access);
             }
         }
-        let rate = machine.device().flops.get(kernel.dtype().name()).copied().unwrap_or(f64::INFINITY);
+        let rate_of = |rates: &BTreeMap<String, f64>| rates.get(kernel.dtype().name()).copied();
+        let device = machine.device();
+        // Whichever is faster, since the leaf is not known yet.
+        let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| machine.levels().iter().map(port).sum());
         Self { kernel, accesses, machine, rate, port }
@@ -138,7 +142,8 @@ impl<'a> Bounds<'a> {
         let extents = self.extents(grid);
         let size = self.kernel.dtype().size() as f64;
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
-        let leaf = self.operations(&extents) / self.rate + touched * size / self.machine.device().memory_bandwidth;
+        let leaf =
+            f64::max(self.operations(&extents) / self.rate, touched * size / self.machine.device().memory_bandwidth);
         leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
     }
 }

@@ -23,7 +23,7 @@ fn machine(devices: usize, slow: f64) -> Machine {
         bypass: None,
     };
     let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
-    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops };
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
     Machine::new("switch", vec![level], device).expect("a machine")
 }
 
@@ -223,7 +223,12 @@ fn several_levels_are_divided_where_it_costs_least() {
         shared_ports,
         bypass: None,
     };
-    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops: [("f32".to_owned(), 1e12)].into() };
+    let device = Device {
+        memory_bandwidth: 1e11,
+        memory_capacity: 1 << 40,
+        flops: [("f32".to_owned(), 1e12)].into(),
+        ..Device::default()
+    };
     let levels = vec![level("node", 2, 1e8, Some(1)), level("rank", 4, 1e10, None)];
     let nodes = Machine::new("nodes", levels, device).expect("a machine");
     let wide = Schedule::from_spec(example::matmul(512, 8192, 512));

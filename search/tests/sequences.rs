@@ -24,7 +24,7 @@ fn machine(devices: usize, slow: f64) -> Machine {
         bypass: None,
     };
     let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
-    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops };
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
     Machine::new("switch", vec![level], device).expect("a machine")
 }
 

@@ -25,7 +25,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         };
         let levels = levels.into_iter().enumerate().map(level).collect();
         let flops = [("f32".to_owned(), 1e12)].into();
-        let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops };
+        let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
         Machine::new("drawn", levels, device).expect("a machine")
     })
 }

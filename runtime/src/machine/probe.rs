@@ -8,8 +8,8 @@ use super::clock::{Clock, Timed};
 use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
-use crate::leaf::{Role, contract};
-use crate::{DType, DetectError, Element, Error, Result, Strided, StridedMut};
+use crate::leaf::{Role, contract, nest, pointwise};
+use crate::{DType, DetectError, Element, Error, ReduceOp, Result, Strided, StridedMut};
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
 use std::hint::black_box;
@@ -104,13 +104,18 @@ pub(super) struct DeviceTimes {
     /// A product of square matrices of these rows, by element type.
     products: Vec<(DType, Timed)>,
     rows: usize,
+    /// A nest of [`NEST`] points, by element type.
+    nests: Vec<(DType, Timed)>,
     /// A copy of these bytes.
     copy: Timed,
     bytes: usize,
 }
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize = DType::NATIVE.len() + 1;
+pub(super) const DEVICE_STEPS: usize = 2 * DType::NATIVE.len() + 1;
+
+/// The loops of the nest that is timed: its operands stay in a cache.
+const NEST: [usize; 3] = [16, 64, 64];
 
 /// Times the devices, the fastest of several passes: products of square matrices of `rows` rows, and copies of `bytes`
 /// bytes. Collective.
@@ -124,11 +129,15 @@ pub(super) fn device(
     // Whole words are copied.
     let bytes = bytes.next_multiple_of(size_of::<u64>());
     let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
-    let mut found = DeviceTimes { products, rows, copy: Timed::NEVER, bytes };
+    let mut found = DeviceTimes { nests: products.clone(), products, rows, copy: Timed::NEVER, bytes };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {rows} rows in {dtype}"));
             *timed = timed.min(product_of(*dtype, clock, rows)?);
+        }
+        for (dtype, timed) in &mut found.nests {
+            steps.next(format_args!("nest of loops in {dtype}"));
+            *timed = timed.min(nest_of(*dtype, clock)?);
         }
         steps.next(format_args!("copy of {}", binary(bytes as f64)));
         found.copy = found.copy.min(copy(clock, bytes)?);
@@ -155,16 +164,20 @@ impl DeviceTimes {
     /// Returns the device; a copy reads as many bytes as it writes.
     pub(super) fn device(&self, topology: &Topology) -> Device {
         let rates = self.products.iter().map(|&(dtype, _)| (dtype.name().to_owned(), self.rate(dtype)));
+        // A multiplication and an addition at each point.
+        let operations = 2.0 * NEST.iter().product::<usize>() as f64;
+        let nests = self.nests.iter().map(|(dtype, timed)| (dtype.name().to_owned(), operations / timed.seconds));
         Device {
             memory_bandwidth: 2.0 * self.bytes as f64 / self.copy.seconds,
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             flops: rates.collect(),
+            nests: nests.collect(),
         }
     }
 
     /// Returns all times.
     pub(super) fn timed(&self) -> impl Iterator<Item = Timed> {
-        self.products.iter().map(|(_, timed)| *timed).chain([self.copy])
+        self.products.iter().chain(&self.nests).map(|(_, timed)| *timed).chain([self.copy])
     }
 }
 
@@ -189,6 +202,29 @@ fn product<T: Element>(clock: &Clock<'_>, rows: usize) -> Result<Timed> {
         let (a, b) = (Strided::new(&a, 0, vec![stride, 0, 1]), Strided::new(&b, 0, vec![0, 1, stride]));
         let c = StridedMut::new(&mut c, 0, vec![stride, 1, 0]);
         contract(&[rows; 3], &[Role::M, Role::N, Role::K], T::ONE, a, b, c);
+        Ok(())
+    })
+}
+
+fn nest_of(dtype: DType, clock: &Clock<'_>) -> Result<Timed> {
+    match dtype {
+        DType::F32 => nest_in::<f32>(clock),
+        DType::F64 => nest_in::<f64>(clock),
+        DType::I32 => nest_in::<i32>(clock),
+        DType::I64 => nest_in::<i64>(clock),
+        other => unreachable!("programs do not compute in {other}"),
+    }
+}
+
+/// `c[i, j] += a[k, j] * b[i, k, j]` by the leaf that programs use.
+fn nest_in<T: Element>(clock: &Clock<'_>) -> Result<Timed> {
+    let [i, k, j] = NEST;
+    let (a, b, mut c) = (vec![T::ONE; k * j], vec![T::ONE; i * k * j], vec![T::ZERO; i * j]);
+    let row = j as i64;
+    clock.time(|| {
+        let (a, b) = (Strided::new(&a, 0, vec![0, row, 1]), Strided::new(&b, 0, vec![k as i64 * row, row, 1]));
+        let c = StridedMut::new(&mut c, 0, vec![row, 0, 1]);
+        nest(&NEST, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.multiply(b)));
         Ok(())
     })
 }
@@ -226,7 +262,7 @@ mod tests {
         };
         let once = |seconds| Timed { seconds, median: seconds };
         let products = DType::NATIVE.map(|dtype| (dtype, once(1e-3))).to_vec();
-        let times = DeviceTimes { products, rows: 64, copy: once(1e-3), bytes: 1_000_000 };
+        let times = DeviceTimes { nests: products.clone(), products, rows: 64, copy: once(1e-3), bytes: 1_000_000 };
         let machine = machine("made up", &topology, &[link], times.device(&topology)).expect("a machine");
         machine.device().memory_bandwidth
     }
@@ -247,14 +283,14 @@ mod tests {
             let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
             let mut told = Vec::new();
             let mut tell = |progress: &Progress| told.push(progress.next.clone());
-            let steps = &mut Steps { done: 0, total: 9, tell: &mut tell };
+            let steps = &mut Steps { done: 0, total: 13, tell: &mut tell };
             let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
             assert_eq!(links[0].of_port()[1].0, f64::from(1 << 15), "two ranks send through the port of their node");
             let device = device(&clock, 8, 1 << 12, 1, steps)?.device(&topology);
             assert_eq!([&told[0], told.last().unwrap()], ["message of 1 KiB to the next node", "copy of 4 KiB"]);
-            assert_eq!(told.len(), 9);
+            assert_eq!(told.len(), 13);
             machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();

@@ -18,11 +18,13 @@ pub fn machines() -> impl Strategy<Value = Machine> {
         let bypass = bypass.filter(|_| matches!(interconnect, Interconnect::Ring | Interconnect::Line));
         Level { name: String::new(), count, interconnect, bandwidth, latency, shared_ports, bypass }
     });
-    let flops = prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
-    let device = (rate(), 1u64..1 << 62, flops).prop_map(|(memory_bandwidth, memory_capacity, flops)| Device {
+    let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
+    let device = (rate(), 1u64..1 << 62, rates(), rates());
+    let device = device.prop_map(|(memory_bandwidth, memory_capacity, flops, nests)| Device {
         memory_bandwidth,
         memory_capacity,
         flops,
+        nests,
     });
     ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
         levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));

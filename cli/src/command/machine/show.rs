@@ -43,6 +43,10 @@ pub fn machine(machine: &Machine) -> String {
         table(&rows, &[0, 2])
     );
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
+    if !device.nests.is_empty() {
+        let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
+        text += &format!("element by element: {}\n", nests.collect::<Vec<_>>().join(", "));
+    }
     if let Some(level) = machine.shared_memory() {
         text += &format!("memory: members of the level `{level}` read one another's in place\n");
     }
