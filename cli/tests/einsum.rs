@@ -227,6 +227,19 @@ fn what_is_chosen_is_printed() {
 }
 
 #[test]
+fn arrays_that_lie_on_a_mesh_stay_there() {
+    let files = Files::new(test_folder!("einsum_homes"), DType::I64, &[&[13, 10], &[10, 7]]);
+    let out = files.path("out.npy");
+    let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--out", &out, "--check"];
+    let said = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
+    assert!(said.contains("\nchecked 4 of 13 rows: largest error 0.0e0\n"), "{said}");
+    let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--print", "chain"];
+    let chain = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
+    assert!(chain.contains(".shard(A, i @ q, j @ p)\n.shard(B)\n"), "{chain}");
+    assert!(chain.contains("mesh(p: 2, q: 2)"), "{chain}");
+}
+
+#[test]
 fn what_is_wrong_is_said_before_anything_is_done() {
     let files = Files::new(test_folder!("einsum_refused"), DType::F64, &[&[4, 6], &[5, 3], &[6, 3]]);
     let text = "ij,jk->ik";
@@ -310,6 +323,42 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
     "#]],
     );
+    let on_mesh = |more: &[&'static str]| [&["--dry-run", "--machine", "a100", "--mesh", "x=2,y=2"], more].concat();
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &on_mesh(&["--shard", "A=i @ x", "--shard", "A=j @ y"]),
+        expect![[r#"
+        error: `A` is to lie by (i @ x) and by (j @ y); give one
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &on_mesh(&["--shard", "A=i @ z"]),
+        expect![[r#"
+            error: no schedule leaves the tensors where they are to lie: no axis `z`; the axes are x, y
+        "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &on_mesh(&["--shard", "A"]),
+        expect![[r#"
+        error: cannot read `--shard A`; write a name and clauses, such as 'A=i @ x, j @ y'
+    "#]],
+    );
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &on_mesh(&["--shard", "Q=i @ x"]),
+        expect![[r#"
+        error: no tensor `Q` to lie anywhere; the tensors are A, C, out
+    "#]],
+    );
+    files.refused(text, &["A.npy", "C.npy"], &on_mesh(&["--ranks", "3"]), expect![[r#"
+        error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
+    "#]]);
     assert!(!Path::new("out.npy").exists());
     let other = Files::new(test_folder!("einsum_types"), DType::I32, &[&[6, 3]]);
     fs::copy(other.path("A.npy"), files.path("I.npy")).expect("the folder is ours");

@@ -2,7 +2,7 @@
 
 use crate::expr::Expr;
 use crate::ids::{TileId, TransferId};
-use crate::nest::{Direction, Factor, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
+use crate::nest::{Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::statement::Statement;
 use polyshard_layout::{Reach, Sharding};
@@ -270,36 +270,23 @@ impl Page<'_, '_, '_> {
 
     /// The products of a leaf of several operands, inside the blocks that they run in.
     fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
-        let nest = self.nest;
-        let var = |l: usize| nest.leaf.loops[l].var.to_string();
-        let accesses = nest.kernel.value().accesses();
-        let result = |step: usize| {
-            let kept: Vec<_> = steps[step].kept.iter().map(|&l| var(l)).collect();
-            format!("T{step}[{}]", kept.join(", "))
-        };
+        let path = self.nest.path();
+        let var = |l: usize| self.nest.leaf.loops[l].var;
         for level in 0..=blocks.len() {
             if let Some(block) = level.checked_sub(1).map(|outer| blocks[outer]) {
                 self.line(depth + level - 1, &format!("for blocks of {} of {}:", block.size, var(block.number)))?;
             }
-            for (number, step) in steps.iter().enumerate().filter(|(_, step)| step.level == level) {
-                let factors = step.factors.map(|factor| match factor {
-                    Factor::Operand(operand) => accesses[operand].to_string(),
-                    Factor::Scratch(step) => result(step),
-                });
-                let [left, right] = factors;
-                let made = if number + 1 == steps.len() {
-                    format!("{} +=", nest.kernel.target())
-                } else {
-                    format!("{} =", result(number))
-                };
-                let how = if step.roles.is_empty() {
-                    "nest".into()
-                } else {
-                    let roles = step.loops.iter().zip(&step.roles);
+            for (number, step) in path.iter().enumerate().filter(|(_, step)| step.level == level) {
+                let how = if step.is_product {
+                    let roles = steps[number].loops.iter().zip(&steps[number].roles);
                     let roles: Vec<_> = roles.map(|(&l, role)| format!("{}={role:?}", var(l))).collect();
                     format!("product ({})", roles.join(", "))
+                } else {
+                    "nest".into()
                 };
-                self.line(depth + level, &format!("{made} {left} * {right}    // {how}"))?;
+                let sign = if step.elements.is_some() { "=" } else { "+=" };
+                let [left, right] = &step.factors;
+                self.line(depth + level, &format!("{} {sign} {left} * {right}    // {how}", step.result))?;
             }
         }
         Ok(())

@@ -60,7 +60,7 @@ pub use lower_bound::LowerBound;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
     Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
-    Owners, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
+    Owners, PathStep, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};

@@ -6,12 +6,14 @@
 mod check;
 mod complete;
 mod operation;
+mod path;
 mod products;
 mod queries;
 mod region;
 mod route;
 mod steps;
 
+pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
 pub(crate) use route::Hop;

@@ -1,5 +1,6 @@
 //! Why no schedule is found.
 
+use polyshard_layout::Name;
 use polyshard_machine::units::{counted, scaled};
 use polyshard_planner::SequenceError;
 use polyshard_planner::cost::CostError;
@@ -31,6 +32,24 @@ pub enum SearchError {
         counted(steps, "step")
     )]
     HasSteps { steps: usize, first: String },
+    /// The mesh has more ranks than there are.
+    #[error(
+        "the mesh ({mesh}) has {}, and {ranks} are there; give a smaller mesh, or more ranks",
+        counted(size, "rank")
+    )]
+    Mesh { mesh: String, size: usize, ranks: usize },
+    /// A home is given, but no mesh.
+    #[error("`{tensor}` is to lie by ({home}), and no mesh says how many ranks that is; give the mesh too")]
+    NoMeshOf { tensor: Name, home: String },
+    /// A tensor is to lie in two ways.
+    #[error("`{tensor}` is to lie by ({first}) and by ({second}); give one")]
+    Homes { tensor: Name, first: String, second: String },
+    /// No schedule is legal with the homes that are given.
+    #[error("no schedule leaves the tensors where they are to lie: {why}")]
+    Home { why: String },
+    /// A home is of no tensor.
+    #[error("no tensor `{tensor}` to lie anywhere; the tensors are {tensors}")]
+    NoTensor { tensor: Name, tensors: String },
     /// Nothing fits into the memory.
     #[error(
         "no schedule of `{kernel}` on up to {} fits into {} a rank; the least that one needs is {}: allow that, or more ranks",

@@ -4,6 +4,8 @@ use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds, Grid};
 use crate::space::{Space, Variant};
+use polyshard_dsl::Clause;
+use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::{LowerError, Schedule};
@@ -21,6 +23,8 @@ pub struct Search<'a> {
     at_most: Option<Duration>,
     all_ranks: bool,
     at_least: usize,
+    mesh: Option<Mesh>,
+    homes: Vec<(Name, Vec<Clause>)>,
 }
 
 /// The most panels that a loop is cut into to fit into the memory.
@@ -28,7 +32,17 @@ const MOST_PANELS: usize = 1 << 12;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
-        Self { schedule, ranks, machine, memory: None, at_most: None, all_ranks: false, at_least: 1 }
+        Self {
+            schedule,
+            ranks,
+            machine,
+            memory: None,
+            at_most: None,
+            all_ranks: false,
+            at_least: 1,
+            mesh: None,
+            homes: Vec::new(),
+        }
     }
 
     /// Sets the bytes that a rank may hold, in place of what the machine's devices have.
@@ -52,6 +66,40 @@ impl<'a> Search<'a> {
         Self { at_least: schedules, ..self }
     }
 
+    /// Lays loops over this mesh and no other: any loop over each of its axes, one over several of them too.
+    pub fn on(self, mesh: &Mesh) -> Self {
+        Self { mesh: Some(mesh.clone()), ..self }
+    }
+
+    /// Leaves a tensor where it lies, on the mesh that [`on`](Self::on) says, as [`Schedule::shard`] would put it. The homes of all others are
+    /// free, and so is that of one to which [`free`](Self::free) gives it back.
+    ///
+    /// ```
+    /// use polyshard_dsl::Var;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::{Pattern, example};
+    /// use polyshard_search::Choose;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let (mesh, k) = (Mesh::new([("x", 4)]), Var::new("k"));
+    /// let product = Schedule::from_spec(example::matmul(256, 256, 1 << 16));
+    /// let choice = product.auto(4, &machine).on(&mesh).shard("A", [k.at("x")]).shard("B", [k.at("x")]).find()?;
+    /// assert_eq!(choice.best().grid()[2], ("k".into(), 4)); // each rank multiplies what it has, and sums meet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shard(mut self, tensor: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
+        self.homes.push((tensor.into(), clauses.into_iter().collect()));
+        self
+    }
+
+    /// Lets the search choose where a tensor lies, as it does of those that nothing is said of.
+    pub fn free(mut self, tensor: impl Into<Name>) -> Self {
+        let tensor = tensor.into();
+        self.homes.retain(|(other, _)| *other != tensor);
+        self
+    }
+
     /// Searches.
     ///
     /// The same kernel, machine and number of ranks give the same schedule, unless a time limit ends it.
@@ -59,34 +107,44 @@ impl<'a> Search<'a> {
     /// # Errors
     /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly so many; [`SearchError::TooMany`] if there are
     /// too many loops and ranks to compare all grids; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
-    /// memory; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
+    /// memory; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
+    /// tensor, or are of none; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
     /// does not say how fast it computes.
     pub fn find(&self) -> Result<Choice, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
+        self.check(kernel)?;
         let start = Instant::now();
         let memory = self.memory.unwrap_or(self.machine.device().memory_capacity);
-        let bounds = Bounds::new(kernel, self.machine, self.ranks);
+        let bounds = Bounds::new(kernel, self.machine, self.ranks, self.homes.iter().map(|(tensor, _)| *tensor));
         let name = || kernel.name().to_string();
-        let all = grid::all(kernel, self.ranks).ok_or_else(|| SearchError::TooMany {
-            kernel: name(),
-            loops: kernel.vars().len(),
-            ranks: self.ranks,
-        })?;
-        let mut grids: Vec<(f64, f64, Grid)> = all
+        let too_many = || SearchError::TooMany { kernel: name(), loops: kernel.vars().len(), ranks: self.ranks };
+        // Each with its grid, and how loops lie on the mesh if that is given.
+        let all: Vec<(Grid, Option<Variant>)> = match &self.mesh {
+            Some(mesh) => {
+                let all = Variant::all(mesh, kernel).ok_or_else(too_many)?;
+                all.into_iter().map(|(grid, variant)| (grid, Some(variant))).collect()
+            }
+            None => grid::all(kernel, self.ranks).ok_or_else(too_many)?.into_iter().map(|grid| (grid, None)).collect(),
+        };
+        let mut grids: Vec<(f64, f64, (Grid, Option<Variant>))> = all
             .into_iter()
-            .filter(|grid| !self.all_ranks || grid.iter().product::<usize>() == self.ranks)
-            .map(|grid| (bounds.seconds(&grid), bounds.words(&grid), grid))
+            .filter(|(grid, _)| !self.all_ranks || grid.iter().product::<usize>() == self.ranks)
+            .map(|way| (bounds.seconds(&way.0), bounds.words(&way.0), way))
             .collect();
         grids.sort_by(|one, other| {
-            one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).then_with(|| one.2.cmp(&other.2))
+            let by_bounds = one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1));
+            by_bounds.then_with(|| one.2.0.cmp(&other.2.0)).then_with(|| {
+                let along = |way: &(Grid, Option<Variant>)| way.1.as_ref().map(|variant| variant.along.clone());
+                along(&one.2).cmp(&along(&other.2))
+            })
         });
         let mut found = Found::new(memory);
         let considered = grids.len();
         let mut open = None;
-        for (bound, _, grid) in grids {
+        for (bound, _, (grid, variant)) in grids {
             if found.candidates.len() >= self.at_least && found.best().is_some_and(|best| best <= bound) {
                 break;
             }
@@ -94,7 +152,7 @@ impl<'a> Search<'a> {
                 open = Some(bound);
                 break;
             }
-            self.variants(kernel, &grid, &mut found)?;
+            self.variants(kernel, &grid, variant, &mut found)?;
         }
         let Found { mut candidates, least, failed, .. } = found;
         candidates.sort_by(Candidate::order);
@@ -103,14 +161,48 @@ impl<'a> Search<'a> {
                 Ok(Choice { machine: self.machine.clone(), ranks: self.ranks, memory, candidates, open, considered })
             }
             (true, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
-            (true, None, Some(failed)) => Err(failed.into()),
+            (true, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
+            (true, None, Some(failed)) => Err(SearchError::Home {
+                why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),
+            }),
             (true, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
 
+    /// What is wrong with the mesh and the homes that are given.
+    fn check(&self, kernel: &Kernel) -> Result<(), SearchError> {
+        if let Some(mesh) = self.mesh.as_ref().filter(|mesh| mesh.size() > self.ranks) {
+            return Err(SearchError::Mesh { mesh: mesh.to_string(), size: mesh.size(), ranks: self.ranks });
+        }
+        for (nth, (tensor, clauses)) in self.homes.iter().enumerate() {
+            let said = |clauses: &[Clause]| clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(", ");
+            if self.mesh.is_none() {
+                return Err(SearchError::NoMeshOf { tensor: *tensor, home: said(clauses) });
+            }
+            if let Some((_, first)) = self.homes[..nth].iter().find(|(other, _)| other == tensor) {
+                let (first, second) = (said(first), said(clauses));
+                return Err(SearchError::Homes { tensor: *tensor, first, second });
+            }
+            if kernel.tensors().all(|other| other.name != *tensor) {
+                let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name.to_string()).collect();
+                return Err(SearchError::NoTensor { tensor: *tensor, tensors: tensors.join(", ") });
+            }
+        }
+        Ok(())
+    }
+
     /// Prices the schedules on a grid.
-    fn variants(&self, kernel: &Kernel, grid: &Grid, found: &mut Found) -> Result<(), SearchError> {
-        let space = Space { kernel };
+    fn variants(
+        &self,
+        kernel: &Kernel,
+        grid: &Grid,
+        variant: Option<Variant>,
+        found: &mut Found,
+    ) -> Result<(), SearchError> {
+        let space = Space { kernel, homes: &self.homes };
+        if let Some(variant) = variant {
+            return found.add(&space, &variant, self.machine);
+        }
         let orders = self.orders(Space::divided(grid));
         orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order), self.machine))
     }

@@ -1,5 +1,6 @@
 //! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
 
+use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Value};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ pub(crate) type Grid = Vec<usize>;
 pub(crate) const MOST_DIVIDED: usize = 5;
 
 /// The most grids that are compared.
-const MOST_GRIDS: usize = 1 << 21;
+pub(crate) const MOST_GRIDS: usize = 1 << 21;
 
 /// All grids of at most so many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
 /// if there are too many to compare.
@@ -42,12 +43,20 @@ pub(crate) struct Bounds<'a> {
     machine: &'a Machine,
     /// Operations per second.
     rate: f64,
+    /// Tensors that lie where they lie, of which a rank may hold all that it touches.
+    placed: Vec<Name>,
     /// Bytes per second that a device can receive at most; none if it need not receive anything, as it sees the memory of others.
     port: Option<f64>,
 }
 
 impl<'a> Bounds<'a> {
-    pub(crate) fn new(kernel: &'a Kernel, machine: &'a Machine, ranks: usize) -> Self {
+    pub(crate) fn new(
+        kernel: &'a Kernel,
+        machine: &'a Machine,
+        ranks: usize,
+        placed: impl IntoIterator<Item = Name>,
+    ) -> Self {
+        let placed = placed.into_iter().collect();
         let mut accesses = vec![kernel.target()];
         for access in kernel.value().accesses() {
             if !accesses[1..].contains(&access) {
@@ -60,7 +69,7 @@ impl<'a> Bounds<'a> {
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| machine.levels().iter().map(port).sum());
-        Self { kernel, accesses, machine, rate, port }
+        Self { kernel, accesses, machine, rate, placed, port }
     }
 
     /// The iterations of each loop on the rank that has the most.
@@ -83,8 +92,8 @@ impl<'a> Bounds<'a> {
     /// The elements that a rank touches and does not hold.
     pub(crate) fn words(&self, grid: &Grid) -> f64 {
         let extents = self.extents(grid);
-        let words =
-            self.accesses.iter().map(|access| (self.elements(access, &extents) - self.held(access, grid)).max(0.0));
+        let words = self.accesses.iter().filter(|access| !self.placed.contains(&access.tensor));
+        let words = words.map(|access| (self.elements(access, &extents) - self.held(access, grid)).max(0.0));
         words.sum()
     }
 

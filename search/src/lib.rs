@@ -11,7 +11,7 @@
 //! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
 //!
 //! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
-//! chosen together (`sequence.rs`). Not searched yet: rotated loops, and homes of arrays that lie somewhere already.
+//! chosen together (`sequence.rs`). Not searched yet: rotated loops.
 //!
 //! **Invariant:** no MPI, no data, and no proof of its own.
 

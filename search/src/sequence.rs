@@ -145,7 +145,7 @@ impl<'a> SequenceSearch<'a> {
             None => Ok(None),
         });
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
-        let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks)).collect();
+        let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
         let meshes = match fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
             None => self.meshes(),
@@ -237,22 +237,9 @@ impl Laid {
             if fixed[nth].is_some() {
                 return Some(vec![(0.0, Vec::new())]);
             }
-            let vars = kernels[nth].vars();
-            let mut ways = vec![Vec::new()];
-            for _ in 0..mesh.ndim() {
-                ways = ways
-                    .into_iter()
-                    .flat_map(|way: Vec<usize>| {
-                        (0..vars.len()).map(move |var| way.iter().copied().chain([var]).collect())
-                    })
-                    .collect();
-            }
-            let fits = |along: Vec<usize>| {
-                let grid = Variant { mesh: mesh.clone(), along: along.clone(), panels: None }.grid(vars.len());
-                let fits = vars.iter().zip(&grid).all(|(var, &ranks)| ranks <= var.extent.max(1));
-                fits.then(|| (bounds[nth].seconds(&grid), along))
-            };
-            let mut ways: Vec<_> = ways.into_iter().filter_map(fits).collect();
+            let ways = Variant::all(&mesh, kernels[nth])?;
+            let mut ways: Vec<_> =
+                ways.into_iter().map(|(grid, variant)| (bounds[nth].seconds(&grid), variant.along)).collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
             (!ways.is_empty()).then_some(ways)
         };
@@ -333,7 +320,7 @@ impl State<'_> {
         }
         let mut found = Found::new(self.memory);
         let variant = Variant { mesh: mesh.clone(), along: along.to_vec(), panels: None };
-        found.add(&Space { kernel }, &variant, machine)?;
+        found.add(&Space { kernel, homes: &[] }, &variant, machine)?;
         if found.candidates.is_empty() {
             self.least_memory = self.least_memory.into_iter().chain(found.least).min();
         }

@@ -1,6 +1,6 @@
 //! The schedules on a grid, as steps.
 
-use crate::grid::{Grid, MOST_DIVIDED};
+use crate::grid::{Grid, MOST_DIVIDED, MOST_GRIDS};
 use polyshard_dsl::{Clause, Dim, Step, dim};
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
@@ -22,6 +22,26 @@ impl Variant {
     pub(crate) fn of_grid(grid: &Grid, order: &[usize]) -> Self {
         let mesh = Mesh::new(AXES.into_iter().zip(order.iter().map(|&var| grid[var])));
         Self { mesh, along: order.to_vec(), panels: None }
+    }
+
+    /// All ways to lay a kernel's loops over a mesh, with their grids; none if there are too many to compare.
+    pub(crate) fn all(mesh: &Mesh, kernel: &Kernel) -> Option<Vec<(Grid, Self)>> {
+        let vars = kernel.vars();
+        let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
+        for _ in 0..mesh.ndim() {
+            let longer = |way: Vec<usize>| (0..vars.len()).map(move |var| way.iter().copied().chain([var]).collect());
+            ways = ways.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
+            if ways.len() > MOST_GRIDS {
+                return None;
+            }
+        }
+        let fits = |along: Vec<usize>| {
+            let variant = Self { mesh: mesh.clone(), along, panels: None };
+            let grid = variant.grid(vars.len());
+            let fits = vars.iter().zip(&grid).all(|(var, &ranks)| ranks <= var.extent.max(1));
+            fits.then_some((grid, variant))
+        };
+        Some(ways.into_iter().filter_map(fits).collect())
     }
 
     /// Over how many ranks each of so many loops is divided.
@@ -52,6 +72,8 @@ pub(crate) const AXES: [&str; MOST_DIVIDED] = ["x", "y", "z", "u", "v"];
 /// How a kernel is laid out over grids.
 pub(crate) struct Space<'a> {
     pub(crate) kernel: &'a Kernel,
+    /// Where tensors lie that are not to be moved.
+    pub(crate) homes: &'a [(Name, Vec<Clause>)],
 }
 
 impl Space<'_> {
@@ -123,8 +145,11 @@ impl Space<'_> {
         }
         if !variant.along.is_empty() {
             for tensor in self.kernel.tensors() {
-                let access = self.kernel.accesses_of(tensor.name)[0];
-                let clauses = self.home(access, variant);
+                let given = self.homes.iter().find(|(name, _)| *name == tensor.name);
+                let clauses = match given {
+                    Some((_, clauses)) => clauses.clone(),
+                    None => self.home(self.kernel.accesses_of(tensor.name)[0], variant),
+                };
                 schedule = schedule.apply(Step::Shard { tensor: tensor.name, clauses });
             }
             if let Some((var, at)) = panel {

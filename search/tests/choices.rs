@@ -188,6 +188,61 @@ fn no_schedule_is_faster_than_what_is_chosen_without_a_gap() {
 }
 
 #[test]
+fn what_lies_somewhere_stays_there_and_the_rest_is_chosen_around_it() {
+    let clause = |var: &str, axis: &str| polyshard_dsl::Var::new(var).at(axis);
+    let mesh = polyshard_layout::Mesh::new([("p", 2), ("q", 3)]);
+    let machine = machine(6, 100.0);
+    for (a, b) in [
+        (vec![clause("m", "p")], vec![clause("n", "q")]),
+        (vec![clause("k", "p")], vec![clause("k", "p"), clause("n", "q")]),
+        (vec![clause("m", "q"), clause("k", "p")], vec![]),
+    ] {
+        let search = square(24).auto(6, &machine).on(&mesh).shard("A", a.clone()).shard("B", b.clone());
+        let (choice, all) =
+            (search.find().expect("a choice"), search.clone().at_least(usize::MAX).find().expect("a choice"));
+        assert_eq!((choice.gap(), choice.chain()), (0.0, all.chain()));
+        assert_eq!(*choice.program().mesh(), mesh);
+        let given: Vec<_> = choice.schedule().steps().filter(|step| step.to_string().starts_with("shard(")).collect();
+        let expected =
+            [("A", a), ("B", b)].map(|(tensor, clauses)| polyshard_dsl::Step::Shard { tensor: tensor.into(), clauses });
+        assert_eq!(given[..2], [&expected[0], &expected[1]]);
+        let program = choice.program();
+        let run = polyshard::spmd(6, |world| {
+            let inputs = program
+                .inputs()
+                .map(|array| DistArray::from_fn(world, &array.sharding, |at| (at[0] * 5 + at[1]) as f32 % 7.0));
+            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+            let inputs: Vec<_> = inputs.iter().collect();
+            let output = program.run(world, &inputs)?;
+            Ok(program.verify(world, &inputs, &[&output], 1e-5)?)
+        });
+        run.expect("it runs");
+        // What is freed lies in even shares again.
+        let free = search.free("A").free("B").find().expect("a choice");
+        assert_eq!(free.chain(), square(24).auto(6, &machine).on(&mesh).find().expect("a choice").chain());
+    }
+}
+
+#[test]
+fn homes_that_contradict_are_refused_with_their_names() {
+    let clause = |var: &str, axis: &str| polyshard_dsl::Var::new(var).at(axis);
+    let (machine, mesh) = (machine(4, 1.0), polyshard_layout::Mesh::new([("x", 2), ("y", 2)]));
+    let product = square(8);
+    let search = product.auto(4, &machine);
+    let said = |search: polyshard_search::Search<'_>| search.find().expect_err("refused").to_string();
+    let twice = search.clone().on(&mesh).shard("A", [clause("m", "x")]).shard("A", [clause("k", "y")]);
+    assert_eq!(said(twice), "`A` is to lie by (m @ x) and by (k @ y); give one");
+    let bare = search.clone().shard("A", [clause("m", "x")]);
+    assert_eq!(said(bare), "`A` is to lie by (m @ x), and no mesh says how many ranks that is; give the mesh too");
+    let none = search.clone().on(&mesh).shard("Q", [clause("m", "x")]);
+    assert_eq!(said(none), "no tensor `Q` to lie anywhere; the tensors are A, B, C");
+    let large = product.auto(3, &machine).on(&mesh);
+    assert_eq!(said(large), "the mesh (x: 2, y: 2) has 4 ranks, and 3 are there; give a smaller mesh, or more ranks");
+    let axis = search.on(&mesh).shard("A", [clause("m", "z")]);
+    assert_eq!(said(axis), "no schedule leaves the tensors where they are to lie: no axis `z`; the axes are x, y");
+}
+
+#[test]
 fn the_same_is_chosen_each_time() {
     let machine = machine(12, 3.0);
     let chosen = || square(480).auto(12, &machine).find().expect("a choice").chain();

@@ -5,6 +5,7 @@
 
 mod report;
 
+use crate::axes::Axes;
 use crate::command::compute::{Choosing, Files, compute, no_output, ran, said_once};
 use crate::command::lower::listed;
 use crate::error::{CliError, Result};
@@ -16,8 +17,8 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choice, DType, Element, KernelError, Operand, Schedule, SearchError, SourceOptions, einsum, parse_chain, rust_main,
-    rust_source,
+    Choice, Clause, DType, Element, KernelError, Mesh, Name, Operand, Schedule, SearchError, SourceOptions, Step,
+    einsum, parse_chain, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -29,6 +30,7 @@ use std::sync::OnceLock;
   polyshard random --shape 200,100 --seed 2 --out B.npy
   polyshard einsum 'ij,jk->ik' A.npy B.npy --out product.npy --ranks 2
   polyshard einsum 'C[m, n] = A[m, k] * B[k, n]' A.npy B.npy --dry-run --ranks 36 --machine a100 --top 3
+  polyshard einsum 'ij,jk->ik' A.npy B.npy --dry-run --mesh x=2,y=2 --shard 'A=i @ x' --shard 'B=k @ y'
   mpirun -n 3 polyshard einsum 'ik,jk->ij' A.npy A.npy --out S.npy --check")]
 pub(crate) struct Arguments {
     /// The einsum in numpy's notation, 'ij,jk->ik', or one statement, 'C[i, k] = A[i, j] * B[j, k]'.
@@ -44,6 +46,12 @@ pub(crate) struct Arguments {
     /// Leave no rank idle.
     #[arg(long)]
     all_ranks: bool,
+    /// Use this mesh of ranks and no other.
+    #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>)]
+    mesh: Option<Axes>,
+    /// Leave an array where it lies on the mesh: 'A=i @ x, j @ y', or 'A=' if every rank has all of it.
+    #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
+    shard: Vec<String>,
     /// List so many schedules, the fastest first.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
@@ -94,7 +102,8 @@ struct Problem {
 /// What is wrong with the text, the files or the ranks, or that nothing fits into the memory.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let prepared = problem(arguments).and_then(|problem| {
-        let ranks = arguments.choosing.ranks(!arguments.only_chooses(), None)?;
+        let needed = arguments.mesh().map(|mesh| mesh.size());
+        let ranks = arguments.choosing.ranks(!arguments.only_chooses(), needed)?;
         Ok((problem, ranks))
     });
     // All processes find the same mistake.
@@ -148,8 +157,22 @@ impl Arguments {
 
     /// The search that is asked for.
     fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
-        let search = self.choosing.search(schedule, ranks, machine)?.at_least(self.top.unwrap_or(1));
+        let mut search = self.choosing.search(schedule, ranks, machine)?.at_least(self.top.unwrap_or(1));
+        if let Some(mesh) = self.mesh() {
+            search = search.on(&mesh);
+        }
+        for text in &self.shard {
+            let (tensor, clauses) = home(text)?;
+            search = search.shard(tensor, clauses);
+        }
         Ok(if self.all_ranks { search.all_ranks() } else { search })
+    }
+
+    /// The mesh that is given.
+    fn mesh(&self) -> Option<Mesh> {
+        let names = ["x", "y", "z", "u", "v"];
+        let name = |nth: usize| names.get(nth).map_or_else(|| format!("w{nth}"), ToString::to_string);
+        self.mesh.as_ref().map(|axes| axes.mesh(name))
     }
 
     /// What is printed of a choice.
@@ -169,6 +192,19 @@ impl Arguments {
             None if self.json => report::json(choice, machine, None),
             None => report::head(choice, machine) + &report::top(choice, self.top),
         })
+    }
+}
+
+/// Reads where a tensor lies: `A=i @ x, j @ y`.
+fn home(text: &str) -> Result<(Name, Vec<Clause>)> {
+    let unreadable =
+        || CliError::unreadable(format!("`--shard {text}`"), "a name and clauses, such as 'A=i @ x, j @ y'");
+    let (name, clauses) = text.split_once('=').ok_or_else(unreadable)?;
+    let clauses = clauses.trim();
+    let step = if clauses.is_empty() { format!("shard({name})") } else { format!("shard({name}, {clauses})") };
+    match step.parse::<Step>() {
+        Ok(Step::Shard { tensor, clauses }) => Ok((tensor, clauses)),
+        _ => Err(unreadable()),
     }
 }
 

@@ -50,8 +50,8 @@ impl Choosing {
         };
         match needed {
             Some(needed) if needed > ranks => {
-                let what = format!("the mesh of the schedule has {needed} ranks, and {ranks} are there");
-                Err(CliError::refused(what, "start as many, or write `auto` for a schedule that is chosen"))
+                let what = format!("the mesh has {needed} ranks, and {ranks} are there");
+                Err(CliError::refused(what, "start as many, or let a mesh be chosen"))
             }
             _ => Ok(ranks),
         }

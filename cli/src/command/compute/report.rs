@@ -63,7 +63,26 @@ pub(crate) fn described(of: &Description<'_>) -> String {
         let [all, computing, moving] = [cost.seconds(), cost.computing(), cost.moving()].map(seconds);
         row("time", format!("{all} predicted: computing {computing}, moving {moving}"));
     }
-    table(&rows, &[0, 1])
+    table(&rows, &[0, 1]) + &path(program)
+}
+
+/// The products of leaves that take their operands two at a time.
+fn path(program: &Program) -> String {
+    let steps: Vec<_> = program.nests().flat_map(|nest| nest.path()).collect();
+    if steps.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["step", "product", "takes", "at a time", "by"].map(String::from).to_vec()];
+    rows.extend(steps.iter().enumerate().map(|(number, step)| {
+        vec![
+            (number + 1).to_string(),
+            format!("{} = {}", step.result, step.factors.join(" * ")),
+            scaled(step.operations as f64, "operations"),
+            step.elements.map_or_else(String::new, |elements| counted(elements, "element")),
+            if step.is_product { "matrix product" } else { "nest" }.to_owned(),
+        ]
+    }));
+    format!("\n{}", table(&rows, &[1, 4]))
 }
 
 fn moves(program: &Program) -> String {

@@ -1,0 +1,63 @@
+//! The products that a leaf of several operands takes, two at a time.
+
+use crate::nest::{Factor, LeafOp, Nest, Product};
+
+/// A product of two operands or results of a leaf of several; see [`Nest::path`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathStep {
+    /// What it makes: an intermediate result, `T0[j, k, r]`, or the output's element.
+    pub result: String,
+    /// What it multiplies.
+    pub factors: [String; 2],
+    /// How many operations it takes in a step of the program, on the rank that has the most: a bound.
+    pub operations: u64,
+    /// The most elements of an intermediate result that are there at one time; none of the output.
+    pub elements: Option<u64>,
+    /// Whether it is a product of matrices, else a nest of loops.
+    pub is_product: bool,
+    /// In how many of the loops that run in blocks it is.
+    pub level: usize,
+}
+
+impl Nest {
+    /// Returns the products that the leaf takes two at a time, in the order in which they run; none if it takes all operands at once.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Schedule;
+    /// let kernel = polyshard_dsl::parse_kernel(
+    ///     "fn f(A: [f32; 90, 80], B: [f32; 80, 70], x: [f32; 70]) -> y: [f32; 90] { y[i] += A[i, j] * B[j, k] * x[k] }",
+    /// )?;
+    /// let program = Schedule::from_spec(kernel).tensorize(["i", "j", "k"]).lower()?;
+    /// let path: Vec<_> = program.nest().path().into_iter().map(|step| (step.result, step.factors.join(" * "))).collect();
+    /// assert_eq!(path[0], ("T0[j]".to_owned(), "B[j, k] * x[k]".to_owned()));
+    /// assert_eq!(path[1], ("y[i]".to_owned(), "A[i, j] * T0[j]".to_owned()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn path(&self) -> Vec<PathStep> {
+        let LeafOp::Products { steps, .. } = &self.leaf.op else { return Vec::new() };
+        let ranges = self.ranges();
+        let accesses = self.kernel.value().accesses();
+        let most = |number: &usize| self.leaf.loops[*number].count.bounds(&ranges).1.max(0) as u64;
+        let scratch = |step: usize| {
+            let kept: Vec<_> = steps[step].kept.iter().map(|&l| self.leaf.loops[l].var.to_string()).collect();
+            format!("T{step}[{}]", kept.join(", "))
+        };
+        let factor = |factor: &Factor| match factor {
+            Factor::Operand(operand) => accesses[*operand].to_string(),
+            Factor::Scratch(step) => scratch(*step),
+        };
+        let described = |(number, step): (usize, &Product)| {
+            let is_last = number + 1 == steps.len();
+            PathStep {
+                result: if is_last { self.kernel.target().to_string() } else { scratch(number) },
+                factors: step.factors.each_ref().map(factor),
+                operations: step.loops.iter().map(most).fold(2, u64::saturating_mul),
+                elements: (!is_last).then_some(step.capacity as u64),
+                is_product: !step.roles.is_empty(),
+                level: step.level,
+            }
+        };
+        steps.iter().enumerate().map(described).collect()
+    }
+}
