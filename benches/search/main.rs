@@ -3,9 +3,11 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
+//! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
 //! | `words` | words that the choice moves against the lower bound, where words take all the time |
 //! | `find` | seconds that searches take |
 
+mod files;
 mod kernels;
 mod time;
 mod words;
@@ -31,6 +33,15 @@ enum Part {
         #[arg(long, default_value_t = 1)]
         scale: usize,
     },
+    /// Times the schedules of `examples/poly` and what is chosen for the same kernels, in turns.
+    Files {
+        /// The ranks.
+        #[arg(long)]
+        ranks: usize,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
     /// Compares words with bounds.
     Words,
     /// Times searches.
@@ -41,6 +52,7 @@ fn main() -> polyshard::Result<()> {
     match part() {
         None => Ok(()),
         Some(Part::Time { ranks, runs, schedules, scale }) => time::measure(ranks, runs, schedules, scale),
+        Some(Part::Files { ranks, runs }) => files::compare(ranks, runs),
         Some(Part::Words) => words::compare(),
         Some(Part::Find) => words::find(),
     }

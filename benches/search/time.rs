@@ -46,38 +46,8 @@ fn row(world: &World, kernel: &Kernel, machine: &Machine, runs: usize, schedules
     let candidates: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).take(schedules).collect();
     // The chosen one twice: what two of the same differ by is noise.
     let contestants: Vec<&Candidate> = candidates.iter().copied().chain([choice.best()]).collect();
-    let mut seconds = vec![Vec::new(); contestants.len()];
-    for run in 0..=runs {
-        for (candidate, seconds) in contestants.iter().zip(&mut seconds) {
-            let part = world.leading(candidate.ranks())?;
-            let mut prepared = None;
-            if let Some(part) = &part {
-                let inputs = candidate.program().inputs().map(|array| {
-                    let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
-                    DistArray::from_fn(part, &array.sharding, element)
-                });
-                let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-                let mut made = candidate.program().prepare::<f64>(part)?;
-                let output = made.output()?;
-                prepared = Some((made, inputs, output));
-            }
-            let mut once = || {
-                together(world, || {
-                    if let Some((prepared, inputs, output)) = &mut prepared {
-                        prepared.run_into(&inputs.iter().collect::<Vec<_>>(), output)?;
-                    }
-                    Ok(())
-                })
-            };
-            // A first run touches memory that nobody has touched, and is not counted.
-            once()?;
-            let taken = once()?;
-            if run > 0 {
-                seconds.push(taken);
-            }
-        }
-    }
-    let measured: Vec<f64> = seconds.into_iter().map(median).collect();
+    let programs: Vec<&Program> = contestants.iter().map(|candidate| candidate.program()).collect();
+    let measured = medians(world, &programs, runs)?;
     let again = measured[candidates.len()];
     let measured = &measured[..candidates.len()];
     if !world.is_root() {
@@ -114,6 +84,42 @@ fn row(world: &World, kernel: &Kernel, machine: &Machine, runs: usize, schedules
         100.0 * worst
     );
     Ok(())
+}
+
+/// The median of the times of each program on as many ranks as its mesh has, prepared runs in turns.
+pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
+    let mut seconds = vec![Vec::new(); programs.len()];
+    for run in 0..=runs {
+        for (program, seconds) in programs.iter().zip(&mut seconds) {
+            let part = world.leading(program.mesh().size())?;
+            let mut prepared = None;
+            if let Some(part) = &part {
+                let inputs = program.inputs().map(|array| {
+                    let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
+                    DistArray::from_fn(part, &array.sharding, element)
+                });
+                let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+                let mut made = program.prepare::<f64>(part)?;
+                let output = made.output()?;
+                prepared = Some((made, inputs, output));
+            }
+            let mut once = || {
+                together(world, || {
+                    if let Some((prepared, inputs, output)) = &mut prepared {
+                        prepared.run_into(&inputs.iter().collect::<Vec<_>>(), output)?;
+                    }
+                    Ok(())
+                })
+            };
+            // A first run touches memory that nobody has touched, and is not counted.
+            once()?;
+            let taken = once()?;
+            if run > 0 {
+                seconds.push(taken);
+            }
+        }
+    }
+    Ok(seconds.into_iter().map(median).collect())
 }
 
 /// The grid and the steps of a schedule.

@@ -69,6 +69,11 @@ pub(crate) fn compare() -> polyshard::Result<()> {
     {
         row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known)?;
     }
+    println!("\nwhere memory is short: the bytes that a rank may hold, in even shares of a product of 4096^3");
+    for (ranks, shares) in [(16, 1.1), (16, 1.5), (16, 3.0), (64, 1.1), (64, 1.5), (64, 2.0), (64, 4.0)] {
+        short(ranks, shares)?;
+    }
+    println!();
     for ranks in [8, 64] {
         row(&tucker(256, 16), "256^3 to 16^3", ranks, 1.0)?;
     }
@@ -89,6 +94,24 @@ fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64) -> polyshard::R
         grid.join(" "),
         best.words(),
         best.words() as f64 / bound
+    );
+    Ok(())
+}
+
+/// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold so many times an even share.
+fn short(ranks: usize, shares: f64) -> polyshard::Result<()> {
+    let machine = machine(ranks, 1e3)?;
+    let elements = (shares * 3.0 * 4096.0 * 4096.0 / ranks as f64) as u64;
+    let choice =
+        product([4096; 3]).schedule(DType::F64)?.auto(ranks, &machine).all_ranks().memory(8 * elements).find()?;
+    let bound = choice.bound().words;
+    let grid: Vec<_> = choice.best().grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
+    let steps = choice.program().nests().map(|nest| nest.work().times).max().unwrap_or(1);
+    println!(
+        "{ranks:>6} ranks, {shares:>4.1} shares  {:12} {steps:>5} steps {:>12} words, {:>6.3} times the bound",
+        grid.join(" "),
+        choice.best().words(),
+        choice.best().words() as f64 / bound
     );
     Ok(())
 }

@@ -356,9 +356,14 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         error: no tensor `Q` to lie anywhere; the tensors are A, C, out
     "#]],
     );
-    files.refused(text, &["A.npy", "C.npy"], &on_mesh(&["--ranks", "3"]), expect![[r#"
+    files.refused(
+        text,
+        &["A.npy", "C.npy"],
+        &on_mesh(&["--ranks", "3"]),
+        expect![[r#"
         error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
-    "#]]);
+    "#]],
+    );
     assert!(!Path::new("out.npy").exists());
     let other = Files::new(test_folder!("einsum_types"), DType::I32, &[&[6, 3]]);
     fs::copy(other.path("A.npy"), files.path("I.npy")).expect("the folder is ours");

@@ -141,9 +141,12 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     let folder = Folder(test_folder!("poly_ranks"));
     let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
     let file = example("summa");
-    folder.refused(&words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]), expect![[r#"
+    folder.refused(
+        &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
+        expect![[r#"
         error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
-    "#]]);
+    "#]],
+    );
     // Two are idle.
     let said = COMMAND_LINE.said(Start::Plain, &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "6"]));
     assert!(said.contains("ranks   4 of 6 (threads)\n"), "{said}");

@@ -83,7 +83,9 @@ impl Shape {
     /// What one nest over all operands costs.
     fn nest(&self) -> f64 {
         let all = 0..self.counts.len();
-        POINT * (self.operands.len() as f64 - 1.0) * self.points(all) + ELEMENT * self.elements()
+        let lasts = self.operands.iter().chain([&self.target]).filter_map(|loops| loops.last());
+        let row = lasts.map(|&l| self.counts[l].max(0) as f64).fold(1.0, f64::max);
+        POINT * (1.0 + RUN / row) * (self.operands.len() as f64 - 1.0) * self.points(all) + ELEMENT * self.elements()
     }
 
     fn points(&self, loops: impl IntoIterator<Item = usize>) -> f64 {
@@ -202,8 +204,10 @@ impl Shape {
             }
             step += match &roles[..] {
                 [] => {
-                    let row = kept.last().map_or(1.0, |&l| count(l) as f64);
-                    POINT * (1.0 + RUN / row.max(1.0)) * size(&loops)
+                    let lasts =
+                        [&indexed[pair[0]], &indexed[pair[1]], &kept].into_iter().filter_map(|loops| loops.last());
+                    let row = lasts.map(|&l| count(l) as f64).fold(1.0, f64::max);
+                    POINT * (1.0 + RUN / row) * size(&loops)
                 }
                 roles => {
                     let along = |role: Role| {
