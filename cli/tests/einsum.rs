@@ -329,7 +329,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         &["A.npy", "C.npy"],
         &on_mesh(&["--shard", "A=i @ x", "--shard", "A=j @ y"]),
         expect![[r#"
-        error: `A` is to lie by (i @ x) and by (j @ y); give one
+        error: `A` has two shardings, (i @ x) and (j @ y); give one
     "#]],
     );
     files.refused(
@@ -337,7 +337,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         &["A.npy", "C.npy"],
         &on_mesh(&["--shard", "A=i @ z"]),
         expect![[r#"
-            error: no schedule leaves the tensors where they are to lie: no axis `z`; the axes are x, y
+            error: no schedule fits the shardings that are given: no axis `z`; the axes are x, y
         "#]],
     );
     files.refused(
@@ -353,7 +353,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         &["A.npy", "C.npy"],
         &on_mesh(&["--shard", "Q=i @ x"]),
         expect![[r#"
-        error: no tensor `Q` to lie anywhere; the tensors are A, C, out
+        error: no tensor `Q` to shard; the tensors are A, C, out
     "#]],
     );
     files.refused(

@@ -182,7 +182,7 @@ fn mistakes_are_shown_where_they_stand() {
         3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
           |    ^^^^^
           |
-          = help: write `mesh(x: 2)` and steps behind it, or `auto`
+          = help: write `mesh(x: 2)` and steps after it, or `auto`
     "#]],
     );
     // A step that cannot be applied, and a schedule that is not legal as a whole.
@@ -239,7 +239,7 @@ fn mistakes_are_shown_where_they_stand() {
         3 | fn summa(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] {
           |                                  ^
           |
-          = help: give arrays that fit, or two names
+          = help: give arrays that match, or use two names
     "#]],
     );
     refused(
@@ -257,13 +257,13 @@ fn mistakes_are_shown_where_they_stand() {
     refused(
         &summa.replace("T; m, n]", "T; m, q]"),
         expect![[r#"
-        error: nothing says what `q` is
+        error: `q` has no value
          --> kernels.poly:3:51
           |
         3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, q] {
           |                                                   ^
           |
-          = help: let a dimension of an input be `q` alone, or give it a value: `--let q=10`
+          = help: declare an input with the extent `q`, or set it: `--let q=10`
     "#]],
     );
     // Kernels that do not fit together.
@@ -298,13 +298,13 @@ fn files_and_arrays_that_do_not_fit_are_refused() {
     folder.refused(
         &words(&["run", &summa], &arrays[..1], &["--out", &out]),
         expect![[r#"
-            error: `A` and `B` are read, and 1 array is given
+            error: the kernels read `A` and `B`, but 1 array is given
              --> summa.poly:3:4
               |
             3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
               |    ^^^^^
               |
-              = help: give an array for each, in this order
+              = help: give one array for each, in this order
         "#]],
     );
     folder.refused(
@@ -316,7 +316,7 @@ fn files_and_arrays_that_do_not_fit_are_refused() {
             3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
               |                               ^
               |
-              = help: give arrays that fit, or two names
+              = help: give arrays that match, or use two names
         "#]],
     );
     folder.refused(
@@ -374,13 +374,13 @@ fn names_have_values() {
     folder.refused(
         &run,
         expect![[r#"
-        error: nothing says what `pad` is
+        error: `pad` has no value
          --> kernels.poly:1:31
           |
         1 | fn f(A: [T; n]) -> B: [T; n + pad] { B[i] = alpha * A[(i - 1) % n] for i in pad..n }
           |                               ^^^
           |
-          = help: let a dimension of an input be `pad` alone, or give it a value: `--let pad=10`
+          = help: declare an input with the extent `pad`, or set it: `--let pad=10`
     "#]],
     );
 }
@@ -444,29 +444,29 @@ fn what_kernels_become_is_printed() {
     folder.refused(
         &["lower", &summa, "--type", "f32"],
         expect![[r#"
-            error: nothing says what `m` is
+            error: `m` has no value
              --> summa.poly:3:17
               |
             3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
               |                 ^
               |
-              = help: let a dimension of an input be `m` alone, or give it a value: `--let m=10`
+              = help: declare an input with the extent `m`, or set it: `--let m=10`
 
-            error: nothing says what `k` is
+            error: `k` has no value
              --> summa.poly:3:20
               |
             3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
               |                    ^
               |
-              = help: let a dimension of an input be `k` alone, or give it a value: `--let k=10`
+              = help: declare an input with the extent `k`, or set it: `--let k=10`
 
-            error: nothing says what `n` is
+            error: `n` has no value
              --> summa.poly:3:34
               |
             3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
               |                                  ^
               |
-              = help: let a dimension of an input be `n` alone, or give it a value: `--let n=10`
+              = help: declare an input with the extent `n`, or set it: `--let n=10`
         "#]],
     );
 }

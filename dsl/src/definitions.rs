@@ -94,8 +94,8 @@ impl Definitions {
     /// let error = file.bind(&Given { arrays: Some(&[wide]), values: &values, dtype: Some(DType::F32) }).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "line 1, column 20: dimension 1 of `A` is 3, but of A.npy (5 x 4) it is 4\n\
-    ///      help: give an array that fits, or write a name for what an array may decide"
+    ///     "line 1, column 20: dimension 1 of `A` is 3, but 4 in A.npy (5 x 4)\n\
+    ///      help: give an array of this extent, or declare the extent by a name"
     /// );
     /// # Ok::<(), polyshard_dsl::ParseError>(())
     /// ```
@@ -191,16 +191,15 @@ impl Definitions {
                 match first {
                     Some((name, first)) => {
                         let message = format!("`{name}` is {value} in {first} and {found} in {array}");
-                        errors.push(extent, message, "give arrays that fit, or two names");
+                        errors.push(extent, message, "give arrays that match, or use two names");
                     }
                     None => {
                         let is = match written(extent) {
                             text if text == value.to_string() => text,
                             text => format!("{text} = {value}"),
                         };
-                        let message =
-                            format!("dimension {dim} of `{}` is {is}, but of {array} it is {found}", tensor.name);
-                        let help = "give an array that fits, or write a name for what an array may decide";
+                        let message = format!("dimension {dim} of `{}` is {is}, but {found} in {array}", tensor.name);
+                        let help = "give an array of this extent, or declare the extent by a name";
                         errors.push(extent, message, help);
                     }
                 }
@@ -217,12 +216,11 @@ impl Definitions {
             given => format!("{given} arrays are given"),
         };
         let (at, message) = match self.kernels.first() {
-            _ if declared.is_empty() => (Span::call_site(), format!("nothing is read, and {given}")),
-            Some(first) => (first.block.name.span(), format!("{names} are read, and {given}")),
+            _ if declared.is_empty() => (Span::call_site(), format!("the kernels read no array, but {given}")),
+            Some(first) => (first.block.name.span(), format!("the kernels read {names}, but {given}")),
             None => (Span::call_site(), given),
         };
-        let message = if declared.len() == 1 { message.replace(" are read", " is read") } else { message };
-        syn::Error::new(at, format!("{message}\nhelp: give an array for each, in this order"))
+        syn::Error::new(at, format!("{message}\nhelp: give one array for each, in this order"))
     }
 }
 
@@ -244,7 +242,7 @@ impl Written {
         let at = place(block.name.span());
         let checked = check(block)?;
         for scalar in &checked.scalars {
-            unknown.name(scalar, &format!("write a number, or give it a value: `--let {scalar}=0.5`"));
+            unknown.name(scalar, &format!("write a number, or set it: `--let {scalar}=0.5`"));
         }
         checked.moduli.iter().for_each(|(_, modulus)| unknown.add(modulus, values));
         unknown.stop()?;
@@ -307,7 +305,7 @@ fn parts(tokens: TokenStream) -> Vec<Result<Part>> {
     parts.push(match kernel.is_empty() {
         true => Err(syn::Error::new(
             Span::call_site(),
-            "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule behind it",
+            "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it",
         )),
         false => finished(&mut kernel, &mut chain),
     });
@@ -326,11 +324,11 @@ impl Part {
         let schedule = match (first, rest) {
             (None, _) => {
                 let message = format!("`{}` has no mesh and no schedule", block.name);
-                return Err(error(&block.name, message, "write `mesh(x: 2)` and steps behind it, or `auto`"));
+                return Err(error(&block.name, message, "write `mesh(x: 2)` and steps after it, or `auto`"));
             }
             (Some(TokenTree::Ident(word)), None) if word == "auto" => Scheduled::Auto,
             (Some(TokenTree::Ident(word)), Some(rest)) if word == "auto" => {
-                return Err(error(rest, "nothing stands behind `auto` but the next kernel", "write `auto`, or steps"));
+                return Err(error(rest, "unexpected tokens after `auto`", "write `auto` or steps, not both"));
             }
             _ => {
                 let chain_ends = end(&chain);

@@ -39,16 +39,16 @@ pub enum SearchError {
     )]
     Mesh { mesh: String, size: usize, ranks: usize },
     /// A home is given, but no mesh.
-    #[error("`{tensor}` is to lie by ({home}), and no mesh says how many ranks that is; give the mesh too")]
+    #[error("`{tensor}` is to be sharded by ({home}), but there is no mesh; give one too")]
     NoMeshOf { tensor: Name, home: String },
     /// A tensor is to lie in two ways.
-    #[error("`{tensor}` is to lie by ({first}) and by ({second}); give one")]
+    #[error("`{tensor}` has two shardings, ({first}) and ({second}); give one")]
     Homes { tensor: Name, first: String, second: String },
     /// No schedule is legal with the homes that are given.
-    #[error("no schedule leaves the tensors where they are to lie: {why}")]
+    #[error("no schedule fits the shardings that are given: {why}")]
     Home { why: String },
     /// A home is of no tensor.
-    #[error("no tensor `{tensor}` to lie anywhere; the tensors are {tensors}")]
+    #[error("no tensor `{tensor}` to shard; the tensors are {tensors}")]
     NoTensor { tensor: Name, tensors: String },
     /// Nothing fits into the memory.
     #[error(

@@ -71,8 +71,7 @@ impl<'a> Search<'a> {
         Self { mesh: Some(mesh.clone()), ..self }
     }
 
-    /// Leaves a tensor where it lies, on the mesh that [`on`](Self::on) says, as [`Schedule::shard`] would put it. The homes of all others are
-    /// free, and so is that of one to which [`free`](Self::free) gives it back.
+    /// Fixes how a tensor is sharded over the mesh of [`on`](Self::on), as [`Schedule::shard`] does. All other shardings are chosen.
     ///
     /// ```
     /// use polyshard_dsl::Var;
@@ -93,7 +92,7 @@ impl<'a> Search<'a> {
         self
     }
 
-    /// Lets the search choose where a tensor lies, as it does of those that nothing is said of.
+    /// Lets the search choose how a tensor is sharded, as it does by default.
     pub fn free(mut self, tensor: impl Into<Name>) -> Self {
         let tensor = tensor.into();
         self.homes.retain(|(other, _)| *other != tensor);

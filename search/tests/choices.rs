@@ -1,6 +1,9 @@
 //! What is chosen: schedules that give the sequential result, within the memory, near what nothing can beat.
 
+mod machines;
+
 use expect_test::expect;
+use machines::machine;
 use polyshard::{DistArray, Execute, Operand, einsum};
 use polyshard_layout::DType;
 use polyshard_machine::{Device, Interconnect, Level, Machine};
@@ -10,22 +13,6 @@ use polyshard_search::{Choice, Choose, SearchError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
-
-/// So many devices, each with a port of its own to a switch, whose words take `slow` times as long as operations.
-fn machine(devices: usize, slow: f64) -> Machine {
-    let level = Level {
-        name: "rank".into(),
-        count: devices,
-        interconnect: Interconnect::Switch,
-        bandwidth: 8e10 / slow,
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
-    };
-    let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
-    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
-    Machine::new("switch", vec![level], device).expect("a machine")
-}
 
 fn square(extent: usize) -> Schedule {
     Schedule::from_spec(example::matmul(extent, extent, extent))
@@ -231,15 +218,15 @@ fn homes_that_contradict_are_refused_with_their_names() {
     let search = product.auto(4, &machine);
     let said = |search: polyshard_search::Search<'_>| search.find().expect_err("refused").to_string();
     let twice = search.clone().on(&mesh).shard("A", [clause("m", "x")]).shard("A", [clause("k", "y")]);
-    assert_eq!(said(twice), "`A` is to lie by (m @ x) and by (k @ y); give one");
+    assert_eq!(said(twice), "`A` has two shardings, (m @ x) and (k @ y); give one");
     let bare = search.clone().shard("A", [clause("m", "x")]);
-    assert_eq!(said(bare), "`A` is to lie by (m @ x), and no mesh says how many ranks that is; give the mesh too");
+    assert_eq!(said(bare), "`A` is to be sharded by (m @ x), but there is no mesh; give one too");
     let none = search.clone().on(&mesh).shard("Q", [clause("m", "x")]);
-    assert_eq!(said(none), "no tensor `Q` to lie anywhere; the tensors are A, B, C");
+    assert_eq!(said(none), "no tensor `Q` to shard; the tensors are A, B, C");
     let large = product.auto(3, &machine).on(&mesh);
     assert_eq!(said(large), "the mesh (x: 2, y: 2) has 4 ranks, and 3 are there; give a smaller mesh, or more ranks");
     let axis = search.on(&mesh).shard("A", [clause("m", "z")]);
-    assert_eq!(said(axis), "no schedule leaves the tensors where they are to lie: no axis `z`; the axes are x, y");
+    assert_eq!(said(axis), "no schedule fits the shardings that are given: no axis `z`; the axes are x, y");
 }
 
 #[test]

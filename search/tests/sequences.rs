@@ -1,9 +1,12 @@
 //! Kernels in sequence are chosen together: what runs gives the sequential result, and no combination of what is best for each is faster.
 
+mod machines;
+
 use expect_test::expect;
+use machines::machine;
 use polyshard::{DistArray, Execute, Operand, Sequence, einsum};
 use polyshard_layout::{DType, Mesh, Name};
-use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Program, example};
@@ -11,22 +14,6 @@ use polyshard_search::{Candidate, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
-
-/// So many devices, whose words take `slow` times as long as operations.
-fn machine(devices: usize, slow: f64) -> Machine {
-    let level = Level {
-        name: "rank".into(),
-        count: devices,
-        interconnect: Interconnect::Switch,
-        bandwidth: 8e10 / slow,
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
-    };
-    let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
-    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
-    Machine::new("switch", vec![level], device).expect("a machine")
-}
 
 /// A kernel over arrays of these shapes.
 fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {

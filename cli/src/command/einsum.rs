@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// Use this mesh of ranks and no other.
     #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>)]
     mesh: Option<Axes>,
-    /// Leave an array where it lies on the mesh: 'A=i @ x, j @ y', or 'A=' if every rank has all of it.
+    /// Fix how an array is sharded over the mesh: 'A=i @ x, j @ y', or 'A=' to replicate it.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
     /// List so many schedules, the fastest first.

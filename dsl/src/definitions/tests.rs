@@ -90,7 +90,7 @@ fn arrays_that_do_not_fit_are_named_with_their_shapes() {
         &[],
         expect![[r#"
             line 2, column 33: `k` is 7 in A.npy (5 x 7) and 6 in B.npy (6 x 3)
-            help: give arrays that fit, or two names
+            help: give arrays that match, or use two names
         "#]],
     );
     check(
@@ -107,8 +107,8 @@ fn arrays_that_do_not_fit_are_named_with_their_shapes() {
         &[&[5, 7]],
         &[],
         expect![[r#"
-            line 2, column 4: `A` and `B` are read, and 1 array is given
-            help: give an array for each, in this order
+            line 2, column 4: the kernels read `A` and `B`, but 1 array is given
+            help: give one array for each, in this order
         "#]],
     );
     check(
@@ -116,8 +116,8 @@ fn arrays_that_do_not_fit_are_named_with_their_shapes() {
         &[&[5, 3]],
         &[],
         expect![[r#"
-            line 1, column 13: dimension 0 of `A` is 2 * n = 6, but of A.npy (5 x 3) it is 5
-            help: give an array that fits, or write a name for what an array may decide
+            line 1, column 13: dimension 0 of `A` is 2 * n = 6, but 5 in A.npy (5 x 3)
+            help: give an array of this extent, or declare the extent by a name
         "#]],
     );
 }
@@ -129,8 +129,8 @@ fn a_name_without_a_value_is_said_once() {
         &[&[5]],
         &[],
         expect![[r#"
-            line 1, column 30: nothing says what `q` is
-            help: let a dimension of an input be `q` alone, or give it a value: `--let q=10`
+            line 1, column 30: `q` has no value
+            help: declare an input with the extent `q`, or set it: `--let q=10`
         "#]],
     );
     check(
@@ -138,8 +138,8 @@ fn a_name_without_a_value_is_said_once() {
         &[&[5]],
         &[],
         expect![[r#"
-            line 1, column 39: nothing says what `alpha` is
-            help: write a number, or give it a value: `--let alpha=0.5`
+            line 1, column 39: `alpha` has no value
+            help: write a number, or set it: `--let alpha=0.5`
         "#]],
     );
 }
@@ -152,7 +152,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         expect![[r#"
             line 1, column 1: there is no kernel
-            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule behind it
+            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
         "#]],
     );
     check(
@@ -161,7 +161,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         expect![[r#"
             line 2, column 4: `product` has no mesh and no schedule
-            help: write `mesh(x: 2)` and steps behind it, or `auto`
+            help: write `mesh(x: 2)` and steps after it, or `auto`
         "#]],
     );
     let second = PRODUCT.replace("product", "second");
@@ -174,8 +174,8 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
             line 10, column 51: expected `,`
             help: write `.split(k, ko, ki, 64)`
-            line 15, column 6: nothing stands behind `auto` but the next kernel
-            help: write `auto`, or steps
+            line 15, column 6: unexpected tokens after `auto`
+            help: write `auto` or steps, not both
         "#]],
     );
     check(

@@ -142,8 +142,7 @@ impl Unknown {
     pub(super) fn add(&mut self, expr: &Expr, values: &Values) {
         match identifiers(expr).into_iter().find(|ident| values.get(name(ident)).is_none()) {
             Some(ident) => {
-                let help =
-                    format!("let a dimension of an input be `{ident}` alone, or give it a value: `--let {ident}=10`");
+                let help = format!("declare an input with the extent `{ident}`, or set it: `--let {ident}=10`");
                 self.name(&ident, &help);
             }
             None => {
@@ -157,7 +156,7 @@ impl Unknown {
     pub(super) fn name(&mut self, ident: &Ident, help: &str) {
         if !self.said.contains(ident) {
             self.said.push(ident.clone());
-            self.errors.push(ident, format!("nothing says what `{ident}` is"), help);
+            self.errors.push(ident, format!("`{ident}` has no value"), help);
         }
     }
 
