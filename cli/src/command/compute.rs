@@ -47,7 +47,7 @@ pub(crate) fn said_once<T>(result: Result<T>) -> Result<T> {
 
 /// Runs the program that `plan` gives, on as many of the ranks as its mesh has, and returns what came of it to the first.
 ///
-/// The file is looked at before time is spent: it is to hold so many elements.
+/// The output file, which will hold `elements` elements, is checked before any work is done.
 ///
 /// # Errors
 /// What is wrong with the files, or why the program does not run.
