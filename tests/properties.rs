@@ -171,6 +171,31 @@ fn accesses_share_tiles_that_are_empty_on_some_ranks() -> Result<(), TestCaseErr
     check::<i64>(&schedule)
 }
 
+/// Blocks whose size varies with a counter are without gaps where they are as long as their distance.
+#[test]
+fn a_leaf_walks_over_blocks_that_leave_no_gaps() -> Result<(), TestCaseError> {
+    vars!(i, ib, ii, iz, it, io, il, ia, im, r, rz, rl, ra, rb);
+    let mesh = Mesh::new([("x", 1), ("y", 1), ("z", 5)]);
+    let [x, y, _] = mesh.axes();
+    let pooled = kernel! {
+        fn pooled(A: [f64; 5], B: [f64; 3]) -> C: [f64; 3] {
+            C[i] max= A[2 * i + r - 1] else -3.0 + B[i] for r in 0..3
+        }
+    };
+    let schedule = pooled
+        .divide(i, ib, ii, 2)
+        .distribute([ib, ii, r], [iz, it, rz], [io, il, rl], &mesh)
+        .divide(rl, ra, rb, 2)
+        .divide(il, ia, im, 3)
+        .reorder([ra, im, io, ia, rb])
+        .rotate(ra, [] as [Var; 0])
+        .shard("C", [dim(0).at((x + y) % 1)])
+        .communicate("C", im)
+        .tensorize([io, ia, rb]);
+    prop_assert!(schedule.lower().is_ok(), "{}", schedule.lower().expect_err("an error"));
+    check::<f64>(&schedule)
+}
+
 /// Tiles that are broadcast before they are permuted, and after.
 #[test]
 fn routes_of_two_steps_give_the_sequential_result() -> Result<(), TestCaseError> {

@@ -65,7 +65,7 @@ pub(crate) struct Along {
     low: i64,
     high: i64,
     period: Option<i64>,
-    /// The size of blocks and their distance.
+    /// The size of blocks and their distance, if it is larger.
     blocks: Option<(i64, i64)>,
 }
 
@@ -293,7 +293,8 @@ impl<'a> Rank<'a> {
         }
         let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
         let dims = dims.map(|((low, high), (&period, blocks))| {
-            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).clamp(0, blocks.stride), blocks.stride));
+            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).max(0), blocks.stride));
+            let blocks = blocks.filter(|(size, stride)| size < stride);
             let along = Along { low: at(low), high: at(high), period, blocks };
             (along.low < along.high && along.count() > 0).then_some(along)
         });
