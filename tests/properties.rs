@@ -42,9 +42,16 @@ fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
 fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
-    let program = match schedule.lower() {
-        Ok(program) => read_back(&program),
-        Err(error) => {
+    let program = match (schedule.lower(), schedule.unproved()) {
+        (Ok(program), Ok(unproved)) => {
+            prop_assert!(unproved.is_as(&program), "{schedule}\n{program}\n{}", unproved.explain());
+            read_back(&program)
+        }
+        (Ok(_), Err(error)) => {
+            return Err(TestCaseError::fail(format!("lowered, but not without proofs: {error}\n{schedule}")));
+        }
+        (Err(error), unproved) => {
+            prop_assert_eq!(unproved.err().map(|error| error.to_string()), Some(error.to_string()));
             let ours = matches!(error.kind(), ErrorKind::Unproved { .. } | ErrorKind::Isl { .. });
             prop_assert!(!ours, "{error}\n{schedule}");
             return Ok(());

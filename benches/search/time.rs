@@ -46,8 +46,9 @@ fn row(world: &World, kernel: &Kernel, machine: &Machine, runs: usize, schedules
     let candidates: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).take(schedules).collect();
     // The chosen one twice: what two of the same differ by is noise.
     let contestants: Vec<&Candidate> = candidates.iter().copied().chain([choice.best()]).collect();
-    let programs: Vec<&Program> = contestants.iter().map(|candidate| candidate.program()).collect();
-    let measured = medians(world, &programs, runs)?;
+    let programs = contestants.iter().map(|candidate| candidate.schedule().lower());
+    let programs = programs.collect::<Result<Vec<Program>, _>>()?;
+    let measured = medians(world, &programs.iter().collect::<Vec<_>>(), runs)?;
     let again = measured[candidates.len()];
     let measured = &measured[..candidates.len()];
     if !world.is_root() {
@@ -130,7 +131,7 @@ fn name(candidate: &Candidate) -> String {
         .filter(|(_, ranks)| *ranks > 1)
         .map(|(name, ranks)| format!("{name}{ranks}"))
         .collect();
-    let steps = candidate.program().nests().map(|nest| nest.work().times).max().unwrap_or(1);
+    let steps = candidate.steps();
     let steps = if steps > 1 { format!(" in {steps}") } else { String::new() };
     format!("{}{steps}", if grid.is_empty() { "one rank".to_owned() } else { grid.join(" ") })
 }

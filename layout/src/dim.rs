@@ -126,6 +126,18 @@ impl DimLayout {
         if cyclic { index / block % parts } else { index / block }
     }
 
+    /// Returns the first index behind the block of `index`, beyond the dimension if that is the last one: all indices from `index` up to
+    /// there have the same owners.
+    #[must_use]
+    pub fn end_of_block(&self, index: usize) -> usize {
+        let (mut within, mut left) = (index, usize::MAX);
+        for level in &self.levels {
+            within %= level.block;
+            left = left.min(level.block - within);
+        }
+        index.saturating_add(left)
+    }
+
     /// Returns whether the rank at `coordinates` owns `index`, as far as this dimension decides that.
     #[must_use]
     pub fn owns(&self, coordinates: &[usize], index: usize) -> bool {

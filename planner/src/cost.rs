@@ -8,11 +8,11 @@
 
 mod legs;
 
-use legs::{Priced, Visible};
+use legs::{Action, Visible};
 use polyshard_layout::DType;
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
-use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Program, TileId, TransferId};
+use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Priced, Program, TileId, TransferId};
 use std::fmt;
 
 /// Why a program has no price on a machine.
@@ -156,7 +156,8 @@ impl fmt::Display for Cost {
 /// # Errors
 /// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it does not say how fast
 /// they compute.
-pub fn cost(program: &Program, machine: &Machine) -> Result<Cost, CostError> {
+pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError> {
+    let program = program.priced();
     let pricing = Pricing::new(program, machine)?;
     let mut parts = Vec::new();
     for part in program.body().parts() {
@@ -243,15 +244,15 @@ impl<'a> Pricing<'a> {
         name: String,
         times: u64,
         received: u64,
-        priced: &[Priced],
+        priced: &[Action],
     ) -> Result<Option<PartCost>, CostError> {
         let memory = self.machine.device().memory_bandwidth;
         let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
         for leg in priced {
             let (seconds, how) = match leg {
                 // What is copied is read and written.
-                Priced::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
-                Priced::Together { times, collective, received, visible } => {
+                Action::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
+                Action::Together { times, collective, received, visible } => {
                     let sees = |group: &Vec<usize>| self.machine.shares_memory(group);
                     let (each, how) = match collective.groups.iter().all(sees) {
                         true => {

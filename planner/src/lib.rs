@@ -28,6 +28,8 @@ pub use error::{PlanError, TypeError};
 pub use named::Sharded;
 pub use part::AxisPart;
 pub use polyshard_layout::Collective;
-pub use redistribute::{Cost, CostModel, Links, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport};
+pub use redistribute::{
+    Cost, CostModel, Links, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport, redistribution,
+};
 pub use sequence::{Sequence, SequenceError};
 pub use types::{DistDim, DistType};

@@ -8,9 +8,10 @@ use crate::context::Context;
 use crate::isl::{IslResult, Relation};
 use crate::nest::Depth;
 use crate::proofs::Trail;
+use crate::reach::WhichOwners;
 use crate::relation::owners;
 use crate::source::invert;
-use polyshard_layout::{DimLayout, Sharding};
+use polyshard_layout::{DimLayout, Reach, Sharding};
 use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Ranges, Region, Route, Shift, Symbol};
 
 /// A region that ranks need at a depth, and how the array lies that it is of.
@@ -38,6 +39,9 @@ impl Context<'_> {
 
     /// Whether every rank owns all of its region.
     pub(crate) fn is_local(&self, need: &Need<'_>) -> IslResult<bool> {
+        if let Some(samples) = &self.samples {
+            return Ok(self.seen_to_own(samples, need, None));
+        }
         let owned = self.relation(&owners(need.sharding))?.reverse()?;
         let own = self.relation(&self.relations.ranks(need.depth))?.then(&owned)?;
         self.needed(need.depth, need.region)?.is_subset(&own)
@@ -61,35 +65,54 @@ impl Context<'_> {
             trail.test("what one rank needs wraps around the end of the tensor");
             return self.gather(need, trail);
         }
-        let needed = self.needed(need.depth, need.region)?;
         // If a region has one owner, it is the owner of its low corner.
-        let sources = self.sources(need.sharding);
-        let from = sources.at_low(need.region);
-        let owned = self.relation(&sources.owned_by(need.depth, &from))?;
-        if !needed.is_subset(&owned)? {
+        let from = self.sources(need.sharding).at_low(need.region);
+        if !self.is_owned_by(need, &from)? {
             trail.test("what one rank needs has several owners");
             return self.gather(need, trail);
         }
-        self.single_owner(need, from, &needed, may_shift, trail)
+        self.single_owner(need, from, may_shift, trail)
+    }
+
+    /// Whether the rank at these coordinates owns all that a rank needs.
+    fn is_owned_by(&self, need: &Need<'_>, from: &[Expr]) -> IslResult<bool> {
+        if let Some(samples) = &self.samples {
+            return Ok(self.seen_to_own(samples, need, Some(from)));
+        }
+        let owned = self.relation(&self.sources(need.sharding).owned_by(need.depth, from))?;
+        self.needed(need.depth, need.region)?.is_subset(&owned)
+    }
+
+    /// Whether this is the coordinate of each rank that needs anything.
+    fn is_aligned(&self, need: &Need<'_>, axis: usize, root: &Expr) -> IslResult<bool> {
+        if let Some(samples) = &self.samples {
+            return Ok(self.seen_aligned(samples, need, axis, root));
+        }
+        let along = self.relation(&self.relations.points(need.depth, std::slice::from_ref(root), &[]))?;
+        along.restrict(&self.needed(need.depth, need.region)?)?.is_subset(&self.own_coordinate(need.depth, axis)?)
+    }
+
+    /// Whether all owners of what a rank needs have its coordinate along an axis.
+    pub(crate) fn are_aligned(&self, need: &Need<'_>, which: WhichOwners, axis: usize) -> IslResult<bool> {
+        let mut reach = vec![Reach::All; self.nest().distributed];
+        reach[axis] = Reach::OWN;
+        if let Some(samples) = &self.samples
+            && let Some(within) = self.seen_within(samples, need, which, &reach)
+        {
+            return Ok(within);
+        }
+        self.owners(need, which)?.output(axis)?.is_subset(&self.own_coordinate(need.depth, axis)?)
     }
 
     /// Each rank needs what the rank at `from` owns.
-    fn single_owner(
-        &self,
-        need: &Need<'_>,
-        from: Vec<Expr>,
-        needed: &Relation,
-        may_shift: bool,
-        trail: &mut Trail,
-    ) -> IslResult<Route> {
+    fn single_owner(&self, need: &Need<'_>, from: Vec<Expr>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
         trail.test(format!("what one rank needs has one owner, ({})", self.rank(&from)));
         let owned_there = format!("rank ({}) owns the tile", self.rank(&from));
         let mut broadcast = Vec::new();
         let mut other = Vec::new();
         for (axis, root) in from.iter().enumerate() {
             let name = self.names(&[axis]);
-            let along = self.relation(&self.relations.points(need.depth, std::slice::from_ref(root), &[]))?;
-            if along.restrict(needed)?.is_subset(&self.own_coordinate(need.depth, axis)?)? {
+            if self.is_aligned(need, axis, root)? {
                 trail.test(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
             } else if !root.mentions(Symbol::Coordinate(axis)) && !need.region.mentions(Symbol::Coordinate(axis)) {
                 trail.test(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
@@ -108,7 +131,7 @@ impl Context<'_> {
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        let route = self.permute(need, needed, from, &broadcast, trail)?;
+        let route = self.permute(need, from, &broadcast, trail)?;
         if route.legs.iter().any(|leg| matches!(leg, Leg::Permute { .. })) {
             trail.proved(Property::Residency, owned_there);
         }
@@ -206,24 +229,18 @@ impl Context<'_> {
     }
 
     /// Each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
-    fn permute(
-        &self,
-        need: &Need<'_>,
-        needed: &Relation,
-        from: Vec<Expr>,
-        same: &[usize],
-        trail: &mut Trail,
-    ) -> IslResult<Route> {
-        let timed = self.timed(need.depth, &from)?.restrict(needed)?;
-        if !timed.is_injective()? {
+    fn permute(&self, need: &Need<'_>, from: Vec<Expr>, same: &[usize], trail: &mut Trail) -> IslResult<Route> {
+        let seen = self.samples.as_ref().map(|samples| self.seen_injective(samples, need, &from));
+        let timed = || self.timed(need.depth, &from)?.restrict(&self.needed(need.depth, need.region)?);
+        if !seen.map_or_else(|| timed()?.is_injective(), Ok)? {
             trail.test("one owner serves several ranks at a time");
-            if let Some(route) = self.composed(need, needed, &from, same, trail)? {
+            if let Some(route) = self.composed(need, &from, same, trail)? {
                 return Ok(route);
             }
             return self.exchange(need, trail);
         }
         trail.test("each owner serves one rank at a time");
-        match self.inverse(need.depth, &from, &[], &timed)? {
+        match self.inverse(need.depth, &from, &[], &timed()?)? {
             Some(to) => {
                 trail.test("each rank sends one tile and receives one: permute");
                 trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
@@ -263,12 +280,10 @@ impl Context<'_> {
     /// Readers that differ along these axes alone need the same region from the same owners, however much each of
     /// those has of it: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
     fn gather(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
-        let source = self.relation(&self.sources(need.sharding).relation(need.depth, need.region))?;
         let mut axes = Vec::new();
         for axis in 0..self.nest().distributed {
             let name = self.names(&[axis]);
-            let along = source.output(axis)?;
-            if along.is_subset(&self.own_coordinate(need.depth, axis)?)? {
+            if self.are_aligned(need, WhichOwners::Source, axis)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(axis)) {
                 trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));

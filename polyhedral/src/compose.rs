@@ -23,7 +23,6 @@ impl Context<'_> {
     pub(crate) fn composed(
         &self,
         need: &Need<'_>,
-        needed: &Relation,
         from: &[Expr],
         same: &[usize],
         trail: &mut Trail,
@@ -31,7 +30,7 @@ impl Context<'_> {
         if let Some(route) = self.permute_broadcast(need, from, same, trail)? {
             return Ok(Some(route));
         }
-        self.broadcast_permute(need, needed, from, trail)
+        self.broadcast_permute(need, &self.needed(need.depth, need.region)?, from, trail)
     }
 
     fn permute_broadcast(

@@ -6,11 +6,13 @@ use crate::isl::{Isl, IslResult, Relation};
 use crate::nest::{Depth, Nest};
 use crate::range::Fixed;
 use crate::relation::Relations;
+use crate::sampled::Samples;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
 use polyshard_layout::Sharding;
 use polyshard_program::{Kernel, Ranges, StepId, list};
+use std::cell::OnceCell;
 
 /// A schedule that is being lowered. Passes read it, and return what they find.
 pub(crate) struct Context<'a> {
@@ -18,21 +20,33 @@ pub(crate) struct Context<'a> {
     pub state: &'a State,
     pub relations: Relations<'a>,
     pub ranges: Ranges,
-    isl: Isl,
+    /// What is asked in the place of isl, where nothing is to be proved.
+    pub samples: Option<Samples>,
+    isl: OnceCell<Isl>,
 }
 
 impl<'a> Context<'a> {
+    /// A schedule of which everything is proved.
+    ///
     /// # Errors
-    /// The first error of the kernel or of a step, or that isl does not start.
+    /// The first error of the kernel or of a step.
     pub(crate) fn new(schedule: &'a Schedule) -> Result<Self, LowerError> {
         let state = schedule.state()?;
-        let isl = Isl::new()
-            .map_err(|error| schedule.blame(None, ErrorKind::Isl { what: "anything".into(), message: error.0 }))?;
         let (kernel, nest): (&Kernel, &Nest) = (&state.kernel, &state.nest);
         let extents: Vec<_> = nest.loops.iter().map(|&id| nest.node(id).extent).collect();
         let (coordinates, counters) = extents.split_at(nest.distributed);
         let ranges = Ranges { coordinates: coordinates.to_vec(), counters: counters.to_vec() };
-        Ok(Self { schedule, state, relations: Relations { kernel, nest }, ranges, isl })
+        let (relations, isl) = (Relations { kernel, nest }, OnceCell::new());
+        Ok(Self { schedule, state, relations, ranges, samples: None, isl })
+    }
+
+    /// A schedule of which nothing is proved.
+    ///
+    /// # Errors
+    /// As those of [`new`](Self::new).
+    pub(crate) fn unproved(schedule: &'a Schedule) -> Result<Self, LowerError> {
+        let context = Self::new(schedule)?;
+        Ok(Self { samples: Some(Samples::new(&context.ranges)), ..context })
     }
 
     pub(crate) fn kernel(&self) -> &'a Kernel {
@@ -53,7 +67,14 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn relation(&self, conditions: &Conditions) -> IslResult<Relation> {
-        self.isl.relation(conditions)
+        let isl = match self.isl.get() {
+            Some(isl) => isl,
+            None => {
+                let isl = Isl::new()?;
+                self.isl.get_or_init(|| isl)
+            }
+        };
+        isl.relation(conditions)
     }
 
     /// The names of mesh axes, as text.
@@ -66,12 +87,13 @@ impl<'a> Context<'a> {
         decision.map_err(|error| self.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
     }
 
-    /// Refuses the schedule unless isl has proved `what`, which always holds if the closed forms are right.
-    pub(crate) fn proved(&self, what: &str, holds: IslResult<bool>) -> Result<(), LowerError> {
-        if self.decided(what, holds)? { Ok(()) } else { Err(self.unproved(what)) }
+    /// Refuses the schedule unless isl proves `what`, which always holds if the closed forms are right; of a schedule of which nothing
+    /// is proved, it is taken to.
+    pub(crate) fn proved(&self, what: &str, holds: impl FnOnce() -> IslResult<bool>) -> Result<(), LowerError> {
+        if self.samples.is_some() || self.decided(what, holds())? { Ok(()) } else { Err(self.not_proved(what)) }
     }
 
-    pub(crate) fn unproved(&self, what: &str) -> LowerError {
+    pub(crate) fn not_proved(&self, what: &str) -> LowerError {
         self.blame(None, ErrorKind::Unproved { what: what.to_owned(), trace: self.schedule.to_string() })
     }
 

@@ -110,6 +110,10 @@ fn inside(context: &Context<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &S
         return Ok(false);
     }
     let need = Need { depth: part.depth, region: &part.region, sharding, written: false };
+    if let Some(samples) = &context.samples {
+        let inside = context.seen_inside(samples, part.depth, &part.region, &other.region);
+        return Ok(inside && !context.is_local(&need)?);
+    }
     let [inner, outer] = [&part.region, &other.region].map(|region| context.needed(part.depth, region));
     Ok(inner?.is_subset(&outer?)? && !context.is_local(&need)?)
 }

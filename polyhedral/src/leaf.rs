@@ -27,7 +27,7 @@ pub(crate) fn leaf(context: &Context<'_>, transfers: &[Transfer]) -> Result<(Lea
             return Ok((leaf, depth));
         }
     }
-    Err(context.unproved("the values of the indices at one point"))
+    Err(context.not_proved("the values of the indices at one point"))
 }
 
 /// The leaf of a `tensorize` step.
@@ -89,6 +89,9 @@ fn is_box(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Result<bool, Lowe
     let decision = || {
         // What holds of each group of indices that share no loop inside, holds of all of them.
         for group in context.nest().components(all.len(), depth) {
+            if context.samples.is_some() && group.iter().all(|&var| context.is_surely_range(var, depth)) {
+                continue;
+            }
             if !is_box_of(context, leaf, &group, depth)? {
                 return is_box_of(context, leaf, &all, depth);
             }

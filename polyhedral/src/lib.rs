@@ -37,6 +37,7 @@ mod range;
 mod reach;
 mod region;
 mod relation;
+mod sampled;
 mod schedule;
 mod source;
 mod state;

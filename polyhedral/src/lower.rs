@@ -13,7 +13,7 @@ use crate::nest::Depth;
 use crate::output;
 use crate::proofs;
 use crate::schedule::Schedule;
-use polyshard_program::{Loop, Nest, Program, Proof, Report};
+use polyshard_program::{Loop, Nest, Program, Proof, Report, Unproved};
 
 impl Schedule {
     /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
@@ -22,12 +22,33 @@ impl Schedule {
     /// The first step that cannot be applied, with its number and call site; or what makes the whole
     /// illegal, with the step that is to blame.
     pub fn lower(&self) -> Result<Program, LowerError> {
-        lower(self)
+        let (nest, proofs) = lower(&Context::new(self)?)?;
+        Ok(nest.completed(proofs).into())
+    }
+
+    /// Derives the program as [`lower`](Self::lower) does, but proves nothing: where isl would be asked how ranks have to communicate,
+    /// ranks and steps are gone through, all of them if they are few and some if they are many. It takes a fraction of the time,
+    /// and can be priced, which says whether the schedule is worth a proof.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// let product = Schedule::from_spec(example::matmul(64, 64, 64));
+    /// let rows = product.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+    /// assert!(rows.unproved()?.is_as(&rows.lower()?));
+    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As those of [`lower`](Self::lower), but that a proof fails.
+    pub fn unproved(&self) -> Result<Unproved, LowerError> {
+        let (nest, _) = lower(&Context::unproved(self)?)?;
+        Ok(Unproved::new(nest.completed(Vec::new()).into()))
     }
 }
 
-fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
-    let context = &Context::new(schedule)?;
+fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     legal::order(context)?;
     let instances = proofs::every_instance_once(context)?;
     let owners = proofs::served_by_owners(context)?;
@@ -40,7 +61,7 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let kernel = context.kernel();
     let nest = Nest {
         kernel: kernel.clone(),
-        steps: schedule.steps().map(ToString::to_string).collect(),
+        steps: context.schedule.steps().map(ToString::to_string).collect(),
         mesh: context.state.mesh.clone(),
         arrays: Vec::new(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
@@ -51,9 +72,8 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
         hints,
     };
     let proofs = [distinct([instances, owners, fetched, delivered].concat()), matched].concat();
-    let nest = nest.completed(proofs);
     legal::expectations(context, &nest)?;
-    Ok(nest.into())
+    Ok((nest, proofs))
 }
 
 /// The loops around the leaf.

@@ -112,8 +112,11 @@ fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> R
     }
     let need = Need { depth: Depth(0), region, sharding, written: true };
     let is_only = || {
-        let of_one_term = context.relation(&owners_of_one_term(sharding))?;
-        Ok(of_one_term.is_single_valued()? && context.is_local(&need)?)
+        let has_one_owner = match &context.samples {
+            Some(_) => replicated(sharding).is_empty() || sharding.shape().contains(&0),
+            None => context.relation(&owners_of_one_term(sharding))?.is_single_valued()?,
+        };
+        Ok(has_one_owner && context.is_local(&need)?)
     };
     context.decided("who owns the output", is_only())
 }
@@ -196,10 +199,8 @@ impl Transpose<'_> {
 
     /// Whether all owners of what a rank computes differ from it along `axes` alone.
     fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
-        let sources = self.context.sources(need.sharding);
-        let owners = self.context.relation(&sources.all_owners(need.depth, need.region))?;
         for axis in (0..need.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis)) {
-            if !owners.output(axis)?.is_subset(&self.context.own_coordinate(need.depth, axis)?)? {
+            if !self.context.are_aligned(need, WhichOwners::Every, axis)? {
                 return Ok(false);
             }
         }
@@ -209,10 +210,7 @@ impl Transpose<'_> {
     /// To each of several owners.
     fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         trail.test(test);
-        let sources = self.context.sources(need.sharding);
-        let owners = self.context.relation(&sources.all_owners(need.depth, need.region))?;
-        let proposed = sources.reach(need.region, WhichOwners::Every);
-        let reach = self.context.reach(need.depth, proposed, &owners, trail)?;
+        let reach = self.context.reach(need, WhichOwners::Every, trail)?;
         trail.proved(Property::Delivery, SENT);
         Ok(Leg::Exchange { reach }.into())
     }

@@ -53,7 +53,7 @@ pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, L
         }
         Ok(true)
     };
-    context.proved("that every statement instance runs once", bijective())?;
+    context.proved("that every statement instance runs once", bijective)?;
     let claim =
         "the relation from the loops of each step to those that they replace is single-valued, injective and onto";
     Ok(vec![proof(Property::EveryInstanceOnce, None, claim)])
@@ -65,7 +65,7 @@ pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, Lowe
     for shard in &context.state.shards {
         let (solved, owners) = Sources::solved(&shard.sharding);
         let subset = || context.relation(&solved)?.is_subset(&context.relation(&owners)?);
-        context.proved("that elements are read from their owners", subset())?;
+        context.proved("that elements are read from their owners", subset)?;
         if shard.tensor != context.kernel().output().name {
             proofs.push(proof(Property::Residency, shard.tensor, "the rank that an element is read from owns it"));
         }
@@ -79,6 +79,6 @@ pub(crate) fn matching(context: &Context<'_>, transfers: &[Transfer], depth: Dep
     let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };
     let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name).collect();
     matching.check(transfers, |tensor| tensors[tensor.0]).map_err(|mismatch| {
-        context.unproved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
+        context.not_proved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
     })
 }

@@ -28,7 +28,7 @@ impl Span {
         self.high.subtract(&self.low).as_constant() == Some(1)
     }
 
-    fn is_whole(&self, extent: i64) -> bool {
+    pub(crate) fn is_whole(&self, extent: i64) -> bool {
         self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.blocks.is_none()
     }
 
@@ -109,7 +109,7 @@ impl Fixed<'_> {
         })
     }
 
-    fn span(&self, id: NodeId) -> Span {
+    pub(crate) fn span(&self, id: NodeId) -> Span {
         let node = self.nest.node(id);
         match &node.definition {
             Definition::Loop => self.of_loop(id, node.extent),

@@ -27,8 +27,7 @@ impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
     pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let sources = self.sources(need.sharding);
-        let from = self.relation(&sources.relation(need.depth, need.region))?;
-        let reach = self.reach(need.depth, sources.reach(need.region, WhichOwners::Source), &from, trail)?;
+        let reach = self.reach(need, WhichOwners::Source, trail)?;
         if sources.is_near(need.region, &reach) && self.is_inside(need)? {
             trail.test("a few neighbours own it, around what the rank owns itself: halo");
             return Ok(Leg::Halo { reach }.into());
@@ -37,26 +36,38 @@ impl Context<'_> {
         Ok(Leg::Exchange { reach }.into())
     }
 
-    /// The first reach proposed of which isl confirms that `from`, iterations to owners, stays within it; else all ranks.
-    pub(crate) fn reach(
-        &self,
-        depth: Depth,
-        proposed: Vec<Vec<Reach>>,
-        from: &Relation,
-        trail: &mut Trail,
-    ) -> IslResult<Vec<Reach>> {
-        for proposed in proposed {
+    /// Iterations to the owners of what they need.
+    pub(crate) fn owners(&self, need: &Need<'_>, which: WhichOwners) -> IslResult<Relation> {
+        let sources = self.sources(need.sharding);
+        self.relation(&match which {
+            WhichOwners::Source => sources.relation(need.depth, need.region),
+            WhichOwners::Every => sources.all_owners(need.depth, need.region),
+        })
+    }
+
+    /// Whether the owners of what a rank needs are within reach of it.
+    fn is_within(&self, need: &Need<'_>, which: WhichOwners, reach: &[Reach]) -> IslResult<bool> {
+        if let Some(samples) = &self.samples
+            && let Some(within) = self.seen_within(samples, need, which, reach)
+        {
+            return Ok(within);
+        }
+        self.owners(need, which)?.is_subset(&self.relation(&self.within(need.depth, reach))?)
+    }
+
+    /// The first reach proposed of which isl confirms that the owners are within it; else all ranks.
+    pub(crate) fn reach(&self, need: &Need<'_>, which: WhichOwners, trail: &mut Trail) -> IslResult<Vec<Reach>> {
+        for proposed in self.sources(need.sharding).reach(need.region, which) {
             if proposed.iter().all(|&reach| reach == Reach::All) {
                 return Ok(proposed);
             }
-            let within = self.relation(&self.within(depth, &proposed))?;
             let offsets = self.state.mesh.as_slice().iter().zip(&proposed);
             let offsets: Vec<_> = offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect();
             let claim = match &offsets[..] {
                 [] => "owners have the rank's own coordinates".to_owned(),
                 offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
             };
-            if from.is_subset(&within)? {
+            if self.is_within(need, which, &proposed)? {
                 trail.test(claim.clone());
                 trail.proved(Property::Matching, claim);
                 return Ok(proposed);

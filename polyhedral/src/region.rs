@@ -87,7 +87,7 @@ impl Context<'_> {
             }
             self.is_inside_tensor(region, depth, &tensor.shape)
         };
-        self.proved("that tiles hold what the leaf touches and stay inside their tensors", covers())?;
+        self.proved("that tiles hold what the leaf touches and stay inside their tensors", covers)?;
         let name = tensor.name;
         let (property, claim) = match name == self.kernel().output().name {
             true => (Property::Delivery, "what the leaf writes is in the tile"),

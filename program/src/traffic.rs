@@ -3,6 +3,7 @@
 use crate::expr::{Expr, Ranges};
 use crate::ids::TensorId;
 use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
+use crate::part::{self, Along};
 use polyshard_layout::Sharding;
 use std::convert::Infallible;
 
@@ -56,54 +57,6 @@ fn writers(transfer: &Transfer, nest: &Nest) -> u64 {
     match (transfer.direction, transfer.route.at_owners()) {
         (Direction::Out { .. }, [Leg::Halo { reach } | Leg::Exchange { reach }]) => partners(reach, &nest.mesh) as u64,
         _ => 1,
-    }
-}
-
-/// The indices of a region along one dimension, for one rank in one step.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) struct Along {
-    low: i64,
-    high: i64,
-    period: Option<i64>,
-    /// The size of blocks and their distance, if it is larger.
-    blocks: Option<(i64, i64)>,
-}
-
-impl Along {
-    pub(crate) fn count(&self) -> u64 {
-        let length = self.high - self.low;
-        let count = self.blocks.map_or(length, |(size, step)| length / step * size + (length % step).min(size));
-        count as u64
-    }
-
-    pub(crate) fn distinct(&self) -> u64 {
-        self.period.map_or(self.count(), |period| self.count().min(period as u64))
-    }
-
-    /// Whether a walk from an index stays inside, whose loops have these strides and counts, of which none is 0; each stays in
-    /// one block, or goes from block to block.
-    pub(crate) fn holds(&self, start: i64, loops: impl Iterator<Item = (i64, i64)> + Clone) -> bool {
-        let within = |start: i128, low: i128, high: i128, goes: &dyn Fn(i64) -> bool| {
-            let reach = loops.clone().filter(|(stride, _)| goes(*stride));
-            let reach = reach.map(|(stride, count)| i128::from(stride) * (i128::from(count) - 1));
-            let (least, most) = reach.fold((start, start), |(least, most), by| (least + by.min(0), most + by.max(0)));
-            low <= least && most < high
-        };
-        let inside = within(start.into(), self.low.into(), self.high.into(), &|_| true);
-        inside
-            && self.blocks.is_none_or(|(size, step)| {
-                let at = (i128::from(start) - i128::from(self.low)).rem_euclid(step.into());
-                within(at, 0, size.into(), &|stride| stride % step != 0)
-            })
-    }
-
-    /// The ranges of consecutive indices.
-    fn runs(&self) -> impl Iterator<Item = (i64, i64)> {
-        let &Self { low, high, blocks, .. } = self;
-        let (size, step) = blocks.unwrap_or((high - low, i64::MAX));
-        let starts = std::iter::successors(Some(low), move |start| start.checked_add(step));
-        let starts = starts.take_while(move |&start| start < high);
-        starts.map(move |start| (start, start.saturating_add(size).min(high)))
     }
 }
 
@@ -236,7 +189,7 @@ impl<'a> Rank<'a> {
     /// The bytes that the rank receives of the output.
     fn combined(&self, leg: &Leg, region: &Region, counters: &[i64]) -> u64 {
         let (nest, sums) = (self.nest, self.nest.sum_kind());
-        let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges).0;
+        let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges);
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
             Leg::Collective { axes, owners: Owners::Parts } => {
@@ -285,47 +238,23 @@ impl<'a> Rank<'a> {
         self.member(axes, &axes.iter().map(|&axis| self.coordinates[axis]).collect::<Vec<_>>())
     }
 
-    /// The ranges of a region here, if it is not empty.
+    /// The region here, if it is not empty.
     pub(crate) fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<Along>> {
-        let at = |expr: &Expr| self.value(expr, counters);
-        if region.when.iter().any(|(a, b)| at(a) >= at(b)) {
-            return None;
-        }
-        let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
-        let dims = dims.map(|((low, high), (&period, blocks))| {
-            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).max(0), blocks.stride));
-            let blocks = blocks.filter(|(size, stride)| size < stride);
-            let along = Along { low: at(low), high: at(high), period, blocks };
-            (along.low < along.high && along.count() > 0).then_some(along)
-        });
-        dims.collect()
+        region.at(&self.indices, counters)
     }
 
     /// The elements of a region that the rank reads from the shard of one of their owners.
     pub(crate) fn read_from(&self, owner: &Rank<'_>, sharding: &Sharding, ranges: &[Along]) -> u64 {
-        let (count, first) = owner.owned(sharding, ranges);
+        let count = owner.owned(sharding, ranges);
+        let dims = || sharding.dims().iter().zip(sharding.shape());
+        let first = || dims().map(|(layout, &extent)| layout.first(&owner.coordinates).min(extent.saturating_sub(1)));
         // Of several owners, one is read from.
-        if count > 0 && sharding.owner(&self.coordinates, &first) == owner.coordinates { count } else { 0 }
+        let is_read = count > 0 && sharding.owner(&self.coordinates, &first().collect::<Vec<_>>()) == owner.coordinates;
+        if is_read { count } else { 0 }
     }
 
-    /// The elements of a region that the rank owns, and the first element of its shard.
-    pub(crate) fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> (u64, Vec<usize>) {
-        let mut count = 1u64;
-        let mut first = Vec::with_capacity(ranges.len());
-        for ((layout, &extent), along) in sharding.dims().iter().zip(sharding.shape()).zip(ranges) {
-            let below = |end: i64| layout.owned_below(&self.coordinates, end as usize) as i64;
-            let inside = |low: i64, high: i64| if low < high { below(high) - below(low) } else { 0 };
-            let found = match along.period {
-                None => along.runs().map(|(low, high)| inside(low.max(0), high.min(extent as i64))).sum(),
-                Some(period) => {
-                    let from = along.low.rem_euclid(period);
-                    let to = from + (along.high - along.low).min(period);
-                    inside(from, to.min(period)) + inside(0, (to - period).max(0))
-                }
-            };
-            count = count.saturating_mul(found as u64);
-            first.push(layout.first(&self.coordinates).min(extent.saturating_sub(1)));
-        }
-        (if sharding.keeps(&self.coordinates) { count } else { 0 }, first)
+    /// The elements of a region that the rank owns.
+    pub(crate) fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> u64 {
+        part::owned(sharding, &self.coordinates, ranges)
     }
 }

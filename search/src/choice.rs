@@ -1,20 +1,20 @@
 //! What was chosen, and why not another.
 
 use crate::SearchError;
-use crate::grid::Grid;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_machine::units::{scaled, seconds, table};
-use polyshard_planner::cost::{Cost, cost};
+use polyshard_planner::cost::{Cost, CostedPart, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
 
-/// A schedule with its program and its price.
+/// A schedule with its price.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    pub(crate) grid: Grid,
+    pub(crate) grid: Vec<(Name, usize)>,
     pub(crate) schedule: Schedule,
-    pub(crate) program: Program,
+    pub(crate) shardings: Vec<Sharding>,
+    pub(crate) words: u64,
     pub(crate) cost: Cost,
 }
 
@@ -23,12 +23,6 @@ impl Candidate {
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
-    }
-
-    /// Returns its program.
-    #[must_use]
-    pub fn program(&self) -> &Program {
-        &self.program
     }
 
     /// Returns what it costs.
@@ -40,19 +34,26 @@ impl Candidate {
     /// Returns the ranks that it uses; others are idle.
     #[must_use]
     pub fn ranks(&self) -> usize {
-        self.program.mesh().size()
+        self.grid.iter().map(|(_, ranks)| ranks).product()
     }
 
     /// Returns over how many ranks each loop is divided.
     #[must_use]
-    pub fn grid(&self) -> Vec<(Name, usize)> {
-        self.program.kernel().vars().iter().zip(&self.grid).map(|(var, &ranks)| (var.name, ranks)).collect()
+    pub fn grid(&self) -> &[(Name, usize)] {
+        &self.grid
     }
 
     /// Returns the elements that the busiest rank receives, at most.
     #[must_use]
     pub fn words(&self) -> u64 {
-        self.program.report().traffic_bytes / self.program.dtype().size() as u64
+        self.words
+    }
+
+    /// Returns how often its leaf runs on a rank.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        let leaves = self.cost.parts.iter().filter(|part| matches!(part.part, CostedPart::Compute(_)));
+        leaves.map(|leaf| leaf.times).max().unwrap_or(1)
     }
 
     /// Returns the chain of its schedule, a step per line, as `kernel!` takes it.
@@ -75,6 +76,8 @@ pub struct Choice {
     pub(crate) machine: Machine,
     pub(crate) ranks: usize,
     pub(crate) memory: u64,
+    /// The best one's.
+    pub(crate) program: Program,
     /// The best first; never empty.
     pub(crate) candidates: Vec<Candidate>,
     /// Seconds below which no schedule is that was not looked at, if there is one that could be faster.
@@ -98,7 +101,7 @@ impl Choice {
     /// Returns its program.
     #[must_use]
     pub fn program(&self) -> &Program {
-        self.best().program()
+        &self.program
     }
 
     /// Returns what it costs.
@@ -118,8 +121,7 @@ impl Choice {
     /// 0 if no other is faster.
     #[must_use]
     pub fn gap(&self) -> f64 {
-        let best = self.cost().seconds();
-        self.open.filter(|open| *open < best).map_or(0.0, |open| best / open - 1.0)
+        gap(self.cost(), self.open)
     }
 
     /// Returns the other schedules that were priced and fit into the memory, the fastest first.
@@ -178,6 +180,11 @@ impl Choice {
         };
         Ok(format!("{}{verdict}\n", table(&rows, &[0])))
     }
+}
+
+/// By which part of its time the best may be slower than what was left open, whose bound this is in seconds.
+pub(crate) fn gap(best: &Cost, open: Option<f64>) -> f64 {
+    open.map_or(0.0, |open| (best.seconds() / open - 1.0).max(0.0))
 }
 
 /// The kernel of a schedule that has no steps yet.

@@ -9,7 +9,7 @@ use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::{LowerError, Schedule};
-use polyshard_program::Kernel;
+use polyshard_program::{Kernel, Program};
 use std::time::{Duration, Instant};
 
 /// A search for the fastest schedule of a kernel; see [`Choose::auto`](crate::Choose::auto).
@@ -153,18 +153,19 @@ impl<'a> Search<'a> {
             }
             self.variants(kernel, &grid, variant, &mut found)?;
         }
-        let Found { mut candidates, least, failed, .. } = found;
-        candidates.sort_by(Candidate::order);
-        match (candidates.is_empty(), least, failed) {
-            (false, ..) => {
-                Ok(Choice { machine: self.machine.clone(), ranks: self.ranks, memory, candidates, open, considered })
+        let best = found.proved(self.machine)?;
+        let Found { candidates, least, failed, .. } = found;
+        match (best, least, failed) {
+            (Some(program), ..) => {
+                let machine = self.machine.clone();
+                Ok(Choice { machine, ranks: self.ranks, memory, program, candidates, open, considered })
             }
-            (true, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
-            (true, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
-            (true, None, Some(failed)) => Err(SearchError::Home {
+            (None, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
+            (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
+            (None, None, Some(failed)) => Err(SearchError::Home {
                 why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),
             }),
-            (true, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
+            (None, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
 
@@ -233,6 +234,33 @@ impl Found {
         self.candidates.iter().map(|candidate| candidate.cost.seconds()).reduce(f64::min)
     }
 
+    /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
+    /// be legal, makes place for the next.
+    fn proved(&mut self, machine: &Machine) -> Result<Option<Program>, SearchError> {
+        self.candidates.sort_by(Candidate::order);
+        while let Some(best) = self.candidates.first_mut() {
+            match best.schedule.lower() {
+                Err(error) => {
+                    self.failed.get_or_insert(error);
+                    self.candidates.remove(0);
+                }
+                Ok(program) => {
+                    let cost = cost(&program, machine)?;
+                    if cost == best.cost {
+                        return Ok(Some(program));
+                    }
+                    let fits = cost.memory <= self.memory;
+                    best.cost = cost;
+                    if !fits {
+                        self.candidates.remove(0);
+                    }
+                    self.candidates.sort_by(Candidate::order);
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, machine: &Machine) -> Result<(), SearchError> {
         let kernel = space.kernel;
@@ -269,7 +297,7 @@ impl Found {
         machine: &Machine,
     ) -> Result<bool, SearchError> {
         let schedule = space.schedule(variant);
-        let program = match schedule.lower() {
+        let program = match schedule.unproved() {
             Ok(program) => program,
             Err(error) => {
                 self.failed.get_or_insert(error);
@@ -280,7 +308,10 @@ impl Found {
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
         let fits = cost.memory <= self.memory;
         if fits {
-            self.candidates.push(Candidate { grid: grid.clone(), schedule, program, cost });
+            let grid = space.kernel.vars().iter().zip(grid).map(|(var, &ranks)| (var.name, ranks)).collect();
+            let shardings = program.shardings().cloned().collect();
+            let words = program.report().traffic_bytes / space.kernel.dtype().size() as u64;
+            self.candidates.push(Candidate { grid, schedule, shardings, words, cost });
         }
         Ok(fits)
     }

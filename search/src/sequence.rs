@@ -6,16 +6,18 @@
 //! all that write and read it, and no kernel is settled before the others.
 
 use crate::SearchError;
-use crate::choice::Candidate;
+use crate::choice::{Candidate, gap};
 use crate::find::{Found, permutations};
-use crate::grid::{Bounds, Grid};
+use crate::grid::Bounds;
 use crate::space::{AXES, Space, Variant};
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::Machine;
-use polyshard_planner::Sequence;
 use polyshard_planner::cost::{Cost, cost};
-use polyshard_polyhedral::Schedule;
+use polyshard_planner::{Sequence, redistribution};
+use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Kernel, Program};
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The most axes of a mesh on which kernels run in sequence.
@@ -27,7 +29,7 @@ const MOST_AXES: usize = 3;
 ///
 /// ```
 /// use polyshard_machine::Machine;
-/// use polyshard_polyhedral::Schedule;
+/// use polyshard_polyhedral::{LowerError, Schedule};
 /// use polyshard_program::example;
 /// use polyshard_search::SequenceSearch;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
@@ -94,8 +96,7 @@ impl SequenceChoice {
     /// As [`Choice::gap`](crate::Choice::gap).
     #[must_use]
     pub fn gap(&self) -> f64 {
-        let best = self.cost.seconds();
-        self.open.filter(|open| *open < best).map_or(0.0, |open| best / open - 1.0)
+        gap(&self.cost, self.open)
     }
 }
 
@@ -166,6 +167,7 @@ impl<'a> SequenceSearch<'a> {
             fixed: &fixed,
             memory: self.memory.unwrap_or(self.machine.device().memory_capacity),
             until: self.at_most.map(|limit| Instant::now() + limit),
+            moves: HashMap::new(),
             best: None,
             least_memory: None,
             failed: None,
@@ -253,6 +255,19 @@ impl Laid {
     }
 }
 
+/// A way to run a stage, and its program once that is asked for.
+struct Way {
+    candidate: Candidate,
+    program: OnceCell<Result<Program, LowerError>>,
+}
+
+impl Way {
+    /// The program, which is proved.
+    fn program(&self) -> Result<&Program, LowerError> {
+        self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
+    }
+}
+
 /// A search that is going on.
 struct State<'a> {
     search: &'a SequenceSearch<'a>,
@@ -260,12 +275,22 @@ struct State<'a> {
     fixed: &'a [Option<Program>],
     memory: u64,
     until: Option<Instant>,
+    /// What it takes to get an array from one sharding to another.
+    moves: HashMap<[Sharding; 2], f64>,
     best: Option<(Cost, Program, Vec<Schedule>)>,
     /// The least memory of any that was whole.
     least_memory: Option<u64>,
     failed: Option<SearchError>,
     /// The least bound of what a time limit has left.
     open: Option<f64>,
+}
+
+/// The stages so far.
+struct Chosen<'c> {
+    ways: Vec<&'c Way>,
+    /// The values, in the shardings in which they are; each the first time as it was given or written.
+    arrays: Vec<(Name, &'c Sharding)>,
+    seconds: f64,
 }
 
 impl State<'_> {
@@ -279,7 +304,7 @@ impl State<'_> {
 
     /// Looks at all that could be the best on a mesh.
     fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
-        let mut candidates: Vec<Vec<Candidate>> = vec![Vec::new(); laid.ways.len()];
+        let mut found: Vec<Vec<Way>> = laid.ways.iter().map(|_| Vec::new()).collect();
         // First the ways that could be the fastest, each by itself; what they come to cuts off most of the others.
         let most = laid.ways.iter().map(Vec::len).max().unwrap_or(1);
         for batch in [0..1, 1..most] {
@@ -292,30 +317,27 @@ impl State<'_> {
                         self.open = Some(laid.least());
                         return Ok(());
                     }
-                    self.add(nth, &laid.mesh, along, &mut candidates[nth])?;
+                    self.add(nth, &laid.mesh, along, &mut found[nth])?;
                 }
             }
-            if candidates.iter().all(|candidates| !candidates.is_empty()) {
-                candidates.iter_mut().for_each(undominated);
-                let fastest: Vec<f64> = candidates.iter().map(|candidates| candidates[0].cost.seconds()).collect();
-                self.descend(laid, &candidates, &fastest, &mut Vec::new())?;
+            if found.iter().all(|ways| !ways.is_empty()) {
+                found.iter_mut().for_each(undominated);
+                let fastest: Vec<f64> = found.iter().map(|ways| ways[0].candidate.cost.seconds()).collect();
+                let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), seconds: 0.0 };
+                self.descend(laid, &found, &fastest, &mut chosen)?;
             }
         }
         Ok(())
     }
 
     /// Adds the schedules of a stage with its loops along these axes.
-    fn add(
-        &mut self,
-        nth: usize,
-        mesh: &Mesh,
-        along: &[usize],
-        candidates: &mut Vec<Candidate>,
-    ) -> Result<(), SearchError> {
+    fn add(&mut self, nth: usize, mesh: &Mesh, along: &[usize], ways: &mut Vec<Way>) -> Result<(), SearchError> {
         let (machine, kernel) = (self.search.machine, self.kernels[nth]);
         if let Some(program) = &self.fixed[nth] {
             let (schedule, cost) = (self.search.stages[nth].schedule.clone(), cost(program, machine)?);
-            candidates.push(Candidate { grid: Grid::new(), schedule, program: program.clone(), cost });
+            let shardings = program.shardings().cloned().collect();
+            let candidate = Candidate { grid: Vec::new(), schedule, shardings, words: 0, cost };
+            ways.push(Way { candidate, program: Ok(program.clone()).into() });
             return Ok(());
         }
         let mut found = Found::new(self.memory);
@@ -327,57 +349,110 @@ impl State<'_> {
         if let Some(failed) = found.failed {
             self.failed.get_or_insert(failed.into());
         }
-        candidates.extend(found.candidates);
+        ways.extend(found.candidates.into_iter().map(|candidate| Way { candidate, program: OnceCell::new() }));
         Ok(())
     }
 
-    /// Tries all candidates of the next stage behind those that are chosen, the fastest first.
+    /// Tries all ways of the next stage behind those that are chosen, the fastest first.
     fn descend<'c>(
         &mut self,
         laid: &Laid,
-        candidates: &'c [Vec<Candidate>],
+        ways: &'c [Vec<Way>],
         fastest: &[f64],
-        chosen: &mut Vec<&'c Candidate>,
+        chosen: &mut Chosen<'c>,
     ) -> Result<(), SearchError> {
-        let nth = chosen.len();
+        let nth = chosen.ways.len();
+        let Some(next) = ways.get(nth) else { return self.whole(chosen) };
         let rest: f64 = fastest[nth + 1..].iter().sum();
-        for candidate in &candidates[nth] {
+        for way in next {
             if self.is_late() {
                 self.open = Some(laid.least());
                 break;
             }
-            chosen.push(candidate);
-            let programs: Vec<&Program> = chosen.iter().map(|candidate| &candidate.program).collect();
-            let program = self.search.sequence(&programs).build()?;
-            let priced = cost(&program, self.search.machine)?;
-            if priced.seconds() + rest < self.seconds() {
-                if chosen.len() < candidates.len() {
-                    self.descend(laid, candidates, fastest, chosen)?;
-                } else {
-                    self.least_memory = Some(self.least_memory.map_or(priced.memory, |least| least.min(priced.memory)));
-                    if priced.memory <= self.memory {
-                        let schedules = chosen.iter().map(|candidate| candidate.schedule.clone()).collect();
-                        self.best = Some((priced, program, schedules));
-                    }
-                }
+            let (arrays, seconds) = (chosen.arrays.len(), chosen.seconds);
+            if seconds + way.candidate.cost.seconds() + rest >= self.seconds() {
+                break;
             }
-            chosen.pop();
+            self.append(nth, way, chosen)?;
+            if chosen.seconds + rest < self.seconds() {
+                self.descend(laid, ways, fastest, chosen)?;
+            }
+            chosen.ways.pop();
+            chosen.arrays.truncate(arrays);
+            chosen.seconds = seconds;
+        }
+        Ok(())
+    }
+
+    /// Appends a stage, with the moves that it needs.
+    fn append<'c>(&mut self, nth: usize, way: &'c Way, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
+        let stage = &self.search.stages[nth];
+        let (output, inputs) = way.candidate.shardings.split_last().expect("a kernel has an output");
+        for (value, wanted) in stage.inputs.iter().zip(inputs) {
+            let mut places = chosen.arrays.iter().filter(|(name, _)| name == value).map(|(_, sharding)| *sharding);
+            let home = places.clone().next();
+            if places.any(|sharding| sharding == wanted) {
+                continue;
+            }
+            if let Some(home) = home {
+                chosen.seconds += self.moved(home, wanted)?;
+            }
+            chosen.arrays.push((*value, wanted));
+        }
+        chosen.arrays.push((stage.output, output));
+        chosen.seconds += way.candidate.cost.seconds();
+        chosen.ways.push(way);
+        Ok(())
+    }
+
+    /// What it takes to get an array from one sharding to another.
+    fn moved(&mut self, source: &Sharding, target: &Sharding) -> Result<f64, SearchError> {
+        let key = [source.clone(), target.clone()];
+        if let Some(&seconds) = self.moves.get(&key) {
+            return Ok(seconds);
+        }
+        // What cannot be moved is what no program moves.
+        let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
+            Ok(program) => cost(&program, self.search.machine)?.seconds(),
+            Err(_) => f64::INFINITY,
+        };
+        self.moves.insert(key, seconds);
+        Ok(seconds)
+    }
+
+    /// Puts the program of all stages together, and keeps it if it is the best.
+    fn whole(&mut self, chosen: &Chosen<'_>) -> Result<(), SearchError> {
+        let programs = chosen.ways.iter().map(|way| way.program()).collect::<Result<Vec<_>, _>>();
+        let programs = match programs {
+            Ok(programs) => programs,
+            Err(failed) => {
+                self.failed.get_or_insert(failed.into());
+                return Ok(());
+            }
+        };
+        let program = self.search.sequence(&programs).build()?;
+        let priced = cost(&program, self.search.machine)?;
+        self.least_memory = Some(self.least_memory.map_or(priced.memory, |least| least.min(priced.memory)));
+        if priced.memory <= self.memory && priced.seconds() < self.seconds() {
+            let schedules = chosen.ways.iter().map(|way| way.candidate.schedule.clone()).collect();
+            self.best = Some((priced, program, schedules));
         }
         Ok(())
     }
 }
 
-/// Keeps, of the candidates whose arrays lie alike, those that none is better than in time and memory; the fastest first.
-fn undominated(candidates: &mut Vec<Candidate>) {
-    candidates.sort_by(Candidate::order);
-    let mut kept: Vec<Candidate> = Vec::new();
-    for candidate in candidates.drain(..) {
-        let shardings = |candidate: &Candidate| candidate.program.nest().shardings.clone();
-        let is_worse =
-            |other: &Candidate| other.cost.memory <= candidate.cost.memory && shardings(other) == shardings(&candidate);
+/// Keeps, of the ways whose arrays lie alike, those that none is better than in time and memory; the fastest first.
+fn undominated(ways: &mut Vec<Way>) {
+    ways.sort_by(|one, other| one.candidate.order(&other.candidate));
+    let mut kept: Vec<Way> = Vec::new();
+    for way in ways.drain(..) {
+        let is_worse = |other: &Way| {
+            let [one, other] = [&way.candidate, &other.candidate];
+            other.cost.memory <= one.cost.memory && other.shardings == one.shardings
+        };
         if !kept.iter().any(is_worse) {
-            kept.push(candidate);
+            kept.push(way);
         }
     }
-    *candidates = kept;
+    *ways = kept;
 }

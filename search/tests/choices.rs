@@ -19,7 +19,7 @@ fn square(extent: usize) -> Schedule {
 }
 
 fn grid(choice: &Choice) -> Vec<usize> {
-    choice.best().grid().into_iter().map(|(_, ranks)| ranks).collect()
+    choice.best().grid().iter().map(|(_, ranks)| *ranks).collect()
 }
 
 /// Runs the best schedule of an einsum over arrays filled from their global index, and compares with the sequential result.

@@ -10,7 +10,7 @@ use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Program, example};
-use polyshard_search::{Candidate, Choose, SearchError, SequenceSearch};
+use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
@@ -50,20 +50,22 @@ fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
         .iter()
         .map(|(schedule, ..)| schedule.auto(ranks, machine).at_least(usize::MAX).find().expect("a choice"))
         .collect();
-    let mut chosen: Vec<Vec<&Candidate>> = vec![Vec::new()];
-    for choice in &found {
-        let all: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).collect();
+    let lowered = |choice: &Choice| -> Vec<Program> {
+        let all = [choice.best()].into_iter().chain(choice.others());
+        all.map(|candidate: &Candidate| candidate.schedule().lower().expect("it was priced")).collect()
+    };
+    let programs: Vec<Vec<Program>> = found.iter().map(lowered).collect();
+    let mut chosen: Vec<Vec<&Program>> = vec![Vec::new()];
+    for programs in &programs {
         chosen = chosen
             .into_iter()
-            .flat_map(|chosen| all.iter().map(move |next| chosen.iter().copied().chain([*next]).collect()))
-            .filter(|chosen: &Vec<&Candidate>| {
-                chosen.iter().all(|one| one.program().mesh() == chosen[0].program().mesh())
-            })
+            .flat_map(|chosen| programs.iter().map(move |next| chosen.iter().copied().chain([next]).collect()))
+            .filter(|chosen: &Vec<&Program>| chosen.iter().all(|one| one.mesh() == chosen[0].mesh()))
             .collect();
     }
     let seconds = chosen.iter().map(|chosen| {
-        let sequence = stages.iter().zip(chosen).fold(Sequence::new(), |sequence, ((_, inputs, output), candidate)| {
-            sequence.stage(candidate.program(), inputs.iter().copied(), *output)
+        let sequence = stages.iter().zip(chosen).fold(Sequence::new(), |sequence, ((_, inputs, output), program)| {
+            sequence.stage(program, inputs.iter().copied(), *output)
         });
         cost(&sequence.build().expect("kernels that fit"), machine).expect("a price").seconds()
     });

@@ -17,7 +17,7 @@ pub(super) enum Visible {
 }
 
 /// What is done for a transfer, all of it in a run.
-pub(super) enum Priced {
+pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate, this number of times; no rank receives more bytes than `received` at a time.
@@ -25,7 +25,7 @@ pub(super) enum Priced {
 }
 
 /// The legs of a transfer of a nest.
-pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Priced> {
+pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Action> {
     let mesh = &nest.mesh;
     let tile = transfer.tile.capacity as f64 * nest.kernel.dtype().size() as f64;
     let received = volume.each as f64;
@@ -46,11 +46,11 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             (Direction::In, Collective::Broadcast | Collective::Permute) => Visible::Lent,
             (Direction::In, _) => Visible::Copied,
         };
-        Priced::Together { times, collective: GroupedCollective { operation, groups, bytes }, received, visible }
+        Action::Together { times, collective: GroupedCollective { operation, groups, bytes }, received, visible }
     };
     let leg = |leg: &Leg| match (leg, transfer.direction) {
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => None,
-        (Leg::Copy, _) => Some(Priced::Copy { times: at_owners, bytes: tile }),
+        (Leg::Copy, _) => Some(Action::Copy { times: at_owners, bytes: tile }),
         (Leg::Collective { axes, owners }, direction) => {
             let operation = match (owners, direction) {
                 (Owners::One(_), Direction::In) => Collective::Broadcast,
@@ -72,7 +72,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
 }
 
 /// What a move between two arrays is; no rank receives more bytes by it than `received`.
-pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Priced> {
+pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
     let mesh = program.mesh();
     let size = program.dtype().size() as f64;
     let elements = |id| largest_shard(&program.array(id).sharding) as f64;
@@ -81,7 +81,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Pri
         let step = |step: &LoweredStep| {
             let (operation, groups, bytes) = (step.collective, step.groups.to_vec(), source / step.parts as f64);
             let visible = Visible::Combined;
-            Priced::Together {
+            Action::Together {
                 times: 1,
                 collective: GroupedCollective { operation, groups, bytes },
                 received: bytes,
@@ -91,7 +91,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Pri
         return steps.steps().iter().map(step).collect();
     }
     if received == 0.0 {
-        return vec![Priced::Copy { times: 1, bytes: source }];
+        return vec![Action::Copy { times: 1, bytes: source }];
     }
     let named = |names: &[Name]| names.iter().filter_map(|name| mesh.position(*name)).collect::<Vec<_>>();
     // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
@@ -111,7 +111,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Pri
         _ => source,
     };
     let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
-    vec![Priced::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }]
+    vec![Action::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }]
 }
 
 fn all(mesh: &Mesh) -> Vec<usize> {

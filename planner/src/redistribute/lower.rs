@@ -3,12 +3,41 @@
 //! A plan knows types, in which every tile has one shape. Where extents do not divide, the plan is for a larger array; in
 //! the program its tiles are cut off where the array ends, so some are short or empty and nothing is padded.
 
+use super::PlanOptions;
 use super::plan::Plan;
 use super::step::PlanStep;
-use crate::DistType;
 use crate::named::block;
+use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
+
+/// Returns the program that moves an array of `dtype`, named `A`, between two shardings as it is moved between the stages of a
+/// [`Sequence`](crate::Sequence): by the cheapest plan, or directly where no plan is known for one of them.
+///
+/// ```
+/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// use polyshard_planner::redistribution;
+/// use polyshard_program::DType;
+/// let mesh = Mesh::new([("x", 4)]);
+/// let [x] = mesh.axes();
+/// let rows = Sharding::new(&mesh, &[64, 64], &[Placement::block(0, x)])?;
+/// let cyclic = Sharding::new(&mesh, &[64, 64], &[Placement::block_cyclic(1, x, 3)])?;
+/// assert_eq!(redistribution(&rows, &cyclic, DType::F64)?.moves().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`Plan::between`], [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the shapes
+/// differ, or the target opens sums that are complete.
+pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Result<Program, PlanError> {
+    match Plan::between(source, target, &PlanOptions { element_bytes: dtype.size(), ..PlanOptions::default() }) {
+        Ok(plan) => Ok(plan.program("A", dtype)),
+        Err(PlanError::Type(why)) => {
+            Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why))
+        }
+        Err(why) => Err(why),
+    }
+}
 
 impl Plan {
     /// Returns the program that follows the plan, over an array of `dtype` named `array`.

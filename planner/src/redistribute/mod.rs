@@ -37,6 +37,7 @@ mod tests;
 mod volume;
 
 pub use cost::{CostModel, Links};
+pub use lower::redistribution;
 pub use plan::Plan;
 pub use problem::Cost;
 pub use report::{Report, StepReport};

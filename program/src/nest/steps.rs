@@ -6,7 +6,8 @@
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Transfer};
 use crate::ids::OperandId;
-use crate::traffic::{Along, Rank, in_all_steps};
+use crate::part::Along;
+use crate::traffic::{Rank, in_all_steps};
 
 /// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
 const MOST: u64 = 1 << 15;
@@ -65,13 +66,13 @@ impl Nest {
             let has_all = |owner: Option<Vec<usize>>| {
                 owner.is_some_and(|owner| match passes_on {
                     Some(held) => Rank::new(self, owner).ranges(held, counters).as_ref() == Some(&wanted),
-                    None => Rank::new(self, owner).owned(sharding, &wanted).0 == count(&wanted),
+                    None => Rank::new(self, owner).owned(sharding, &wanted) == count(&wanted),
                 })
             };
             let parts = |owners: &mut dyn Iterator<Item = Vec<usize>>| -> u64 {
                 let part = |owner: Vec<usize>| match direction {
                     Direction::In => rank.read_from(&Rank::new(self, owner), sharding, &wanted),
-                    Direction::Out { .. } => Rank::new(self, owner).owned(sharding, &wanted).0,
+                    Direction::Out { .. } => Rank::new(self, owner).owned(sharding, &wanted),
                 };
                 owners.map(part).fold(0, u64::saturating_add)
             };

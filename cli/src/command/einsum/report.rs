@@ -21,7 +21,7 @@ pub(crate) fn head(choice: &Choice, machine: &Machine) -> String {
 
 /// The loops that are divided, how many ranks that takes, and how sure it is that no other grid is better.
 fn grid(choice: &Choice) -> String {
-    let divided = choice.best().grid().into_iter().filter(|(_, ranks)| *ranks > 1);
+    let divided = choice.best().grid().iter().filter(|(_, ranks)| *ranks > 1);
     let divided: Vec<_> = divided.map(|(name, ranks)| format!("{name} {ranks}")).collect();
     let divided = if divided.is_empty() { "none".to_owned() } else { divided.join(", ") };
     let used = match (choice.best().ranks(), choice.ranks()) {
@@ -50,8 +50,8 @@ pub(super) fn top(choice: &Choice, top: Option<usize>) -> String {
     ]];
     for candidate in [choice.best()].into_iter().chain(choice.others()).take(top) {
         let grid: Vec<_> = candidate.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
-        let steps = candidate.program().nests().map(|nest| nest.work().times).max().unwrap_or(1);
-        let kernel = candidate.program().kernel();
+        let steps = candidate.steps();
+        let kernel = choice.program().kernel();
         let bound = kernel.lower_bound(candidate.ranks(), None).words;
         let ratio = if bound > 0.0 { format!("{:.3}", candidate.words() as f64 / bound) } else { String::new() };
         rows.push(vec![

@@ -1,0 +1,234 @@
+//! What isl is asked about routes, answered by ranks and steps gone through instead: all of them where they are few, some where
+//! they are many.
+//!
+//! An answer that all ranks and steps give is isl's, and one that some give is a guess. So nothing is proved here: what comes
+//! of it is priced, to see whether it is worth a proof. What is asked seldom is left to isl.
+
+use crate::classify::Need;
+use crate::context::Context;
+use crate::nest::{Definition, Depth, NodeId};
+use crate::range::Fixed;
+use crate::reach::WhichOwners;
+use polyshard_layout::{AxisSource, DimLayout, Reach, Sharding};
+use polyshard_program::{Along, Expr, Ranges, Region, owned};
+use std::collections::BTreeSet;
+
+/// The most ranks times steps that are all gone through.
+const ALL: u64 = 1 << 11;
+
+/// How many are gone through of more.
+const SOME: usize = 96;
+
+/// The most ranks times steps in which ranks are compared with one another.
+const COMPARED: usize = 1 << 14;
+
+/// The most owners of one part that are looked for.
+const MOST_OWNERS: usize = 1 << 12;
+
+/// Ranks in steps.
+pub(crate) struct Samples {
+    /// By depth.
+    points: Vec<Vec<Point>>,
+}
+
+/// A rank in a step.
+struct Point {
+    rank: Vec<usize>,
+    coordinates: Vec<i64>,
+    counters: Vec<i64>,
+}
+
+impl Samples {
+    pub(crate) fn new(ranges: &Ranges) -> Self {
+        Self { points: (0..=ranges.counters.len()).map(|depth| points(ranges, depth)).collect() }
+    }
+
+    /// The parts that a region has, with where and when.
+    fn parts<'a>(&'a self, depth: Depth, region: &'a Region) -> impl Iterator<Item = (&'a Point, Vec<Along>)> {
+        let points = self.points[depth.0].iter();
+        points.filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
+    }
+}
+
+/// Ranks in steps of the first `depth` loops.
+fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
+    let axes = ranges.coordinates.len();
+    let extents = [&ranges.coordinates[..], &ranges.counters[..depth]].concat();
+    if extents.iter().any(|&extent| extent < 1) {
+        return Vec::new();
+    }
+    let all = extents.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
+    let point = |at: Vec<i64>| {
+        let mut counters = at[axes..].to_vec();
+        counters.resize(ranges.counters.len(), 0);
+        let coordinates = at[..axes].to_vec();
+        Point { rank: coordinates.iter().map(|&at| at as usize).collect(), coordinates, counters }
+    };
+    if all <= ALL {
+        let digits = |mut number: u64| {
+            let digit = |&extent: &i64| {
+                let digit = number % extent as u64;
+                number /= extent as u64;
+                digit as i64
+            };
+            extents.iter().map(digit).collect()
+        };
+        return (0..all).map(|number| point(digits(number))).collect();
+    }
+    // Both ends of each loop and what is next to them, and values in between; the same each time.
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = move |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    let mut value = move |extent: i64| match next(6) {
+        0 => 0,
+        1 => 1.min(extent - 1),
+        2 => extent - 1,
+        3 => (extent - 2).max(0),
+        _ => next(extent as u64) as i64,
+    };
+    (0..SOME).map(|_| point(extents.iter().map(|&extent| value(extent)).collect())).collect()
+}
+
+impl Context<'_> {
+    /// Whether the rank that `owner` names, its own in the same step if it is none, owns all of each rank's part.
+    pub(crate) fn seen_to_own(&self, samples: &Samples, need: &Need<'_>, owner: Option<&[Expr]>) -> bool {
+        let extents = &self.ranges.coordinates;
+        samples.parts(need.depth, need.region).all(|(point, part)| {
+            let at = owner.map(|owner| -> Option<Vec<usize>> {
+                let at = owner.iter().map(|at| at.eval(&point.coordinates, &point.counters));
+                at.zip(extents).map(|(at, &extent)| usize::try_from(at).ok().filter(|_| at < extent)).collect()
+            });
+            let count = part.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+            let owns = |rank: &[usize]| owned(need.sharding, rank, &part) == count;
+            at.map_or_else(|| owns(&point.rank), |at| at.is_some_and(|at| owns(&at)))
+        })
+    }
+
+    /// Whether an expression is each rank's own coordinate, of those that need anything.
+    pub(crate) fn seen_aligned(&self, samples: &Samples, need: &Need<'_>, axis: usize, root: &Expr) -> bool {
+        let own = |(point, _): (&Point, _)| root.eval(&point.coordinates, &point.counters) == point.coordinates[axis];
+        samples.parts(need.depth, need.region).all(own)
+    }
+
+    /// Whether no two ranks that need anything name the same rank in the same step.
+    pub(crate) fn seen_injective(&self, samples: &Samples, need: &Need<'_>, from: &[Expr]) -> bool {
+        let ranks = points(&Ranges { counters: Vec::new(), ..self.ranges.clone() }, 0);
+        let steps: BTreeSet<_> = samples.points[need.depth.0].iter().map(|point| &point.counters).collect();
+        steps.into_iter().take((COMPARED / ranks.len().max(1)).max(2)).all(|counters| {
+            let mut named = BTreeSet::new();
+            let readers = ranks.iter().filter(|rank| need.region.at(&rank.coordinates, counters).is_some());
+            readers
+                .map(|rank| from.iter().map(|at| at.eval(&rank.coordinates, counters)).collect::<Vec<_>>())
+                .all(|owner| named.insert(owner))
+        })
+    }
+
+    /// Whether the first of two regions is inside of the second, which has no gaps.
+    pub(crate) fn seen_inside(&self, samples: &Samples, depth: Depth, inner: &Region, outer: &Region) -> bool {
+        samples.parts(depth, inner).all(|(point, part)| {
+            let outer = outer.at(&point.coordinates, &point.counters);
+            outer.is_some_and(|outer| outer.iter().zip(&part).all(|(outer, inner)| outer.contains(inner)))
+        })
+    }
+
+    /// Whether all owners of each rank's part are at an offset in reach; none if that takes too long to say.
+    pub(crate) fn seen_within(
+        &self,
+        samples: &Samples,
+        need: &Need<'_>,
+        which: WhichOwners,
+        reach: &[Reach],
+    ) -> Option<bool> {
+        let extents = &self.ranges.coordinates;
+        let partial = need.sharding.partial();
+        // Along these axes every rank owns what one does.
+        let mut everywhere = vec![false; extents.len()];
+        for (axis, source) in need.sharding.sources() {
+            match source {
+                AxisSource::Reader if which == WhichOwners::Every => everywhere[*axis] = !partial.contains(axis),
+                AxisSource::Skew { parts, .. } if which == WhichOwners::Every && *parts != extents[*axis] => {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        let near = |reach: &Reach, own: i64, owner: i64, extent: i64| match *reach {
+            Reach::All => true,
+            Reach::Within { low, high } => (low..=high).contains(&(owner - own)),
+            Reach::Around { low, high } => (owner - own - low).rem_euclid(extent) <= high.saturating_sub(low),
+        };
+        for (point, part) in samples.parts(need.depth, need.region) {
+            for owner in owners(need.sharding, &point.rank, &part)? {
+                for (axis, (reach, &extent)) in reach.iter().zip(extents).enumerate() {
+                    let own = point.coordinates[axis];
+                    let is_near = match everywhere[axis] {
+                        true => (0..extent).all(|owner| near(reach, own, owner, extent)),
+                        false => near(reach, own, owner[axis] as i64, extent),
+                    };
+                    if !is_near {
+                        return Some(false);
+                    }
+                }
+            }
+        }
+        Some(true)
+    }
+
+    /// Whether an index takes all values from its lowest to its highest wherever the loops around it are fixed, as its definition
+    /// says; if it says neither, isl has to.
+    pub(crate) fn is_surely_range(&self, var: usize, depth: Depth) -> bool {
+        self.fixed(depth).is_surely_range(NodeId(var))
+    }
+}
+
+impl Fixed<'_> {
+    fn is_surely_range(&self, id: NodeId) -> bool {
+        match &self.nest.node(id).definition {
+            Definition::Loop => true,
+            Definition::Split { outer, inner, factor, .. } => {
+                let [o, i] = [outer, inner].map(|&id| self.span(id));
+                let block = i.blocks.is_none() && o.is_point();
+                let blocks = o.blocks.is_none() && i.is_whole(*factor);
+                (block || blocks) && [outer, inner].into_iter().all(|&id| self.is_surely_range(id))
+            }
+            Definition::FusedOuter { .. } | Definition::FusedInner { .. } | Definition::Rotated { .. } => false,
+        }
+    }
+}
+
+/// The owners from which a rank reads a part, perhaps some of them twice; none if there are too many.
+fn owners(sharding: &Sharding, reader: &[usize], part: &[Along]) -> Option<Vec<Vec<usize>>> {
+    let dims = sharding.dims().iter().zip(sharding.shape()).zip(part);
+    let firsts: Vec<Vec<usize>> =
+        dims.map(|((layout, &extent), along)| firsts(layout, extent, along)).collect::<Option<_>>()?;
+    if firsts.iter().any(Vec::is_empty) {
+        return Some(Vec::new());
+    }
+    if firsts.iter().try_fold(1usize, |all, firsts| all.checked_mul(firsts.len())).is_none_or(|all| all > MOST_OWNERS) {
+        return None;
+    }
+    let mut elements = vec![Vec::new()];
+    for firsts in &firsts {
+        let longer = |element: Vec<usize>| firsts.iter().map(move |&first| [&element[..], &[first]].concat());
+        elements = elements.into_iter().flat_map(longer).collect();
+    }
+    Some(elements.into_iter().map(|element| sharding.owner(reader, &element)).collect())
+}
+
+/// An index of each block of a dimension that a part meets; none if these are too many.
+fn firsts(layout: &DimLayout, extent: usize, along: &Along) -> Option<Vec<usize>> {
+    let mut firsts = Vec::new();
+    for run in along.elements(extent) {
+        let mut index = run.start;
+        while index < run.end {
+            if firsts.len() == MOST_OWNERS {
+                return None;
+            }
+            firsts.push(index);
+            index = layout.end_of_block(index).min(extent);
+        }
+    }
+    Some(firsts)
+}

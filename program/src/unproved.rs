@@ -1,0 +1,68 @@
+//! Programs of which nothing was proved.
+
+use crate::program::Program;
+use crate::proof::Report;
+use polyshard_layout::Sharding;
+
+/// A program as it would be, if what was guessed of its communication is so: it can be priced and read, and nothing else.
+///
+/// It is made by `Schedule::unproved`, from ranks and steps that are gone through; `Schedule::lower` proves it and returns the
+/// [`Program`].
+#[derive(Clone, Debug)]
+pub struct Unproved(Program);
+
+impl Unproved {
+    /// Returns the program as one of which nothing is proved.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self(program)
+    }
+
+    /// Returns how the arrays lie, by number.
+    pub fn shardings(&self) -> impl Iterator<Item = &Sharding> {
+        self.0.shardings()
+    }
+
+    /// Returns its bounds.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        self.0.report()
+    }
+
+    /// Explains it, as [`Program::explain`] does.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        self.0.explain()
+    }
+
+    /// Returns whether this is the program, but for what was proved of it.
+    #[must_use]
+    pub fn is_as(&self, program: &Program) -> bool {
+        let body = |program: &Program| {
+            let mut body = program.body().clone();
+            body.nests.iter_mut().for_each(|nest| nest.report.proofs.clear());
+            body
+        };
+        let Self(own) = self;
+        own.mesh() == program.mesh() && own.arrays() == program.arrays() && body(own) == body(program)
+    }
+}
+
+/// A program, proved or not: what prices are of.
+pub trait Priced {
+    /// Returns it, for its price alone.
+    #[doc(hidden)]
+    fn priced(&self) -> &Program;
+}
+
+impl Priced for Program {
+    fn priced(&self) -> &Program {
+        self
+    }
+}
+
+impl Priced for Unproved {
+    fn priced(&self) -> &Program {
+        &self.0
+    }
+}
