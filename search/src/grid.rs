@@ -1,9 +1,10 @@
 //! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
 
+use crate::space::Variant;
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
 pub(crate) type Grid = Vec<usize>;
@@ -47,6 +48,7 @@ pub(crate) struct Bounds<'a> {
     placed: Vec<Name>,
     /// Bytes per second that a device can receive at most; none if it need not receive anything, as it sees the memory of others.
     port: Option<f64>,
+    domains: Vec<Domain>,
 }
 
 impl<'a> Bounds<'a> {
@@ -69,7 +71,7 @@ impl<'a> Bounds<'a> {
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| machine.levels().iter().map(port).sum());
-        Self { kernel, accesses, machine, rate, placed, port }
+        Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine) }
     }
 
     /// The iterations of each loop on the rank that has the most.
@@ -154,6 +156,99 @@ impl<'a> Bounds<'a> {
         let leaf =
             f64::max(self.operations(&extents) / self.rate, touched * size / self.machine.device().memory_bandwidth);
         leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
+    }
+}
+
+/// Devices that are next to one another: those of one member of a level, whose ports they may share.
+struct Domain {
+    devices: usize,
+    /// Bytes per second that all of them receive at most from others, and as many that they send.
+    bandwidth: f64,
+    /// Seconds of a message from others.
+    latency: f64,
+}
+
+/// The domains of a machine that see no memory of others.
+fn domains(machine: &Machine) -> Vec<Domain> {
+    let levels = machine.levels();
+    let devices_of = |level: usize| levels[level + 1..].iter().map(|level| level.count).product::<usize>();
+    let of_level = |level: usize| {
+        let devices = devices_of(level);
+        let outside = &levels[..=level];
+        let ports = |outer: &Level| match outer.shared_ports {
+            // A member of a level further out has no more than all that are inside of it, and is counted as if it had.
+            Some(ports) => ports as f64 * outer.bandwidth + devices as f64 * outer.bypass.unwrap_or(0.0),
+            None => devices as f64 * port(outer),
+        };
+        let bandwidth = outside.iter().filter(|outer| outer.count > 1).map(ports).sum();
+        let latency = outside.iter().filter(|outer| outer.count > 1).map(|outer| outer.latency);
+        Domain { devices, bandwidth, latency: latency.fold(f64::INFINITY, f64::min) }
+    };
+    let sees = |devices: usize| devices < machine.devices() && machine.shares_memory(&[0, devices]);
+    let all = (0..levels.len()).filter(|&level| levels[level].count > 1).map(of_level);
+    all.filter(|domain| !sees(domain.devices)).collect()
+}
+
+impl Bounds<'_> {
+    /// Seconds that every schedule takes at least whose loops lie along these axes, on devices in the order of the mesh: what a rank
+    /// has to receive comes through its ports, and what those of a node have to through theirs.
+    pub(crate) fn seconds_along(&self, variant: &Variant) -> f64 {
+        let grid = variant.grid(self.kernel.vars().len());
+        let rank = self.seconds(&grid);
+        let size = self.kernel.dtype().size() as f64;
+        let extents = self.extents(&grid);
+        let transfer = |access: &&Access| {
+            let missing = (self.elements(access, &extents) - self.held(access, &grid)).max(0.0);
+            let alone = self.port.map_or(0.0, |port| missing * size / port);
+            let together = self.domains.iter().map(|domain| {
+                let missing = self.missing(access, &grid, variant, domain.devices);
+                if missing > 0.0 { missing * size / domain.bandwidth + domain.latency } else { 0.0 }
+            });
+            (together.fold(alone, f64::max) - alone).max(0.0)
+        };
+        let accesses = self.accesses.iter().copied().filter(|access| !self.placed.contains(&access.tensor));
+        rank + accesses.map(|access| transfer(&access)).sum::<f64>()
+    }
+
+    /// The elements of an access that the first so many ranks touch together and do not hold, at least; where sums of indices are
+    /// read, none is known.
+    fn missing(&self, access: &Access, grid: &Grid, variant: &Variant, devices: usize) -> f64 {
+        let vars = self.kernel.vars();
+        let indexed: Option<Vec<usize>> = access
+            .index
+            .iter()
+            .map(|index| index.as_variable().and_then(|name| vars.iter().position(|var| var.name == name)))
+            .collect();
+        let Some(indexed) = indexed.filter(|_| variant.mesh.size() > devices) else { return 0.0 };
+        let blocks: BTreeSet<Vec<usize>> = (0..devices)
+            .map(|rank| {
+                let mut blocks = vec![0; vars.len()];
+                let at = variant.mesh.coordinates(rank);
+                let axes = variant.mesh.as_slice().iter().zip(&variant.along).zip(at);
+                axes.for_each(|((axis, &var), at)| blocks[var] = blocks[var] * axis.extent + at);
+                indexed.iter().map(|&var| blocks[var]).collect()
+            })
+            .collect();
+        let elements = |block: &Vec<usize>| -> f64 {
+            let along = indexed.iter().zip(block).map(|(&var, &number)| self.iterations(variant, var, number));
+            along.map(|length| length as f64).product()
+        };
+        let touched: f64 = blocks.iter().map(elements).sum();
+        touched - devices as f64 * self.held(access, grid)
+    }
+
+    /// The iterations of a loop in one of its blocks, which may be blocks of blocks.
+    fn iterations(&self, variant: &Variant, var: usize, number: usize) -> usize {
+        let parts = variant.mesh.as_slice().iter().zip(&variant.along).filter(|(_, along)| **along == var);
+        let parts: Vec<usize> = parts.map(|(axis, _)| axis.extent).collect();
+        let (mut length, mut after) = (self.kernel.vars()[var].extent, parts.iter().product::<usize>());
+        for extent in parts {
+            after /= extent;
+            let block = length.div_ceil(extent);
+            let at = number / after % extent;
+            length = length.saturating_sub(at * block).min(block);
+        }
+        length
     }
 }
 

@@ -241,7 +241,7 @@ impl Laid {
             }
             let ways = Variant::all(&mesh, kernels[nth])?;
             let mut ways: Vec<_> =
-                ways.into_iter().map(|(grid, variant)| (bounds[nth].seconds(&grid), variant.along)).collect();
+                ways.into_iter().map(|(_, variant)| (bounds[nth].seconds_along(&variant), variant.along)).collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
             (!ways.is_empty()).then_some(ways)
         };
@@ -305,27 +305,38 @@ impl State<'_> {
     /// Looks at all that could be the best on a mesh.
     fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
         let mut found: Vec<Vec<Way>> = laid.ways.iter().map(|_| Vec::new()).collect();
-        // First the ways that could be the fastest, each by itself; what they come to cuts off most of the others.
-        let most = laid.ways.iter().map(Vec::len).max().unwrap_or(1);
-        for batch in [0..1, 1..most] {
+        let mut tried = vec![0; laid.ways.len()];
+        // What each stage takes at least: as the bounds say, until its fastest way is known.
+        let mut least: Vec<f64> = laid.ways.iter().map(|ways| ways[0].0).collect();
+        // First the ways up to the fastest of each stage, then all that these leave room for.
+        for of_all in [false, true] {
             for (nth, ways) in laid.ways.iter().enumerate() {
-                for (bound, along) in ways.iter().skip(batch.start).take(batch.len()) {
-                    if laid.least() - ways[0].0 + bound >= self.seconds() {
+                while let Some((bound, along)) = ways.get(tried[nth]) {
+                    let fastest =
+                        found[nth].iter().map(|way| way.candidate.cost.seconds()).fold(f64::INFINITY, f64::min);
+                    if !of_all && fastest <= *bound {
+                        break;
+                    }
+                    let others: f64 = least.iter().sum::<f64>() - least[nth];
+                    if others + bound.max(if of_all { least[nth] } else { 0.0 }) >= self.seconds() {
                         break;
                     }
                     if self.is_late() {
                         self.open = Some(laid.least());
                         return Ok(());
                     }
+                    tried[nth] += 1;
                     self.add(nth, &laid.mesh, along, &mut found[nth])?;
                 }
+                if found[nth].is_empty() {
+                    return Ok(());
+                }
+                undominated(&mut found[nth]);
+                let next = ways.get(tried[nth]).map_or(f64::INFINITY, |(bound, _)| *bound);
+                least[nth] = found[nth][0].candidate.cost.seconds().min(next);
             }
-            if found.iter().all(|ways| !ways.is_empty()) {
-                found.iter_mut().for_each(undominated);
-                let fastest: Vec<f64> = found.iter().map(|ways| ways[0].candidate.cost.seconds()).collect();
-                let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), seconds: 0.0 };
-                self.descend(laid, &found, &fastest, &mut chosen)?;
-            }
+            let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), seconds: 0.0 };
+            self.descend(laid, &found, &least, &mut chosen)?;
         }
         Ok(())
     }
@@ -358,12 +369,12 @@ impl State<'_> {
         &mut self,
         laid: &Laid,
         ways: &'c [Vec<Way>],
-        fastest: &[f64],
+        least: &[f64],
         chosen: &mut Chosen<'c>,
     ) -> Result<(), SearchError> {
         let nth = chosen.ways.len();
         let Some(next) = ways.get(nth) else { return self.whole(chosen) };
-        let rest: f64 = fastest[nth + 1..].iter().sum();
+        let rest: f64 = least[nth + 1..].iter().sum();
         for way in next {
             if self.is_late() {
                 self.open = Some(laid.least());
@@ -375,7 +386,7 @@ impl State<'_> {
             }
             self.append(nth, way, chosen)?;
             if chosen.seconds + rest < self.seconds() {
-                self.descend(laid, ways, fastest, chosen)?;
+                self.descend(laid, ways, least, chosen)?;
             }
             chosen.ways.pop();
             chosen.arrays.truncate(arrays);

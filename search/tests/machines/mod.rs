@@ -2,6 +2,22 @@
 
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 
+/// Nodes of four devices, whose words take ten times as long between nodes, by a port that all of a node share.
+#[allow(dead_code, reason = "some tests have one level alone")]
+pub(crate) fn nodes(count: usize, slow: f64) -> Machine {
+    let inside = machine(4, slow);
+    let device = inside.levels()[0].clone();
+    let node = Level {
+        name: "node".into(),
+        count,
+        bandwidth: device.bandwidth / 10.0,
+        latency: 1e-5,
+        shared_ports: Some(1),
+        ..device.clone()
+    };
+    Machine::new("nodes", vec![node, device], inside.device().clone()).expect("a machine")
+}
+
 /// So many devices, each with a port of its own to a switch, whose words take `slow` times as long as operations.
 pub(crate) fn machine(devices: usize, slow: f64) -> Machine {
     let level = Level {
