@@ -148,7 +148,12 @@ impl DimLayout {
     /// Returns the number of indices below `end` that the rank at `coordinates` owns.
     #[must_use]
     pub fn owned_below(&self, coordinates: &[usize], end: usize) -> usize {
-        Blocks::of(self, coordinates).below(end)
+        // Where there is no level or one, nothing is allocated, since each rank is asked often.
+        match &self.levels[..] {
+            [] => end,
+            [level] => below(&[Level::of(level, level.at.eval(coordinates) as usize)], end),
+            _ => Blocks::of(self, coordinates).below(end),
+        }
     }
 
     /// Returns the first index that the rank at `coordinates` owns; beyond the dimension if it owns none.
@@ -248,6 +253,18 @@ struct Level {
     owned: usize,
 }
 
+impl Level {
+    /// The block with this digit, of which all is owned.
+    fn of(level: &LevelLayout, digit: usize) -> Self {
+        Self {
+            start: digit.saturating_mul(level.block),
+            block: level.block,
+            turn: level.turn().unwrap_or(usize::MAX),
+            owned: level.block,
+        }
+    }
+}
+
 impl Blocks {
     pub(crate) fn of(layout: &DimLayout, coordinates: &[usize]) -> Self {
         Self::new(&layout.levels, |level| level.at.eval(coordinates) as usize)
@@ -259,14 +276,7 @@ impl Blocks {
     }
 
     fn new(levels: &[LevelLayout], digit: impl Fn(&LevelLayout) -> usize) -> Self {
-        let start = |level: &LevelLayout| digit(level).saturating_mul(level.block);
-        let blocks = levels.iter().map(|level| Level {
-            start: start(level),
-            block: level.block,
-            turn: level.turn().unwrap_or(usize::MAX),
-            owned: level.block,
-        });
-        let mut blocks: Vec<_> = blocks.collect();
+        let mut blocks: Vec<_> = levels.iter().map(|level| Level::of(level, digit(level))).collect();
         for level in (0..blocks.len()).rev() {
             blocks[level].owned = below(&blocks[level + 1..], blocks[level].block);
         }

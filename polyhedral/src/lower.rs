@@ -44,7 +44,7 @@ impl Schedule {
     /// As those of [`lower`](Self::lower), but that a proof fails.
     pub fn unproved(&self) -> Result<Unproved, LowerError> {
         let (nest, _) = lower(&Context::unproved(self)?)?;
-        Ok(Unproved::new(nest.completed(Vec::new()).into()))
+        Ok(Unproved::new(nest.sketched().into()))
     }
 }
 

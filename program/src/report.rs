@@ -3,15 +3,14 @@
 use crate::nest::Nest;
 use crate::proof::{Proof, Report};
 use crate::shards::largest_shard;
-use crate::traffic;
+use crate::traffic::Busiest;
 
-/// The bounds of a nest, beside what was proved of it.
-pub(crate) fn report(nest: &Nest, proofs: Vec<Proof>) -> Report {
+/// The bounds of a nest, given what was counted, beside what was proved of it.
+pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>) -> Report {
     let size = nest.kernel.dtype().size() as u64;
-    let busiest = traffic::of_busiest(nest);
     let mut tile_bytes = (nest.leaf.op.scratch() as u64).saturating_mul(size);
     let mut traffic_bytes = 0u64;
-    for (transfer, volume) in nest.transfers.iter().zip(nest.volumes_of(busiest.as_ref())) {
+    for (transfer, volume) in nest.transfers.iter().zip(nest.volumes_of(busiest)) {
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
         let buffers = tile.saturating_mul(transfer.tile.buffers.count());
         tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(volume.staged);

@@ -23,24 +23,20 @@ impl Unproved {
         self.0.shardings()
     }
 
-    /// Returns its bounds.
-    #[must_use]
-    pub fn report(&self) -> &Report {
-        self.0.report()
-    }
-
     /// Explains it, as [`Program::explain`] does.
     #[must_use]
     pub fn explain(&self) -> String {
         self.0.explain()
     }
 
-    /// Returns whether this is the program, but for what was proved of it.
+    /// Returns whether this is the program, but for what was proved of it and counted.
     #[must_use]
     pub fn is_as(&self, program: &Program) -> bool {
         let body = |program: &Program| {
             let mut body = program.body().clone();
-            body.nests.iter_mut().for_each(|nest| nest.report.proofs.clear());
+            for nest in &mut body.nests {
+                nest.report = Report { proofs: Vec::new(), traffic_bytes: 0, ..nest.report.clone() };
+            }
             body
         };
         let Self(own) = self;

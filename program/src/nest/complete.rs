@@ -6,16 +6,29 @@ use crate::ids::LoopId;
 use crate::kernel::Assign;
 use crate::proof::Proof;
 use crate::report::report;
+use crate::traffic;
 use polyshard_layout::SumKind;
 
 impl Nest {
     /// Returns the nest with what follows from its transfers and its leaf, and with these proofs in its report.
     #[must_use]
-    pub fn completed(mut self, proofs: Vec<Proof>) -> Self {
+    pub fn completed(self, proofs: Vec<Proof>) -> Self {
+        let nest = self.with_tiles();
+        Self { report: report(&nest, traffic::of_busiest(&nest).as_ref(), proofs), ..nest }
+    }
+
+    /// Returns the same without proofs, and with a bound on its traffic in the place of a count, which takes longer than
+    /// all else.
+    #[must_use]
+    pub fn sketched(self) -> Self {
+        let nest = self.with_tiles();
+        Self { report: report(&nest, None, Vec::new()), ..nest }
+    }
+
+    fn with_tiles(mut self) -> Self {
         let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
         self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
         self.leaf.overwrites = self.overwrites();
-        self.report = report(&self, proofs);
         self
     }
 
