@@ -11,13 +11,14 @@ use crate::range::Fixed;
 use crate::reach::WhichOwners;
 use polyshard_layout::{AxisSource, DimLayout, Reach, Sharding};
 use polyshard_program::{Along, Expr, Ranges, Region, owned};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 /// The most ranks times steps that are all gone through.
-const ALL: u64 = 1 << 11;
+const ALL: u64 = 1 << 9;
 
 /// How many are gone through of more.
-const SOME: usize = 96;
+const SOME: usize = 64;
 
 /// The most ranks times steps in which ranks are compared with one another.
 const COMPARED: usize = 1 << 14;
@@ -27,11 +28,13 @@ const MOST_OWNERS: usize = 1 << 12;
 
 /// Ranks in steps.
 pub(crate) struct Samples {
-    /// By depth.
-    points: Vec<Vec<Point>>,
+    ranges: Ranges,
+    /// By depth, once they are asked for.
+    points: Vec<OnceCell<Vec<Point>>>,
 }
 
 /// A rank in a step.
+#[derive(Clone)]
 struct Point {
     rank: Vec<usize>,
     coordinates: Vec<i64>,
@@ -40,13 +43,16 @@ struct Point {
 
 impl Samples {
     pub(crate) fn new(ranges: &Ranges) -> Self {
-        Self { points: (0..=ranges.counters.len()).map(|depth| points(ranges, depth)).collect() }
+        Self { ranges: ranges.clone(), points: vec![OnceCell::new(); ranges.counters.len() + 1] }
+    }
+
+    fn at(&self, Depth(depth): Depth) -> &[Point] {
+        self.points[depth].get_or_init(|| points(&self.ranges, depth))
     }
 
     /// The parts that a region has, with where and when.
     fn parts<'a>(&'a self, depth: Depth, region: &'a Region) -> impl Iterator<Item = (&'a Point, Vec<Along>)> {
-        let points = self.points[depth.0].iter();
-        points.filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
+        self.at(depth).iter().filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
     }
 }
 
@@ -115,7 +121,7 @@ impl Context<'_> {
     /// Whether no two ranks that need anything name the same rank in the same step.
     pub(crate) fn seen_injective(&self, samples: &Samples, need: &Need<'_>, from: &[Expr]) -> bool {
         let ranks = points(&Ranges { counters: Vec::new(), ..self.ranges.clone() }, 0);
-        let steps: BTreeSet<_> = samples.points[need.depth.0].iter().map(|point| &point.counters).collect();
+        let steps: BTreeSet<_> = samples.at(need.depth).iter().map(|point| &point.counters).collect();
         steps.into_iter().take((COMPARED / ranks.len().max(1)).max(2)).all(|counters| {
             let mut named = BTreeSet::new();
             let readers = ranks.iter().filter(|rank| need.region.at(&rank.coordinates, counters).is_some());
