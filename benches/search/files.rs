@@ -93,11 +93,5 @@ fn row(world: &World, path: &Path, machine: &Machine, runs: usize) -> polyshard:
 
 /// The schedule that a file has for a kernel.
 fn written(stage: &Stage) -> Option<Schedule> {
-    match &stage.schedule {
-        Scheduled::Auto => None,
-        Scheduled::Steps(steps) => {
-            let schedule = Schedule::from_spec(stage.kernel.clone());
-            Some(steps.iter().fold(schedule, |schedule, (step, _)| schedule.apply(step.clone())))
-        }
-    }
+    (stage.schedule != Scheduled::Auto).then(|| stage.into())
 }

@@ -5,7 +5,7 @@
 //! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
 //! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
 //! | `words` | words that the choice moves against the lower bound, where words take all the time |
-//! | `find` | seconds that searches take |
+//! | `find` | seconds that searches take, of kernels and of a sequence, and that a schedule takes to be lowered, proved and not |
 
 mod files;
 mod kernels;

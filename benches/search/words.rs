@@ -1,10 +1,16 @@
 //! Words of the choice against the bound, where words take all the time; and what searches take.
 
 use super::kernels::Kernel;
-use polyshard::DType;
-use polyshard::machine::{Device, Interconnect, Level, Machine};
+use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
+use polyshard::{DType, Definitions, Given, Name, Number, SequenceSearch};
+use polyshard_testing::bench::record::median;
+use std::fs;
+use std::path::Path;
 use std::time::Instant;
+
+/// How often a lowering is timed.
+const RUNS: usize = 21;
 
 /// So many devices with a port each, whose words take `slow` times as long as operations.
 fn machine(devices: usize, slow: f64) -> polyshard::Result<Machine> {
@@ -133,6 +139,42 @@ pub(crate) fn find() -> polyshard::Result<()> {
                 1 + choice.others().len()
             );
         }
+    }
+    println!("\nproducts of three kernels in sequence, 512^3 to 64^3 (examples/poly/tucker.poly), machine a100");
+    println!("{:>6} {:>10} {:>10}", "ranks", "meshes", "seconds");
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/poly/tucker.poly"))
+        .expect("a file of kernels");
+    let extents = [("d0", 512), ("d1", 512), ("d2", 512), ("r0", 64), ("r1", 64), ("r2", 64)];
+    let values = extents.map(|(name, extent)| (Name::new(name), Number::Int(extent)));
+    let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
+    let stages = Definitions::parse(&text).and_then(|file| file.bind(&given)).expect("a file of kernels");
+    for ranks in [8, 64] {
+        let machine = Machine::preset("a100")?;
+        let mut search = SequenceSearch::new(ranks, &machine);
+        for stage in &stages {
+            let inputs = stage.kernel.inputs.iter().map(|(name, _)| *name);
+            search = search.stage(&stage.into(), inputs, stage.kernel.output.0);
+        }
+        let start = Instant::now();
+        let choice = search.find()?;
+        println!("{ranks:>6} {:>10} {:>10.3}", choice.considered(), start.elapsed().as_secs_f64());
+    }
+    println!("\none product of 8192^3, lowered; medians of {RUNS}");
+    println!("{:>6} {:>12} {:>12}", "ranks", "proved", "not proved");
+    for ranks in [8, 64, 512] {
+        let schedule = product([8192; 3]).schedule(DType::F64)?;
+        let schedule = schedule.auto(ranks, &machine(ranks, 30.0)?).find()?.schedule().clone();
+        let time = |lower: &dyn Fn()| {
+            let once = |_| {
+                let start = Instant::now();
+                lower();
+                start.elapsed().as_secs_f64()
+            };
+            median((0..RUNS).map(once).collect())
+        };
+        let proved = time(&|| drop(schedule.lower()));
+        let unproved = time(&|| drop(schedule.unproved()));
+        println!("{ranks:>6} {:>12} {:>12}", units::seconds(proved), units::seconds(unproved));
     }
     Ok(())
 }

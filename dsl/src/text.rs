@@ -33,6 +33,20 @@ pub struct Mistake {
     pub message: String,
 }
 
+impl Mistake {
+    /// Returns the mistake at these bytes of a text.
+    ///
+    /// # Panics
+    /// If they do not begin at a character of the text.
+    #[must_use]
+    pub fn new(text: &str, at: Range<usize>, message: String) -> Self {
+        let before = &text[..at.start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        Self { line, column, at, message }
+    }
+}
+
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: {}", self.line, self.column, self.message)

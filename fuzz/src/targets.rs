@@ -174,17 +174,11 @@ fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
     let stages = Definitions::parse(&text(input)).and_then(|file| file.bind(&given)).map_err(|why| why.to_string())?;
     let mut said = String::new();
     for stage in stages {
-        let kernel = stage.kernel.check().map_err(|why| why.to_string())?;
+        let kernel = stage.kernel.clone().check().map_err(|why| why.to_string())?;
         // What is printed is read as the same kernel, but for scalars, which a text does not capture.
         let again = parse_kernel(&kernel.definition()).map(KernelSpec::check);
-        assert_eq!(again, Ok(Ok(kernel.clone())), "a kernel that is printed is read as another");
-        let schedule = match stage.schedule {
-            Scheduled::Auto => Schedule::new(kernel),
-            Scheduled::Steps(steps) => {
-                steps.into_iter().fold(Schedule::new(kernel), |schedule, (step, _)| schedule.apply(step))
-            }
-        };
-        said += &schedule.lower().map_err(|why| why.to_string())?.to_string();
+        assert_eq!(again, Ok(Ok(kernel)), "a kernel that is printed is read as another");
+        said += &Schedule::from(&stage).lower().map_err(|why| why.to_string())?.to_string();
     }
     Ok(said)
 }

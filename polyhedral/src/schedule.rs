@@ -8,7 +8,7 @@ mod loops;
 
 use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
-use polyshard_dsl::Step;
+use polyshard_dsl::{Scheduled, Stage, Step};
 use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Kernel, KernelSpec, StepId};
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,18 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.kernel)?;
         self.steps.iter().enumerate().try_for_each(|(i, step)| writeln!(f, "{:>2}  {step}", i + 1))
+    }
+}
+
+/// The kernel of a file's stage with the steps that are written behind it; where its schedule is to be chosen, the kernel alone.
+impl From<&Stage> for Schedule {
+    #[track_caller]
+    fn from(stage: &Stage) -> Self {
+        let schedule = Self::from_spec(stage.kernel.clone());
+        match &stage.schedule {
+            Scheduled::Auto => schedule,
+            Scheduled::Steps(steps) => steps.iter().fold(schedule, |schedule, (step, _)| schedule.apply(step.clone())),
+        }
     }
 }
 

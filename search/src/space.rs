@@ -50,9 +50,7 @@ impl Variant {
         self.mesh.as_slice().iter().zip(&self.along).for_each(|(axis, &var)| grid[var] *= axis.extent);
         grid
     }
-}
 
-impl Variant {
     /// The axes in runs that divide no loop twice.
     fn layers(&self) -> Vec<std::ops::Range<usize>> {
         let mut layers: Vec<std::ops::Range<usize>> = Vec::new();

@@ -10,7 +10,7 @@ pub(crate) use check::Checked;
 pub(crate) use choosing::Choosing;
 pub(crate) use report::{Description, described, ran};
 
-use crate::error::{CliError, Result};
+use crate::error::Result;
 use polyshard::runtime::{Output, launched_ranks};
 use polyshard::{DType, DistArray, Element, Execute, Program, World, runtime};
 use std::path::{Path, PathBuf};
@@ -94,9 +94,4 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let out = files.out.display().to_string();
     let shape = result.sharding().shape().to_vec();
     Ok(world.is_root().then_some(Ran { seconds, received, out, shape, dtype: T::DTYPE, checked }))
-}
-
-/// An error for the file that holds no result.
-pub(crate) fn no_output() -> CliError {
-    CliError::missing("no file to write", "give `--out C.npy`")
 }

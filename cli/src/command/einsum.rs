@@ -6,7 +6,7 @@
 mod report;
 
 use crate::axes::Axes;
-use crate::command::compute::{Choosing, Files, compute, no_output, ran, said_once};
+use crate::command::compute::{Choosing, Files, compute, ran, said_once};
 use crate::command::lower::listed;
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
@@ -210,7 +210,8 @@ fn home(text: &str) -> Result<(Name, Vec<Clause>)> {
 
 /// Chooses, computes and writes.
 fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize) -> Result<String> {
-    let out = arguments.out.as_deref().ok_or_else(no_output)?;
+    let missing = || CliError::missing("no file to write", "give `--out C.npy`");
+    let out = arguments.out.as_deref().ok_or_else(missing)?;
     let elements: u128 = problem.schedule.kernel()?.output().shape.iter().map(|&extent| extent as u128).product();
     let files = Files { inputs: &problem.inputs, out, check: arguments.check };
     // Threads share one choice; processes make the same one each.

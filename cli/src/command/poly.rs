@@ -112,7 +112,7 @@ impl Source {
                 let (name, dtype) = (stage.kernel.name, stage.kernel.dtype);
                 let found = first.map_or_else(String::new, |first| first.to_string());
                 let what = format!("`{name}` computes in {dtype}, but `{}` is of {found}", sources[0]);
-                at(
+                Mistake::new(
                     &text,
                     stage.at.clone(),
                     what + "\nhelp: write `T` for the type that the arrays have, or convert them",
@@ -122,30 +122,13 @@ impl Source {
         if !other.is_empty() {
             return Err(mistaken(&self.file, &text, other));
         }
-        let schedules = stages.iter().map(schedule).collect();
+        let schedules = stages.iter().map(Schedule::from).collect();
         Ok(Kernels { path: self.file.clone(), text, stages, schedules })
-    }
-}
-
-/// The kernel with its steps.
-fn schedule(stage: &Stage) -> Schedule {
-    let schedule = Schedule::from_spec(stage.kernel.clone());
-    match &stage.schedule {
-        Scheduled::Auto => schedule,
-        Scheduled::Steps(steps) => steps.iter().fold(schedule, |schedule, (step, _)| schedule.apply(step.clone())),
     }
 }
 
 fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
     CliError::Mistakes { path: path.into(), text: text.to_owned(), mistakes }
-}
-
-/// A mistake at a place of a text.
-fn at(text: &str, at: Range<usize>, message: String) -> Mistake {
-    let before = &text[..at.start];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    Mistake { line, column, at, message }
 }
 
 impl Kernels {
@@ -229,17 +212,26 @@ impl Kernels {
     /// # Errors
     /// That a kernel does not fit those before it, where it stands.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
-        let mut sequence = Sequence::new();
-        let mut built = None;
-        for (program, stage) in programs.iter().zip(&self.stages) {
-            let [inputs, output] = values(stage);
-            sequence = sequence.stage(program, inputs, output[0]);
-            let wrong = |error: Box<SequenceError>| {
-                mistaken(&self.path, &self.text, vec![at(&self.text, stage.at.clone(), error.to_string())])
+        let first = |count: usize| {
+            let stages = programs.iter().zip(&self.stages).take(count);
+            let append = |sequence: Sequence, (program, stage): (&Program, &Stage)| {
+                let [inputs, output] = values(stage);
+                sequence.stage(program, inputs, output[0])
             };
-            built = Some(sequence.clone().build().map_err(wrong)?);
-        }
-        built.ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() })
+            stages.fold(Sequence::new(), append).build()
+        };
+        let wrong = |all: Box<SequenceError>| {
+            // The first that does not fit those before it.
+            let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));
+            let (count, error) = failed.unwrap_or((programs.len(), all));
+            self.mistake(self.stages[count - 1].at.clone(), error.to_string())
+        };
+        first(programs.len()).map_err(wrong)
+    }
+
+    /// An error at a place of the file.
+    fn mistake(&self, at: Range<usize>, message: String) -> CliError {
+        mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message)])
     }
 
     /// The error on a schedule that is not legal, at the step that is to blame.
@@ -250,7 +242,7 @@ impl Kernels {
             Some(help) => format!("{}\nhelp: {help}", error.message()),
             None => error.message(),
         };
-        mistaken(&self.path, &self.text, vec![at(&self.text, place, message)])
+        self.mistake(place, message)
     }
 }
 
