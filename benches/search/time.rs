@@ -127,7 +127,7 @@ pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> poly
 fn name(candidate: &Candidate) -> String {
     let grid: Vec<_> = candidate
         .grid()
-        .into_iter()
+        .iter()
         .filter(|(_, ranks)| *ranks > 1)
         .map(|(name, ranks)| format!("{name}{ranks}"))
         .collect();

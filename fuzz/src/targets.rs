@@ -12,7 +12,7 @@ use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::{
     ArrayKind, Choose, DType, Definitions, DistArray, DistType, Element, Execute, Given, Name, Number, Operand,
-    Program, Schedule, Scheduled, Sharded, SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
+    Program, Schedule, Sharded, SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
 };
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
