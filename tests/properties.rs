@@ -183,7 +183,7 @@ fn accesses_share_tiles_that_are_empty_on_some_ranks() -> Result<(), TestCaseErr
 fn a_leaf_walks_over_blocks_that_leave_no_gaps() -> Result<(), TestCaseError> {
     vars!(i, ib, ii, iz, it, io, il, ia, im, r, rz, rl, ra, rb);
     let mesh = Mesh::new([("x", 1), ("y", 1), ("z", 5)]);
-    let [x, y, _] = mesh.axes();
+    let ([x, y, _], whole) = (mesh.axes(), 1);
     let pooled = kernel! {
         fn pooled(A: [f64; 5], B: [f64; 3]) -> C: [f64; 3] {
             C[i] max= A[2 * i + r - 1] else -3.0 + B[i] for r in 0..3
@@ -196,7 +196,7 @@ fn a_leaf_walks_over_blocks_that_leave_no_gaps() -> Result<(), TestCaseError> {
         .divide(il, ia, im, 3)
         .reorder([ra, im, io, ia, rb])
         .rotate(ra, [] as [Var; 0])
-        .shard("C", [dim(0).at((x + y) % 1)])
+        .shard("C", [dim(0).at((x + y) % whole)])
         .communicate("C", im)
         .tensorize([io, ia, rb]);
     prop_assert!(schedule.lower().is_ok(), "{}", schedule.lower().expect_err("an error"));
