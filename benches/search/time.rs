@@ -125,12 +125,8 @@ pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> poly
 
 /// The grid and the steps of a schedule.
 fn name(candidate: &Candidate) -> String {
-    let grid: Vec<_> = candidate
-        .grid()
-        .iter()
-        .filter(|(_, ranks)| *ranks > 1)
-        .map(|(name, ranks)| format!("{name}{ranks}"))
-        .collect();
+    let grid: Vec<_> =
+        candidate.grid().iter().filter(|(_, ranks)| *ranks > 1).map(|(name, ranks)| format!("{name}{ranks}")).collect();
     let steps = candidate.steps();
     let steps = if steps > 1 { format!(" in {steps}") } else { String::new() };
     format!("{}{steps}", if grid.is_empty() { "one rank".to_owned() } else { grid.join(" ") })

@@ -79,6 +79,8 @@ pub struct Cost {
     pub parts: Vec<PartCost>,
     /// The most bytes that one rank holds: a bound.
     pub memory: u64,
+    /// The most bytes that one rank receives.
+    pub received: u64,
 }
 
 impl Cost {
@@ -99,12 +101,6 @@ impl Cost {
     #[must_use]
     pub fn moving(&self) -> f64 {
         self.seconds() - self.computing()
-    }
-
-    /// Returns the bytes that one rank receives at most.
-    #[must_use]
-    pub fn received(&self) -> u64 {
-        self.parts.iter().map(|part| part.received).fold(0, u64::saturating_add)
     }
 }
 
@@ -148,7 +144,7 @@ impl fmt::Display for Cost {
 /// let program = rows.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).lower()?;
 /// let cost = cost(&program, &Machine::preset("a100")?.with_counts(&[4, 1])?)?;
 /// // Each node receives three quarters of B from the others, through its one network card at 8 GB/s.
-/// assert_eq!(cost.received(), 3 * 4096 * 4096);
+/// assert_eq!(cost.received, 3 * 4096 * 4096);
 /// assert!(cost.moving() > cost.computing());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -159,23 +155,27 @@ impl fmt::Display for Cost {
 pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError> {
     let program = program.priced();
     let pricing = Pricing::new(program, machine)?;
-    let mut parts = Vec::new();
+    let (mut parts, mut received) = (Vec::new(), 0u64);
     for part in program.body().parts() {
         match part {
-            Part::Nest(id, _) => pricing.nest(id, &program.body().nests[id.0], &mut parts)?,
+            Part::Nest(id, _) => {
+                let of_nest = pricing.nest(id, &program.body().nests[id.0], &mut parts)?;
+                received = received.saturating_add(of_nest);
+            }
             Part::Begin(id) => {
                 let (transfer, moved) = (TransferId::Array(id), &program.body().moves[id.0]);
                 let name =
                     format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
-                let received = program.volume(transfer).received;
-                let priced = legs::of_move(program, moved, received as f64);
-                parts.extend(pricing.transfer(transfer, name, 1, received, &priced)?);
+                let of_move = program.volume(transfer).received;
+                let priced = legs::of_move(program, moved, of_move as f64);
+                parts.extend(pricing.transfer(transfer, name, 1, of_move, &priced)?);
+                received = received.saturating_add(of_move);
             }
             Part::Await(_) | Part::Free(_) => {}
         }
     }
     let report = program.report();
-    Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes) })
+    Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
 }
 
 struct Pricing<'a> {
@@ -201,9 +201,9 @@ impl<'a> Pricing<'a> {
         Ok(Self { machine, rate, elementwise })
     }
 
-    /// The parts of a nest: what is brought, the leaf, and what is taken away.
-    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<(), CostError> {
-        let volumes = nest.volumes();
+    /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
+    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<u64, CostError> {
+        let (volumes, received) = nest.traffic();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
             let mut found = Vec::new();
             for (number, (transfer, volume)) in nest.transfers.iter().zip(&volumes).enumerate() {
@@ -234,7 +234,7 @@ impl<'a> Pricing<'a> {
             spent: if memory > computing { Spent::Memory } else { Spent::Computing },
         });
         parts.extend(transfers(|direction| direction != Direction::In)?);
-        Ok(())
+        Ok(received)
     }
 
     /// What is done one after the other; nothing if it takes no time, and nothing is received.

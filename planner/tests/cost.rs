@@ -72,7 +72,7 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
     let touched = 256.0 * 1024.0 + 1024.0 * 128.0 + 4.0 * 2.0 * 256.0 * 128.0;
     close(leaf.seconds, 2.0 * 256.0 * 128.0 * 1024.0 / RATE + 4.0 * touched / MEMORY);
     assert_eq!((a.times, b.times, leaf.times), (4, 4, 4));
-    assert_eq!(cost.received(), program.report().traffic_bytes);
+    assert_eq!(cost.received, program.report().traffic_bytes);
     assert_eq!(cost.memory, program.report().shard_bytes + program.report().tile_bytes);
     close(cost.seconds(), cost.computing() + cost.moving());
     expect![[r#"
@@ -93,7 +93,7 @@ fn where_ranks_share_memory_they_read_there() {
     // Panels of A are of ranks of one node, who lend them to the leaf: that takes no time of its own.
     let [a, b, _] = &cost.parts[..] else { panic!("{cost}") };
     assert!(a.spent == Spent::InPlace && a.seconds == 0.0 && a.received > 0, "{cost}");
-    assert_eq!(cost.received(), program.report().traffic_bytes);
+    assert_eq!(cost.received, program.report().traffic_bytes);
     assert!(b.name.starts_with("B, ") && matches!(b.spent, Spent::Messages(_)), "{cost}");
     // Parts that are put together are read and written.
     let rows =
@@ -157,5 +157,5 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let program = Program::redistribution("A", [&rows, &columns], DType::F32).expect("a program");
     let cost = cost(&program, &machine).expect("a cost");
     close(cost.moving(), time(Collective::Exchange, bytes / 4.0));
-    assert_eq!(cost.received(), 64 * 64 * 3 / 16 * 4);
+    assert_eq!(cost.received, 64 * 64 * 3 / 16 * 4);
 }

@@ -25,7 +25,18 @@ impl Nest {
     /// Returns what each transfer moves.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
-        self.volumes_of(traffic::of_busiest(self).as_ref()).collect()
+        self.traffic().0
+    }
+
+    /// Returns what each transfer moves, and the most bytes that one rank receives by all of them: the busiest rank need not be
+    /// that of each transfer.
+    #[must_use]
+    pub fn traffic(&self) -> (Vec<Volume>, u64) {
+        let busiest = traffic::of_busiest(self);
+        let volumes: Vec<_> = self.volumes_of(busiest.as_ref()).collect();
+        let sum = || volumes.iter().map(|volume| volume.received).fold(0, u64::saturating_add);
+        let received = busiest.map_or_else(sum, |busiest| busiest.total);
+        (volumes, received)
     }
 
     /// The same, given what was counted.

@@ -164,7 +164,7 @@ impl Choice {
         let bytes = |value: f64| scaled(value, "B");
         row("computing", [best.computing(), other.computing()], &seconds);
         row("moving", [best.moving(), other.moving()], &seconds);
-        row("received", [best.received() as f64, other.received() as f64], &bytes);
+        row("received", [best.received as f64, other.received as f64], &bytes);
         row("memory", [best.memory as f64, other.memory as f64], &bytes);
         let verdict = if other.memory > self.memory {
             format!(

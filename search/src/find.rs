@@ -247,7 +247,6 @@ impl Found {
                 Ok(program) => {
                     let cost = cost(&program, machine)?;
                     if cost == best.cost {
-                        best.words = program.report().traffic_bytes / program.dtype().size() as u64;
                         return Ok(Some(program));
                     }
                     let fits = cost.memory <= self.memory;
@@ -311,7 +310,7 @@ impl Found {
         if fits {
             let grid = space.kernel.vars().iter().zip(grid).map(|(var, &ranks)| (var.name, ranks)).collect();
             let shardings = program.shardings().cloned().collect();
-            let words = cost.received() / space.kernel.dtype().size() as u64;
+            let words = cost.received / space.kernel.dtype().size() as u64;
             self.candidates.push(Candidate { grid, schedule, shardings, words, cost });
         }
         Ok(fits)
