@@ -6,30 +6,13 @@
 
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
+use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
-use crate::reach::WhichOwners;
 use crate::relation::owners;
 use crate::source::invert;
-use polyshard_layout::{DimLayout, Reach, Sharding};
-use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Ranges, Region, Route, Shift, Symbol};
-
-/// A region that ranks need at a depth, and how the array lies that it is of.
-pub(crate) struct Need<'a> {
-    pub depth: Depth,
-    pub region: &'a Region,
-    pub sharding: &'a Sharding,
-    /// Whether ranks write the region, so that time runs backwards.
-    pub written: bool,
-}
-
-impl Need<'_> {
-    /// The region in the iteration of the loop `counter` that no neighbour serves, so that its owner has to.
-    pub(crate) fn needs_owner(&self, counter: LoopId, ranges: &Ranges) -> Region {
-        let value = if self.written { ranges.counters[counter.0] - 1 } else { 0 };
-        self.region.fixed(Symbol::Counter(counter), value, ranges)
-    }
-}
+use polyshard_layout::{DimLayout, Reach};
+use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
     /// The route of a region; `trail` gets a line for each test made, and what the tests proved.
@@ -40,7 +23,7 @@ impl Context<'_> {
     /// Whether every rank owns all of its region.
     pub(crate) fn is_local(&self, need: &Need<'_>) -> IslResult<bool> {
         if let Some(samples) = &self.samples {
-            return Ok(self.seen_to_own(samples, need, None));
+            return Ok(samples.all_own(need, None));
         }
         let owned = self.relation(&owners(need.sharding))?.reverse()?;
         let own = self.relation(&self.relations.ranks(need.depth))?.then(&owned)?;
@@ -77,7 +60,7 @@ impl Context<'_> {
     /// Whether the rank at these coordinates owns all that a rank needs.
     fn is_owned_by(&self, need: &Need<'_>, from: &[Expr]) -> IslResult<bool> {
         if let Some(samples) = &self.samples {
-            return Ok(self.seen_to_own(samples, need, Some(from)));
+            return Ok(samples.all_own(need, Some(from)));
         }
         let owned = self.relation(&self.sources(need.sharding).owned_by(need.depth, from))?;
         self.needed(need.depth, need.region)?.is_subset(&owned)
@@ -86,7 +69,7 @@ impl Context<'_> {
     /// Whether this is the coordinate of each rank that needs anything.
     fn is_aligned(&self, need: &Need<'_>, axis: usize, root: &Expr) -> IslResult<bool> {
         if let Some(samples) = &self.samples {
-            return Ok(self.seen_aligned(samples, need, axis, root));
+            return Ok(samples.are_own(need, axis, root));
         }
         let along = self.relation(&self.relations.points(need.depth, std::slice::from_ref(root), &[]))?;
         along.restrict(&self.needed(need.depth, need.region)?)?.is_subset(&self.own_coordinate(need.depth, axis)?)
@@ -97,7 +80,7 @@ impl Context<'_> {
         let mut reach = vec![Reach::All; self.nest().distributed];
         reach[axis] = Reach::OWN;
         if let Some(samples) = &self.samples
-            && let Some(within) = self.seen_within(samples, need, which, &reach)
+            && let Some(within) = samples.are_within(need, which, &reach)
         {
             return Ok(within);
         }
@@ -230,7 +213,7 @@ impl Context<'_> {
 
     /// Each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
     fn permute(&self, need: &Need<'_>, from: Vec<Expr>, same: &[usize], trail: &mut Trail) -> IslResult<Route> {
-        let seen = self.samples.as_ref().map(|samples| self.seen_injective(samples, need, &from));
+        let seen = self.samples.as_ref().map(|samples| samples.are_distinct(need, &from));
         let timed = || self.timed(need.depth, &from)?.restrict(&self.needed(need.depth, need.region)?);
         if !seen.map_or_else(|| timed()?.is_injective(), Ok)? {
             trail.test("one owner serves several ranks at a time");

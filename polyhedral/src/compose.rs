@@ -9,9 +9,9 @@
 //! order, as 2.5-D products do: E. Solomonik and J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication
 //! and LU Factorization Algorithms", Euro-Par 2011. Both steps are proved by themselves.
 
-use crate::classify::Need;
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
+use crate::need::Need;
 use crate::proofs::Trail;
 use polyshard_program::{Expr, Leg, Owners, Property, Route, Symbol};
 

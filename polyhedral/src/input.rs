@@ -4,10 +4,10 @@
 //! touches. Others are regions of their own: the hull of the rows `m` and `n` of `A[m, k] * A[n, k]` is all rows
 //! between, of which most are not read. What lies inside of another region that moves is read from its tile.
 
-use crate::classify::Need;
 use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
+use crate::need::Need;
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use polyshard_layout::Sharding;
@@ -111,7 +111,7 @@ fn inside(context: &Context<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &S
     }
     let need = Need { depth: part.depth, region: &part.region, sharding, written: false };
     if let Some(samples) = &context.samples {
-        let inside = context.seen_inside(samples, part.depth, &part.region, &other.region);
+        let inside = samples.are_inside(part.depth, &part.region, &other.region);
         return Ok(inside && !context.is_local(&need)?);
     }
     let [inner, outer] = [&part.region, &other.region].map(|region| context.needed(part.depth, region));

@@ -89,7 +89,7 @@ fn is_box(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Result<bool, Lowe
     let decision = || {
         // What holds of each group of indices that share no loop inside, holds of all of them.
         for group in context.nest().components(all.len(), depth) {
-            if context.samples.is_some() && group.iter().all(|&var| context.is_surely_range(var, depth)) {
+            if context.samples.is_some() && group.iter().all(|&var| context.fixed(depth).is_surely_range(var)) {
                 continue;
             }
             if !is_box_of(context, leaf, &group, depth)? {

@@ -28,6 +28,7 @@ mod leaf;
 mod legal;
 mod lower;
 mod named;
+mod need;
 mod nest;
 mod output;
 mod periodic;

@@ -8,13 +8,12 @@
 //! combined into the shards at the end of each iteration at which the output is communicated. So what the output held
 //! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate.
 
-use crate::classify::Need;
 use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
+use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
-use crate::reach::WhichOwners;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
 use polyshard_program::{

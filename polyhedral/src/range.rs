@@ -28,7 +28,7 @@ impl Span {
         self.high.subtract(&self.low).as_constant() == Some(1)
     }
 
-    pub(crate) fn is_whole(&self, extent: i64) -> bool {
+    fn is_whole(&self, extent: i64) -> bool {
         self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.blocks.is_none()
     }
 
@@ -109,7 +109,7 @@ impl Fixed<'_> {
         })
     }
 
-    pub(crate) fn span(&self, id: NodeId) -> Span {
+    fn span(&self, id: NodeId) -> Span {
         let node = self.nest.node(id);
         match &node.definition {
             Definition::Loop => self.of_loop(id, node.extent),
@@ -151,6 +151,25 @@ impl Fixed<'_> {
                     Span::whole(node.extent)
                 }
             }
+        }
+    }
+
+    /// Whether an index takes all values from its lowest to its highest wherever the loops around it are fixed, as far as its
+    /// definition says.
+    pub(crate) fn is_surely_range(&self, position: usize) -> bool {
+        self.is_range(NodeId(position))
+    }
+
+    fn is_range(&self, id: NodeId) -> bool {
+        match &self.nest.node(id).definition {
+            Definition::Loop => true,
+            Definition::Split { outer, inner, factor, .. } => {
+                let [o, i] = [outer, inner].map(|&id| self.span(id));
+                let block = i.blocks.is_none() && o.is_point();
+                let blocks = o.blocks.is_none() && i.is_whole(*factor);
+                (block || blocks) && [outer, inner].into_iter().all(|&id| self.is_range(id))
+            }
+            Definition::FusedOuter { .. } | Definition::FusedInner { .. } | Definition::Rotated { .. } => false,
         }
     }
 

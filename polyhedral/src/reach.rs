@@ -4,24 +4,15 @@
 //! closed form, and the range of that form is proposed; isl decides whether all owners are within it. What it does
 //! not confirm is any rank along the axis.
 
-use crate::classify::Need;
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
+use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Reach};
 use polyshard_program::{Expr, Leg, Property, Ranges, Region, Route, Symbol};
-
-/// Which owners of an element count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhichOwners {
-    /// The one from which it is read.
-    Source,
-    /// All of them.
-    Every,
-}
 
 impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
@@ -48,7 +39,7 @@ impl Context<'_> {
     /// Whether the owners of what a rank needs are within reach of it.
     fn is_within(&self, need: &Need<'_>, which: WhichOwners, reach: &[Reach]) -> IslResult<bool> {
         if let Some(samples) = &self.samples
-            && let Some(within) = self.seen_within(samples, need, which, reach)
+            && let Some(within) = samples.are_within(need, which, reach)
         {
             return Ok(within);
         }

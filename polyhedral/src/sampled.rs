@@ -4,11 +4,8 @@
 //! An answer that all ranks and steps give is isl's, and one that some give is a guess. So nothing is proved here: what comes
 //! of it is priced, to see whether it is worth a proof. What is asked seldom is left to isl.
 
-use crate::classify::Need;
-use crate::context::Context;
-use crate::nest::{Definition, Depth, NodeId};
-use crate::range::Fixed;
-use crate::reach::WhichOwners;
+use crate::need::{Need, WhichOwners};
+use crate::nest::Depth;
 use polyshard_layout::{AxisSource, DimLayout, Reach, Sharding};
 use polyshard_program::{Along, Expr, Ranges, Region, owned};
 use std::cell::OnceCell;
@@ -97,11 +94,11 @@ fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
     (0..SOME).map(|_| point(extents.iter().map(|&extent| value(extent)).collect())).collect()
 }
 
-impl Context<'_> {
+impl Samples {
     /// Whether the rank that `owner` names, its own in the same step if it is none, owns all of each rank's part.
-    pub(crate) fn seen_to_own(&self, samples: &Samples, need: &Need<'_>, owner: Option<&[Expr]>) -> bool {
+    pub(crate) fn all_own(&self, need: &Need<'_>, owner: Option<&[Expr]>) -> bool {
         let extents = &self.ranges.coordinates;
-        samples.parts(need.depth, need.region).all(|(point, part)| {
+        self.parts(need.depth, need.region).all(|(point, part)| {
             let at = owner.map(|owner| -> Option<Vec<usize>> {
                 let at = owner.iter().map(|at| at.eval(&point.coordinates, &point.counters));
                 at.zip(extents).map(|(at, &extent)| usize::try_from(at).ok().filter(|_| at < extent)).collect()
@@ -113,15 +110,15 @@ impl Context<'_> {
     }
 
     /// Whether an expression is each rank's own coordinate, of those that need anything.
-    pub(crate) fn seen_aligned(&self, samples: &Samples, need: &Need<'_>, axis: usize, root: &Expr) -> bool {
+    pub(crate) fn are_own(&self, need: &Need<'_>, axis: usize, root: &Expr) -> bool {
         let own = |(point, _): (&Point, _)| root.eval(&point.coordinates, &point.counters) == point.coordinates[axis];
-        samples.parts(need.depth, need.region).all(own)
+        self.parts(need.depth, need.region).all(own)
     }
 
     /// Whether no two ranks that need anything name the same rank in the same step.
-    pub(crate) fn seen_injective(&self, samples: &Samples, need: &Need<'_>, from: &[Expr]) -> bool {
+    pub(crate) fn are_distinct(&self, need: &Need<'_>, from: &[Expr]) -> bool {
         let ranks = points(&Ranges { counters: Vec::new(), ..self.ranges.clone() }, 0);
-        let steps: BTreeSet<_> = samples.at(need.depth).iter().map(|point| &point.counters).collect();
+        let steps: BTreeSet<_> = self.at(need.depth).iter().map(|point| &point.counters).collect();
         steps.into_iter().take((COMPARED / ranks.len().max(1)).max(2)).all(|counters| {
             let mut named = BTreeSet::new();
             let readers = ranks.iter().filter(|rank| need.region.at(&rank.coordinates, counters).is_some());
@@ -132,21 +129,15 @@ impl Context<'_> {
     }
 
     /// Whether the first of two regions is inside of the second, which has no gaps.
-    pub(crate) fn seen_inside(&self, samples: &Samples, depth: Depth, inner: &Region, outer: &Region) -> bool {
-        samples.parts(depth, inner).all(|(point, part)| {
+    pub(crate) fn are_inside(&self, depth: Depth, inner: &Region, outer: &Region) -> bool {
+        self.parts(depth, inner).all(|(point, part)| {
             let outer = outer.at(&point.coordinates, &point.counters);
             outer.is_some_and(|outer| outer.iter().zip(&part).all(|(outer, inner)| outer.contains(inner)))
         })
     }
 
     /// Whether all owners of each rank's part are at an offset in reach; none if that takes too long to say.
-    pub(crate) fn seen_within(
-        &self,
-        samples: &Samples,
-        need: &Need<'_>,
-        which: WhichOwners,
-        reach: &[Reach],
-    ) -> Option<bool> {
+    pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &[Reach]) -> Option<bool> {
         let extents = &self.ranges.coordinates;
         let partial = need.sharding.partial();
         // Along these axes every rank owns what one does.
@@ -165,7 +156,7 @@ impl Context<'_> {
             Reach::Within { low, high } => (low..=high).contains(&(owner - own)),
             Reach::Around { low, high } => (owner - own - low).rem_euclid(extent) <= high.saturating_sub(low),
         };
-        for (point, part) in samples.parts(need.depth, need.region) {
+        for (point, part) in self.parts(need.depth, need.region) {
             for owner in owners(need.sharding, &point.rank, &part)? {
                 for (axis, (reach, &extent)) in reach.iter().zip(extents).enumerate() {
                     let own = point.coordinates[axis];
@@ -180,27 +171,6 @@ impl Context<'_> {
             }
         }
         Some(true)
-    }
-
-    /// Whether an index takes all values from its lowest to its highest wherever the loops around it are fixed, as its definition
-    /// says; if it says neither, isl has to.
-    pub(crate) fn is_surely_range(&self, var: usize, depth: Depth) -> bool {
-        self.fixed(depth).is_surely_range(NodeId(var))
-    }
-}
-
-impl Fixed<'_> {
-    fn is_surely_range(&self, id: NodeId) -> bool {
-        match &self.nest.node(id).definition {
-            Definition::Loop => true,
-            Definition::Split { outer, inner, factor, .. } => {
-                let [o, i] = [outer, inner].map(|&id| self.span(id));
-                let block = i.blocks.is_none() && o.is_point();
-                let blocks = o.blocks.is_none() && i.is_whole(*factor);
-                (block || blocks) && [outer, inner].into_iter().all(|&id| self.is_surely_range(id))
-            }
-            Definition::FusedOuter { .. } | Definition::FusedInner { .. } | Definition::Rotated { .. } => false,
-        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
-use crate::grid::{self, Bounds, Grid};
-use crate::space::{Space, Variant};
+use crate::grid::{self, Bounds};
+use crate::space::Space;
+use crate::variant::{Grid, Variant};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;

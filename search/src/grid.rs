@@ -1,19 +1,10 @@
 //! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
 
-use crate::space::Variant;
+use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Value};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
-pub(crate) type Grid = Vec<usize>;
-
-/// The most loops that a grid divides.
-pub(crate) const MOST_DIVIDED: usize = 5;
-
-/// The most grids that are compared.
-pub(crate) const MOST_GRIDS: usize = 1 << 21;
 
 /// All grids of at most so many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
 /// if there are too many to compare.

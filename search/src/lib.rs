@@ -21,6 +21,7 @@ mod find;
 mod grid;
 mod sequence;
 mod space;
+mod variant;
 
 pub use choice::{Candidate, Choice};
 pub use error::SearchError;

@@ -1,0 +1,31 @@
+//! What ranks need of an array, and which of its owners count: what routes are looked for.
+
+use crate::nest::Depth;
+use polyshard_layout::Sharding;
+use polyshard_program::{LoopId, Ranges, Region, Symbol};
+
+/// A region that ranks need at a depth, and how the array lies that it is of.
+pub(crate) struct Need<'a> {
+    pub depth: Depth,
+    pub region: &'a Region,
+    pub sharding: &'a Sharding,
+    /// Whether ranks write the region, so that time runs backwards.
+    pub written: bool,
+}
+
+impl Need<'_> {
+    /// The region in the iteration of the loop `counter` that no neighbour serves, so that its owner has to.
+    pub(crate) fn needs_owner(&self, counter: LoopId, ranges: &Ranges) -> Region {
+        let value = if self.written { ranges.counters[counter.0] - 1 } else { 0 };
+        self.region.fixed(Symbol::Counter(counter), value, ranges)
+    }
+}
+
+/// Which owners of an element count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhichOwners {
+    /// The one from which it is read.
+    Source,
+    /// All of them.
+    Every,
+}
