@@ -6,6 +6,7 @@
 
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
+use crate::range::gcd;
 use polyshard_layout::{AxisSource, DimLayout, Reach, Sharding};
 use polyshard_program::{Along, Expr, Ranges, Region, owned};
 use std::cell::OnceCell;
@@ -14,8 +15,9 @@ use std::collections::BTreeSet;
 /// The most ranks times steps that are all gone through.
 const ALL: u64 = 1 << 9;
 
-/// How many are gone through of more.
-const SOME: usize = 64;
+/// How many are gone through of more, at least: of the ends of loops, and of all their values.
+const ENDS: usize = 24;
+const SOME: i64 = 48;
 
 /// The most ranks times steps in which ranks are compared with one another.
 const COMPARED: usize = 1 << 14;
@@ -51,50 +53,7 @@ impl Samples {
     fn parts<'a>(&'a self, depth: Depth, region: &'a Region) -> impl Iterator<Item = (&'a Point, Vec<Along>)> {
         self.at(depth).iter().filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
     }
-}
 
-/// Ranks in steps of the first `depth` loops.
-fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
-    let axes = ranges.coordinates.len();
-    let extents = [&ranges.coordinates[..], &ranges.counters[..depth]].concat();
-    if extents.iter().any(|&extent| extent < 1) {
-        return Vec::new();
-    }
-    let all = extents.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
-    let point = |at: Vec<i64>| {
-        let mut counters = at[axes..].to_vec();
-        counters.resize(ranges.counters.len(), 0);
-        let coordinates = at[..axes].to_vec();
-        Point { rank: coordinates.iter().map(|&at| at as usize).collect(), coordinates, counters }
-    };
-    if all <= ALL {
-        let digits = |mut number: u64| {
-            let digit = |&extent: &i64| {
-                let digit = number % extent as u64;
-                number /= extent as u64;
-                digit as i64
-            };
-            extents.iter().map(digit).collect()
-        };
-        return (0..all).map(|number| point(digits(number))).collect();
-    }
-    // Both ends of each loop and what is next to them, and values in between; the same each time.
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = move |below: u64| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 33) % below
-    };
-    let mut value = move |extent: i64| match next(6) {
-        0 => 0,
-        1 => 1.min(extent - 1),
-        2 => extent - 1,
-        3 => (extent - 2).max(0),
-        _ => next(extent as u64) as i64,
-    };
-    (0..SOME).map(|_| point(extents.iter().map(|&extent| value(extent)).collect())).collect()
-}
-
-impl Samples {
     /// Whether the rank that `owner` names, its own in the same step if it is none, owns all of each rank's part.
     pub(crate) fn all_own(&self, need: &Need<'_>, owner: Option<&[Expr]>) -> bool {
         let extents = &self.ranges.coordinates;
@@ -172,6 +131,55 @@ impl Samples {
         }
         Some(true)
     }
+}
+
+/// Ranks in steps of the first `depth` loops.
+fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
+    let axes = ranges.coordinates.len();
+    let extents = [&ranges.coordinates[..], &ranges.counters[..depth]].concat();
+    if extents.iter().any(|&extent| extent < 1) {
+        return Vec::new();
+    }
+    let all = extents.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
+    let point = |at: Vec<i64>| {
+        let mut counters = at[axes..].to_vec();
+        counters.resize(ranges.counters.len(), 0);
+        let coordinates = at[..axes].to_vec();
+        Point { rank: coordinates.iter().map(|&at| at as usize).collect(), coordinates, counters }
+    };
+    if all <= ALL {
+        let digits = |mut number: u64| {
+            let digit = |&extent: &i64| {
+                let digit = number % extent as u64;
+                number /= extent as u64;
+                digit as i64
+            };
+            extents.iter().map(digit).collect()
+        };
+        return (0..all).map(|number| point(digits(number))).collect();
+    }
+    // First both ends of each loop and what is next to them, in many combinations, the same each time.
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = move |below: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    let mut end = |extent: i64| {
+        let from = (next(2) as i64).min(extent - 1);
+        if next(2) == 0 { from } else { extent - 1 - from }
+    };
+    let ends = (0..ENDS).map(|_| extents.iter().map(|&extent| end(extent)).collect());
+    // Then every value of each loop, as long as there are not too many: in as many steps as it has values, each once.
+    let most = extents.iter().copied().max().unwrap_or(1).clamp(SOME, ALL as i64);
+    let strides: Vec<i64> = (1..).step_by(2).zip(&extents).map(|(least, &extent)| coprime(least, extent)).collect();
+    let value = |nth: i64, (&extent, stride): (&i64, &i64)| (nth % extent * (stride % extent) + nth / extent) % extent;
+    let values = (0..most).map(|nth| extents.iter().zip(&strides).map(|loops| value(nth, loops)).collect());
+    ends.chain(values).map(point).collect()
+}
+
+/// The first number from `least` on that has no divisor in common with another.
+fn coprime(least: i64, with: i64) -> i64 {
+    (least..).find(|&number| gcd(number, with) == 1).unwrap_or(1)
 }
 
 /// The owners from which a rank reads a part, perhaps some of them twice; none if there are too many.

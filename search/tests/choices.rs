@@ -229,6 +229,23 @@ fn homes_that_contradict_are_refused_with_their_names() {
     assert_eq!(said(axis), "no schedule fits the shardings that are given: no axis `z`; the axes are x, y");
 }
 
+/// Where not all ranks and steps are gone through, what is guessed of them is what is proved.
+#[test]
+fn what_is_priced_on_many_ranks_is_what_is_proved() {
+    let machine = machine(64, 30.0);
+    let mut compared = 0;
+    for (extent, ranks) in [(100, 40), (72, 64)] {
+        let choice = square(extent).auto(ranks, &machine).at_least(4).find().expect("a choice");
+        for candidate in [choice.best()].into_iter().chain(choice.others()) {
+            let schedule = candidate.schedule();
+            let (unproved, proved) = (schedule.unproved().expect("it was priced"), schedule.lower().expect("legal"));
+            assert!(unproved.is_as(&proved), "{}\n{}\n{}", candidate.chain(), unproved.explain(), proved.explain());
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared}");
+}
+
 #[test]
 fn the_same_is_chosen_each_time() {
     let machine = machine(12, 3.0);
