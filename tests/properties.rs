@@ -76,7 +76,13 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     let steps = levels.map(|level| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
     if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
-        assert_eq!(received, stated, "bytes received and stated\n{program}");
+        // Blocks are gone through one by one, which may be too many.
+        let is_counted = program.nest().volumes().iter().all(|volume| volume.is_counted);
+        assert!(
+            is_counted || program.nest().transfers.iter().any(|transfer| transfer.region.has_blocks()),
+            "{program}"
+        );
+        assert!(!is_counted || received == stated, "{received} bytes received, {stated} counted\n{program}");
     }
     Ok(shards.into_iter().find_map(|(_, array)| array).expect("rank 0 gathers"))
 }
