@@ -54,7 +54,7 @@ impl Samples {
         self.at(depth).iter().filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
     }
 
-    /// Whether the rank that `owner` names, its own in the same step if it is none, owns all of each rank's part.
+    /// Whether every rank's part is owned by the rank at the coordinates `owner`; without `owner`, by the rank itself.
     pub(crate) fn all_own(&self, need: &Need<'_>, owner: Option<&[Expr]>) -> bool {
         let extents = &self.ranges.coordinates;
         self.parts(need.depth, need.region).all(|(point, part)| {

@@ -32,22 +32,22 @@ impl Nest {
     /// that of each transfer.
     #[must_use]
     pub fn traffic(&self) -> (Vec<Volume>, u64) {
-        let busiest = traffic::of_busiest(self);
-        let volumes: Vec<_> = self.volumes_of(busiest.as_ref()).collect();
-        let sum = || volumes.iter().map(|volume| volume.received).fold(0, u64::saturating_add);
-        let received = busiest.map_or_else(sum, |busiest| busiest.total);
-        (volumes, received)
+        self.traffic_of(traffic::of_busiest(self).as_ref())
     }
 
     /// The same, given what was counted.
-    pub(crate) fn volumes_of(&self, busiest: Option<&Busiest>) -> impl Iterator<Item = Volume> {
-        self.transfers.iter().enumerate().map(move |(number, transfer)| {
+    pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
+        let volume = |(number, transfer): (usize, &Transfer)| {
             let bound = Bound::new(self, transfer).volume();
             match busiest.map(|busiest| busiest.of_transfers[number]) {
                 Some([each, received]) => Volume { each, received, is_counted: true, ..bound },
                 None => bound,
             }
-        })
+        };
+        let volumes: Vec<Volume> = self.transfers.iter().enumerate().map(volume).collect();
+        let sum = || volumes.iter().map(|volume| volume.received).fold(0, u64::saturating_add);
+        let received = busiest.map_or_else(sum, |busiest| busiest.total);
+        (volumes, received)
     }
 }
 
