@@ -13,10 +13,10 @@
 
 use clap::Parser;
 use polyshard::machine::units::counted;
-use polyshard::planner::placement::ParallelismMatrix;
-use polyshard::planner::product::{Product, ProductError, ProductPlan, Roofline, reshard, resharding};
+use polyshard::planner::redistribution;
 use polyshard::prelude::*;
-use polyshard::{DType, Element, Sharded, launched_ranks};
+use polyshard::search::product::{Product, ProductError, ProductPlan};
+use polyshard::{DType, Element, ParallelismMatrix, PlacedMesh, Sharded, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
@@ -66,33 +66,31 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     // Nodes of A100s: the data axis lies across nodes, the tensor axis inside them.
     let nodes = Machine::preset("a100")?.with_counts(&[data, tensor])?;
     let matrix = ParallelismMatrix::new(vec![vec![data, 1], vec![1, tensor]])?;
-    let roofline = Roofline::on_machine(&nodes, &matrix, &mesh, DType::F32)?;
-    let plan = |text: &&str| Product::covering(text, &mesh, &sizes, DType::F32)?.plan(&roofline);
+    let placed = PlacedMesh::new(&mesh, &nodes, &matrix)?;
+    let plan = |text: &&str| Product::new(text, &mesh, &sizes, DType::F32)?.plan(&placed);
     let plans = PRODUCTS.iter().map(plan).collect::<Result<Vec<ProductPlan>, ProductError>>()?;
-    let closings = CLOSED.iter().map(|&(text, product)| {
-        let open = plans[product].product().out();
-        let padded: Vec<_> = open.names().iter().map(String::as_str).zip(open.shape().iter().copied()).collect();
-        let steps = reshard(open, &Sharded::parse(text, &mesh, &padded)?, DType::F32, &roofline)?;
-        Ok((open, steps))
+    let closings = CLOSED.iter().map(|&(text, product)| -> Result<(String, Program), Box<dyn Error>> {
+        let (open, closed) = (plans[product].product().out(), Sharded::parse(text, &mesh, &sizes)?);
+        let program = redistribution(open.sharding(), closed.sharding(), DType::F32)?;
+        let patterns: Vec<_> = program.moves().map(|moved| moved.pattern.to_string()).collect();
+        Ok((format!("{} {open} -> {closed}", patterns.join(", ")), program))
     });
-    let closings = closings.collect::<Result<Vec<_>, ProductError>>()?;
-    let closing_steps = || closings.iter().flat_map(|(_, steps)| steps);
+    let closings = closings.collect::<Result<Vec<_>, _>>()?;
     if args.explain {
         let plans = plans.iter().map(|plan| plan.explain() + "\n");
-        let closings = closing_steps().map(|(step, cost)| format!("{step}: {}\n", counted(cost.bytes, "byte")));
+        let closings = closings
+            .iter()
+            .map(|(step, program)| format!("{step}: {}\n", counted(program.report().traffic_bytes, "byte")));
         polyshard::exit(0, plans.chain(closings).collect::<String>());
     }
-    let products = plans.iter().map(|plan| plan.best().program(plan.product(), &sizes));
-    let products = products.collect::<Result<Vec<_>, _>>()?;
-    let closed = closings.iter().map(|(open, steps)| resharding(open, steps, DType::F32, &sizes));
-    let closed = closed.collect::<Result<Vec<_>, _>>()?;
+    let products = plans.iter().map(|plan| plan.best().program()).collect::<Result<Vec<_>, _>>()?;
 
     polyshard::spmd(mesh.size(), |world| {
         if world.is_root() {
             for plan in &plans {
                 println!("{}", plan.best().steps().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
             }
-            closing_steps().for_each(|(step, _)| println!("{step}"));
+            closings.iter().for_each(|(step, _)| println!("{step}"));
         }
         let input = |product: usize, nth: usize, seed| {
             let factor = products[product].inputs().nth(nth).expect("a product has two factors");
@@ -111,12 +109,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let dz = each(&dh, &z, |dh, z| if z > 0.0 { dh } else { 0.0 });
         let dw1 = products[4].run(world, &[&x, &dz])?;
         let dx = products[5].run(world, &[&dz, &w1])?;
-        let (dw2, dw1) = (closed[0].run(world, &[&dw2])?, closed[1].run(world, &[&dw1])?);
+        let (dw2, dw1) = (closings[0].1.run(world, &[&dw2])?, closings[1].1.run(world, &[&dw1])?);
         let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
         if world.is_root() {
-            let planned: u128 = plans.iter().map(|plan| plan.best().total().bytes).sum();
-            let planned = planned + closing_steps().map(|(_, cost)| cost.bytes).sum::<u128>();
-            println!("{seconds:.6} s, {received} bytes received by rank 0; planned for whole tiles: {planned}");
+            let planned: u64 = plans.iter().map(|plan| plan.best().total().bytes).sum();
+            let planned = planned + closings.iter().map(|(_, program)| program.report().traffic_bytes).sum::<u64>();
+            println!("{seconds:.6} s, {received} bytes received by rank 0; planned for the busiest ranks: {planned}");
         }
         // Each product is judged by the operands that were found, so that its error is that of one product.
         let operands =

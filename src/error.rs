@@ -3,10 +3,10 @@
 use polyshard_layout::{ShardingError, UnknownDType};
 use polyshard_machine::MachineError;
 use polyshard_planner::placement::{PlacedMesh, PlacementError};
-use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PlanError, SequenceError, TypeError};
 use polyshard_polyhedral::LowerError;
+use polyshard_search::product::ProductError;
 use std::fmt;
 
 /// The result of Polyshard's functions.

@@ -5,8 +5,9 @@
 
 use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
-use polyshard::planner::product::{Link, Product, Roofline, Wiring};
+use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::prelude::*;
+use polyshard::search::product::Product;
 use polyshard::{
     DType, DistType, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, reference,
     runtime, rust_source,
@@ -444,12 +445,26 @@ fn a_redistribution_is_pinned_compiles_and_agrees() {
 fn a_sharded_product_is_pinned_compiles_and_agrees() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     let sizes = [("I", 7), ("J", 9), ("K", 5)];
-    let product = Product::covering("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, DType::F64);
-    let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
-    let machine = Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] };
-    let machine = machine.with_link("X", link).with_link("Y", link);
-    let plan = product.and_then(|product| product.plan(&machine)).expect("a plan");
-    let cut = plan.best().program(plan.product(), &sizes).expect("sizes that are covered");
+    let product = Product::new("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, DType::F64);
+    let level = |name: &str| Level {
+        name: name.into(),
+        count: 2,
+        interconnect: Interconnect::Switch,
+        bandwidth: 1e9,
+        latency: 1e-6,
+        shared_ports: None,
+        bypass: None,
+    };
+    let device = Device {
+        memory_bandwidth: 1e10,
+        memory_capacity: 1 << 30,
+        flops: [("f64".to_owned(), 1e10)].into(),
+        ..Device::default()
+    };
+    let machine = Machine::new("two switches", vec![level("X"), level("Y")], device).expect("a machine");
+    let placed = PlacedMesh::straight(&mesh, &machine).expect("each axis is a level");
+    let plan = product.and_then(|product| product.plan(&placed)).expect("a plan");
+    let cut = plan.best().program().expect("a program");
     check_program!(product, cut, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]), |whole| {
         let [a, b] = [&whole[0], &whole[1]];
         ArrayD::from_shape_fn(IxDyn(&[7, 5]), |at| (0..9).map(|j| a[[at[0], j]] * b[[j, at[1]]]).sum())

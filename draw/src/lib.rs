@@ -26,6 +26,6 @@ pub use chart::{Curve, Timing, chart};
 pub use devices::{Panel, Talk, devices};
 pub use error::DrawError;
 pub use placement::placements;
-pub use product::product;
+pub use product::{MeshStep, product};
 pub use redistribution::redistribution;
 pub use reduction::{reduction, reduction_panels};

@@ -2,42 +2,40 @@
 
 use crate::DrawError;
 use crate::devices::{Panel, Talk, count_groups, devices};
-use polyshard_machine::units::{bytes, seconds};
-use polyshard_planner::product::{ProductPlan, ProductStep, StepCost};
-use std::collections::BTreeSet;
+use polyshard_layout::Mesh;
 
-/// Returns a panel for each step of the best sequence of a plan; the axes of the mesh are drawn as levels.
+/// What ranks do together on a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshStep {
+    /// What is done.
+    pub title: String,
+    /// What it costs.
+    pub cost: String,
+    /// The ranks that communicate; those that work alone are in no group.
+    pub groups: Vec<Vec<usize>>,
+}
+
+/// Returns a panel for each step of a product with this title; the axes of the mesh are drawn as levels.
 ///
 /// ```
-/// use polyshard_layout::{DType, Mesh};
-/// use polyshard_planner::product::{Product, Roofline};
-/// let mesh = Mesh::new([("X", 4)]);
-/// let sizes = [("I", 512), ("J", 512), ("K", 512)];
-/// let product = Product::new("A[I_X, J] * B[J_X, K] -> C[I_X, K]", &mesh, &sizes, DType::Bf16)?;
-/// let plan = product.plan(&Roofline::preset("tpu-v5e", &mesh, DType::Bf16)?)?;
-/// let drawing = polyshard_draw::product(&plan)?;
+/// use polyshard_draw::MeshStep;
+/// use polyshard_layout::Mesh;
+/// let (title, cost) = ("all_gather(X) B[J_X, K] -> B[J, K]".into(), "393.2 kB in 8.74 us".into());
+/// let step = MeshStep { title, cost, groups: vec![vec![0, 1, 2, 3]] };
+/// let drawing = polyshard_draw::product("A[I_X, J] * B[J_X, K] -> C[I_X, K]", &Mesh::new([("X", 4)]), &[step])?;
 /// assert!(drawing.contains("one group of 4: "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// [`DrawError::Devices`] if there are too many ranks for a page.
-pub fn product(plan: &ProductPlan) -> Result<String, DrawError> {
-    let mesh = plan.product().mesh();
+pub fn product(title: &str, mesh: &Mesh, steps: &[MeshStep]) -> Result<String, DrawError> {
     let levels: Vec<_> = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
-    let panel = |(step, cost): (&ProductStep, &StepCost)| {
-        // Ranks that work alone are in no group.
-        let groups: BTreeSet<_> = (0..mesh.size()).map(|rank| step.members(rank)).collect();
-        let groups: Vec<_> = groups.into_iter().filter(|group| group.len() > 1).collect();
-        let cost = format!("{} in {}", bytes(cost.bytes), seconds(cost.sequential()));
-        Panel {
-            title: step.to_string(),
-            note: format!("{}: {cost}", count_groups(&groups)),
-            groups,
-            talk: Talk::Around,
-        }
+    let panel = |step: &MeshStep| Panel {
+        title: step.title.clone(),
+        note: format!("{}: {}", count_groups(&step.groups), step.cost),
+        groups: step.groups.clone(),
+        talk: Talk::Around,
     };
-    let best = plan.best();
-    let panels = best.steps().iter().zip(best.costs()).map(panel).collect();
-    devices(&plan.product().to_string(), &levels, &[panels])
+    devices(title, &levels, &[steps.iter().map(panel).collect()])
 }

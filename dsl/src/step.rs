@@ -174,6 +174,11 @@ pub enum Step {
         /// The mesh.
         mesh: Mesh,
     },
+    /// See `Schedule::replicate`.
+    Replicate {
+        /// The axes.
+        mesh: Mesh,
+    },
     /// See `Schedule::rotate`.
     Rotate {
         /// The loop.
@@ -226,6 +231,7 @@ impl Step {
             Self::Reorder { .. } => "reorder",
             Self::Fuse { .. } => "fuse",
             Self::Distribute { .. } => "distribute",
+            Self::Replicate { .. } => "replicate",
             Self::Rotate { .. } => "rotate",
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
@@ -250,6 +256,7 @@ impl fmt::Display for Step {
             Self::Distribute { loops, outer, inner, mesh } => {
                 write!(f, "[{}], [{}], [{}], mesh({mesh})", list(loops), list(outer), list(inner))?;
             }
+            Self::Replicate { mesh } => write!(f, "mesh({mesh})")?,
             Self::Rotate { t, by } => write!(f, "{t}, [{}]", list(by))?,
             Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
             Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,

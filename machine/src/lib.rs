@@ -105,6 +105,10 @@ pub struct Device {
     /// type that is missing, as many as its `flops`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nests: BTreeMap<String, f64>,
+    /// Whether operands of products come from memory while others are multiplied, as on accelerators, so that the slower of the
+    /// two counts; else they are packed first, and both count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub streams: bool,
 }
 
 /// A machine: its levels, outermost first, and its devices, which are all alike.

@@ -109,7 +109,7 @@ fn v100_device() -> Device {
 
 fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) -> Device {
     let flops = flops.iter().map(|&(name, rate)| (name.to_string(), rate)).collect();
-    Device { memory_bandwidth, memory_capacity, flops, ..Device::default() }
+    Device { memory_bandwidth, memory_capacity, flops, streams: true, ..Device::default() }
 }
 
 /// A slice of a torus of `dimensions`, whose extents that wrap are rings.

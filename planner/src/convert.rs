@@ -4,7 +4,7 @@
 //! blocks), so only some have one. What a type says, a sharding does too: [`DistType::cut`].
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{Mesh, Sharding};
+use polyshard_layout::{AxisExpr, Level, LevelLayout, Mesh, Placement, Sharding, ShardingError};
 
 /// The type of a sharding in equal blocks numbered by whole axes.
 ///
@@ -95,6 +95,42 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
     Ok(dims)
 }
 
+/// Returns for each dimension the axes that number the blocks of each of its levels, major first; none if others than whole
+/// axes do.
+pub(crate) fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>> {
+    let of_level = |level: &LevelLayout| {
+        let parts = digits(&level.at, sharding.mesh())?;
+        Some(parts.iter().rev().map(|part| part.axis).collect())
+    };
+    sharding.dims().iter().map(|layout| layout.levels().iter().map(of_level).collect()).collect()
+}
+
+/// Returns the sharding of an array that is cut into blocks, blocks of blocks and so on: for each dimension the axes of each
+/// level, major first.
+pub(crate) fn in_blocks(
+    mesh: &Mesh,
+    shape: &[usize],
+    levels: &[Vec<Vec<usize>>],
+    partial: &[usize],
+) -> Result<Sharding, ShardingError> {
+    let names = |axes: &Vec<usize>| AxisExpr::List(mesh.names(axes));
+    let level = |axes: &Vec<usize>| Level::Block { at: names(axes) };
+    let cut = levels.iter().enumerate().filter(|(_, levels)| !levels.is_empty());
+    let cut = cut.map(|(dim, levels)| Placement::Divided { dim, levels: levels.iter().map(level).collect() });
+    let summed = mesh.names(partial).into_iter().map(Placement::partial);
+    Sharding::new(mesh, shape, &cut.chain(summed).collect::<Vec<_>>())
+}
+
+/// Returns the sharding whose blocks along a dimension are each divided over more axes; none if it is not in blocks.
+pub(crate) fn divided(sharding: &Sharding, dim: usize, axes: &[usize]) -> Option<Sharding> {
+    let mut levels = axes_of_levels(sharding)?;
+    let made =
+        |levels: &[Vec<Vec<usize>>]| in_blocks(sharding.mesh(), sharding.shape(), levels, sharding.partial()).ok();
+    made(&levels).filter(|same| same == sharding)?;
+    levels.get_mut(dim)?.extend(axes.iter().map(|&axis| vec![axis]));
+    made(&levels)
+}
+
 fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart>> {
     let mut terms: Vec<_> = at.terms.iter().collect();
     terms.sort_by_key(|(_, factor)| *factor);
@@ -114,7 +150,6 @@ fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyshard_layout::{AxisExpr, Placement};
     use proptest::prelude::*;
 
     fn sharding(mesh: &Mesh, shape: &[usize], axes: &[Option<usize>]) -> Sharding {

@@ -8,11 +8,13 @@
 
 mod legs;
 
+use crate::placement::PlacedMesh;
 use legs::{Action, Visible};
 use polyshard_layout::DType;
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
 use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Priced, Program, TileId, TransferId};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a program has no price on a machine.
@@ -153,8 +155,38 @@ impl fmt::Display for Cost {
 /// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it does not say how fast
 /// they compute.
 pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError> {
-    let program = program.priced();
-    let pricing = Pricing::new(program, machine)?;
+    priced(program.priced(), machine, None)
+}
+
+/// Returns what a program costs on a mesh that is placed: its ranks are the devices that [`PlacedMesh::ranks`] says.
+///
+/// ```
+/// # use polyshard_layout::{Mesh, Placement, Sharding};
+/// # use polyshard_machine::Machine;
+/// # use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
+/// # use polyshard_program::DType;
+/// use polyshard_planner::{cost_on, redistribution};
+/// let (mesh, machine) = (Mesh::new([("x", 4), ("y", 4)]), Machine::preset("a100")?.with_counts(&[4, 4])?);
+/// let [x, _] = mesh.axes();
+/// let rows = Sharding::new(&mesh, &[1024, 1024], &[Placement::block(0, x)])?;
+/// let gathered = redistribution(&rows, &Sharding::replicated(&mesh, &[1024, 1024]), DType::F32)?;
+/// let along = |matrix: [[usize; 2]; 2]| -> Result<f64, Box<dyn std::error::Error>> {
+///     let matrix = ParallelismMatrix::new(matrix.map(Vec::from).into())?;
+///     Ok(cost_on(&gathered, &PlacedMesh::new(&mesh, &machine, &matrix)?)?.seconds())
+/// };
+/// // Inside of nodes, and across them.
+/// assert!(10.0 * along([[1, 4], [4, 1]])? < along([[4, 1], [1, 4]])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`cost`].
+pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostError> {
+    priced(program.priced(), placed.machine(), Some(placed.ranks()))
+}
+
+fn priced(program: &Program, machine: &Machine, devices: Option<&[usize]>) -> Result<Cost, CostError> {
+    let pricing = Pricing::new(program, machine, devices)?;
     let (mut parts, mut received) = (Vec::new(), 0u64);
     for part in program.body().parts() {
         match part {
@@ -180,13 +212,15 @@ pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError>
 
 struct Pricing<'a> {
     machine: &'a Machine,
+    /// The device of each rank, if it has not the rank's number.
+    devices: Option<&'a [usize]>,
     /// Operations per second, of products of matrices and element by element.
     rate: f64,
     elementwise: f64,
 }
 
 impl<'a> Pricing<'a> {
-    fn new(program: &Program, machine: &'a Machine) -> Result<Self, CostError> {
+    fn new(program: &Program, machine: &'a Machine, devices_of: Option<&'a [usize]>) -> Result<Self, CostError> {
         let (ranks, devices, name) = (program.mesh().size(), machine.devices(), || machine.name().to_owned());
         if ranks > devices {
             return Err(CostError::Devices { ranks, machine: name(), devices });
@@ -198,7 +232,7 @@ impl<'a> Pricing<'a> {
             return Err(CostError::Rate { machine: name(), dtype, stated });
         };
         let elementwise = machine.device().nests.get(dtype.name()).copied().unwrap_or(rate);
-        Ok(Self { machine, rate, elementwise })
+        Ok(Self { machine, devices: devices_of, rate, elementwise })
     }
 
     /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
@@ -222,9 +256,9 @@ impl<'a> Pricing<'a> {
         let memory = touched / self.machine.device().memory_bandwidth;
         let elementwise = work.elementwise as f64 / self.elementwise;
         let computing = work.operations.saturating_sub(work.elementwise) as f64 / self.rate + elementwise;
-        // A nest computes while its rows come; a product waits for what it packs.
-        let is_nest = matches!(nest.leaf.op, LeafOp::Nest);
-        let seconds = if is_nest { computing.max(memory) } else { computing + memory };
+        // A nest computes while its rows come; a product waits for what it packs, unless the device packs nothing.
+        let at_once = self.machine.device().streams || matches!(nest.leaf.op, LeafOp::Nest);
+        let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),
             name: nest.kernel.name().to_string(),
@@ -253,6 +287,7 @@ impl<'a> Pricing<'a> {
                 // What is copied is read and written.
                 Action::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
                 Action::Together { times, collective, received, visible } => {
+                    let collective = &self.on_devices(collective);
                     let sees = |group: &Vec<usize>| self.machine.shares_memory(group);
                     let (each, how) = match collective.groups.iter().all(sees) {
                         true => {
@@ -275,6 +310,13 @@ impl<'a> Pricing<'a> {
         }
         let part = CostedPart::Transfer(part);
         Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, received, spent }))
+    }
+
+    /// The collective between devices.
+    fn on_devices<'c>(&self, collective: &'c GroupedCollective) -> Cow<'c, GroupedCollective> {
+        let Some(devices) = self.devices else { return Cow::Borrowed(collective) };
+        let of_group = |group: &Vec<usize>| group.iter().filter_map(|&rank| devices.get(rank).copied()).collect();
+        Cow::Owned(GroupedCollective { groups: collective.groups.iter().map(of_group).collect(), ..collective.clone() })
     }
 
     fn messages(&self, collective: &GroupedCollective) -> Result<(f64, Spent), CostError> {

@@ -16,16 +16,15 @@ mod named;
 mod parse;
 mod part;
 pub mod placement;
-pub mod product;
 mod redistribute;
 pub mod reduce;
 mod sequence;
 pub mod sweep;
 mod types;
 
-pub use cost::cost;
+pub use cost::{cost, cost_on};
 pub use error::{PlanError, TypeError};
-pub use named::Sharded;
+pub use named::{Sharded, subscript};
 pub use part::AxisPart;
 pub use polyshard_layout::Collective;
 pub use redistribute::{

@@ -6,11 +6,13 @@
 //! sums of a [`Sharding`].
 
 use crate::TypeError;
+use crate::convert::{axes_of_levels, in_blocks};
 use crate::parse::Scanner;
-use polyshard_layout::{AxisExpr, DType, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, DType, Mesh, Placement, Sharding, ShardingError};
 use std::fmt;
 
-/// An array with named dimensions and its sharding, in equal blocks that whole axes of the mesh number.
+/// An array with named dimensions and its sharding, in blocks that whole axes of the mesh number, those of several axes in blocks
+/// of blocks. Where sizes do not divide, the last blocks are short or empty.
 ///
 /// Axes of one letter are written one after the other, `J_YZ`; of several letters in braces, `J_{host,core}`. Axes of one
 /// rank cut nothing and sum nothing, and are not kept.
@@ -39,8 +41,8 @@ impl Sharded {
     /// Reads `C[I_X, K] {U_Y}`; `sizes` gives each dimension its number of indices, others are ignored.
     ///
     /// # Errors
-    /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
-    /// dimensions or is also unreduced, or an array that is too large.
+    /// Where the text is not of this form, an axis or a size that is not there, an axis that cuts two dimensions or is also
+    /// unreduced, or an array that is too large.
     pub fn parse(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<Self, TypeError> {
         Written::parse(text, mesh)?.with_sizes(sizes)
     }
@@ -58,21 +60,12 @@ impl Sharded {
         if elements.is_none_or(|elements| elements > isize::MAX as usize) {
             return Err(TypeError::TooLarge);
         }
-        let axis = |&axis: &usize| mesh.as_slice()[axis];
-        let mut placements = Vec::new();
-        for (dim, (axes, &size)) in dims.iter().zip(shape).enumerate() {
-            let cutting = || axes.iter().map(axis).filter(|axis| axis.extent > 1);
-            let pieces = cutting().map(|axis| axis.extent).product();
-            if !size.is_multiple_of(pieces) {
-                return Err(TypeError::Indivisible { dim, pieces, size });
-            }
-            if pieces > 1 {
-                placements.push(Placement::block(dim, AxisExpr::List(cutting().map(|axis| axis.name).collect())));
-            }
-        }
-        let summed = unreduced.iter().map(axis).filter(|axis| axis.extent > 1);
-        placements.extend(summed.map(|axis| Placement::partial(axis.name)));
-        let sharding = Sharding::new(mesh, shape, &placements).unwrap_or_else(|error| {
+        let long = |axes: &[usize]| -> Vec<usize> {
+            axes.iter().copied().filter(|&axis| mesh.as_slice()[axis].extent > 1).collect()
+        };
+        let levels: Vec<Vec<Vec<usize>>> =
+            dims.iter().map(|axes| long(axes).into_iter().map(|axis| vec![axis]).collect()).collect();
+        let sharding = in_blocks(mesh, shape, &levels, &long(unreduced)).unwrap_or_else(|error| {
             panic!("axes that cut `{tensor}` make no sharding: {error}; this is a bug of polyshard")
         });
         Ok(Self { tensor: tensor.to_owned(), names: names.to_vec(), sharding })
@@ -114,69 +107,48 @@ impl Sharded {
         self.sharding.partial()
     }
 
-    /// Returns the shape of a rank's tile, which is that of all ranks.
+    /// Returns the shape of the first rank's tile; none is larger.
     #[must_use]
     pub fn tile_shape(&self) -> Vec<usize> {
         self.sharding.local_shape(&vec![0; self.mesh().ndim()])
     }
 
-    /// Returns the elements of a rank's tile.
+    /// Returns the elements of the largest tile.
     #[must_use]
     pub fn tile_len(&self) -> usize {
         self.tile_shape().into_iter().product()
     }
 
-    /// Returns the bytes of a rank's tile.
+    /// Returns the bytes of the largest tile.
     #[must_use]
     pub fn bytes(&self, dtype: DType) -> u128 {
         self.tile_len() as u128 * dtype.size() as u128
     }
 
-    /// Returns the sharding of an array of these sizes by name, and of its own where there is none: tiles are cut off where
-    /// the array ends.
+    /// Returns the array with these axes cutting each dimension, given as positions in the mesh, major first, and with open sums along
+    /// others.
     ///
-    /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::Sharded;
-    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
-    /// let array = Sharded::parse("C[I_X, K] {U_Y}", &mesh, &[("I", 8), ("K", 4)])?;
-    /// let sharding = array.cut(&[("I", 7)]);
-    /// assert_eq!((sharding.shape(), sharding.to_string()), (&[7, 4][..], "[0 @ X, partial(Y)]".into()));
-    /// # Ok::<(), polyshard_planner::TypeError>(())
-    /// ```
-    ///
-    /// # Panics
-    /// If a size is more than the array's.
-    #[must_use]
-    pub fn cut(&self, sizes: &[(&str, usize)]) -> Sharding {
-        let size = |(name, &whole): (&String, &usize)| {
-            let size = sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size);
-            assert!(size <= whole, "an array with {size} indices of `{name}` has tiles of `{self}`, which has {whole}");
-            size
-        };
-        let shape: Vec<_> = self.names.iter().zip(self.shape()).map(size).collect();
-        let tile = self.tile_shape();
-        let axis = |&axis: &usize| self.mesh().as_slice()[axis];
-        let mut placements = Vec::new();
-        for (dim, axes) in self.axes().iter().enumerate().filter(|(_, axes)| !axes.is_empty()) {
-            let pieces = axes.iter().map(|at| axis(at).extent).product();
-            let at = AxisExpr::List(axes.iter().map(|at| axis(at).name).collect());
-            placements.push(block(dim, at, shape[dim], [tile[dim], pieces]));
-        }
-        placements.extend(self.unreduced().iter().map(|at| Placement::partial(axis(at).name)));
-        Sharding::new(self.mesh(), &shape, &placements)
-            .unwrap_or_else(|error| panic!("`{self}` has no sharding: {error}; this is a bug of polyshard"))
+    /// # Errors
+    /// If an axis is not there, or cuts or sums twice.
+    pub fn cut_by(&self, axes: &[Vec<usize>], unreduced: &[usize]) -> Result<Self, ShardingError> {
+        let levels: Vec<Vec<Vec<usize>>> =
+            axes.iter().map(|axes| axes.iter().map(|&axis| vec![axis]).collect()).collect();
+        let sharding = in_blocks(self.mesh(), self.shape(), &levels, unreduced)?;
+        Ok(Self { sharding, ..self.clone() })
     }
 
-    /// The axes that cut each dimension, major first.
-    pub(crate) fn axes(&self) -> Vec<Vec<usize>> {
-        let levels = self.sharding.dims().iter().map(|layout| layout.levels().iter().flat_map(|level| &level.at.terms));
-        let ordered = levels.map(|terms| {
-            let mut terms: Vec<_> = terms.copied().collect();
-            terms.sort_by_key(|&(_, stride)| std::cmp::Reverse(stride));
-            terms.into_iter().map(|(axis, _)| axis).collect()
-        });
-        ordered.collect()
+    /// Returns the array with this sharding, which cuts it into blocks by whole axes; none if it does not.
+    #[must_use]
+    pub fn with_sharding(&self, sharding: &Sharding) -> Option<Self> {
+        axes_of_levels(sharding).filter(|_| sharding.pins().is_empty() && sharding.shape() == self.shape())?;
+        Some(Self { sharding: sharding.clone(), ..self.clone() })
+    }
+
+    /// Returns the positions in the mesh of the axes that cut each dimension, major first.
+    #[must_use]
+    pub fn axes(&self) -> Vec<Vec<usize>> {
+        let levels = axes_of_levels(&self.sharding).unwrap_or_default();
+        levels.into_iter().map(|levels| levels.concat()).collect()
     }
 }
 
@@ -315,8 +287,9 @@ fn letters(axes: &str, mesh: &Mesh) -> Vec<String> {
     axes.chars().map(String::from).collect()
 }
 
-/// Writes axes as they stand below a dimension: `YZ`, or `{host,core}`.
-pub(crate) fn subscript(mesh: &Mesh, axes: &[usize]) -> String {
+/// Returns axes, given as positions, as they stand below a dimension: `YZ`, or `{host,core}`.
+#[must_use]
+pub fn subscript(mesh: &Mesh, axes: &[usize]) -> String {
     let names: Vec<&str> = axes.iter().map(|&axis| mesh.as_slice()[axis].name.as_str()).collect();
     // Letters one after the other may together be the name of another axis.
     let letters = names.iter().all(|name| name.chars().count() == 1);
@@ -375,11 +348,6 @@ mod tests {
         check("A[I_X, I]", "cannot read `A[I_X, I]` at column 9: two dimensions are named `I`; give each its own name");
         check("A[I_X", "cannot read `A[I_X` at column 6: a `,` or a `]` follows a dimension");
         check("A[I_X, K]", "dimension `K` has no size; give one, as `K=64`");
-        check(
-            "A[J_{X,Y,rows}]",
-            "dimension 0: a plan is made for equal tiles, and 12 indices cannot be cut into 24 of them; pad to 24, or \
-                  choose other axes",
-        );
     }
 
     #[test]
@@ -389,10 +357,10 @@ mod tests {
         assert!(matches!(array, Err(TypeError::Unreduced { .. })));
         let array = Sharded::parse("C[I_YX, K]", &mesh, &[("I", 12), ("K", 4)]).expect("an array");
         assert_eq!((array.tile_shape(), array.tile_len(), array.bytes(DType::Bf16)), (vec![2, 4], 8, 16));
-        let cut = array.cut(&[("I", 5)]);
-        let lens: Vec<_> = (0..6).map(|rank| cut.local_len(&mesh.coordinates(rank))).collect();
-        assert_eq!(lens, [8, 4, 0, 8, 0, 0], "{cut}");
+        let short = Sharded::parse("C[I_YX, K]", &mesh, &[("I", 5), ("K", 4)]).expect("an array").sharding;
+        let lens: Vec<_> = (0..6).map(|rank| short.local_len(&mesh.coordinates(rank))).collect();
+        assert_eq!(lens, [4, 4, 4, 4, 4, 0], "{short}");
         let empty = Sharded::parse("C[I_X, K]", &mesh, &[("I", 0), ("K", 4)]).expect("an array");
-        assert_eq!((empty.tile_shape(), empty.cut(&[]).to_string()), (vec![0, 4], "[0 @ X]".into()));
+        assert_eq!((empty.tile_shape(), empty.sharding.to_string()), (vec![0, 4], "[0 @ X]".into()));
     }
 }

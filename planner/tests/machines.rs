@@ -23,6 +23,7 @@ fn a_machine_is_written_as_people_write_it() {
         [device]
         memory_bandwidth = 900000000000.0
         memory_capacity = 16000000000
+        streams = true
 
         [device.flops]
         f16 = 125000000000000.0
@@ -54,56 +55,56 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "count = 4",
         "count = four",
         expect![[r#"
-        cannot read the machine: TOML parse error at line 14, column 9
-           |
-        14 | count = four
-           |         ^^^^
-        invalid boolean, expected `false`
-    "#]],
+            cannot read the machine: TOML parse error at line 15, column 9
+               |
+            15 | count = four
+               |         ^^^^
+            invalid boolean, expected `false`
+        "#]],
     );
     refused(
         "shared_ports = 1",
         "sharedports = 1",
         expect![[r#"
-        cannot read the machine: TOML parse error at line 18, column 1
-           |
-        18 | sharedports = 1
-           | ^^^^^^^^^^^
-        unknown field `sharedports`, expected one of `name`, `count`, `interconnect`, `bandwidth`, `latency`, `shared_ports`, `bypass`
-    "#]],
+            cannot read the machine: TOML parse error at line 19, column 1
+               |
+            19 | sharedports = 1
+               | ^^^^^^^^^^^
+            unknown field `sharedports`, expected one of `name`, `count`, `interconnect`, `bandwidth`, `latency`, `shared_ports`, `bypass`
+        "#]],
     );
     refused(
         "latency = 0.00002",
         "",
         expect![[r#"
-        cannot read the machine: TOML parse error at line 12, column 1
-           |
-        12 | [[level]]
-           | ^^^^^^^^^
-        missing field `latency`
-    "#]],
+            cannot read the machine: TOML parse error at line 13, column 1
+               |
+            13 | [[level]]
+               | ^^^^^^^^^
+            missing field `latency`
+        "#]],
     );
     refused(
         "\"switch\"",
         "\"bus\"",
         expect![[r#"
-        cannot read the machine: TOML parse error at line 15, column 16
-           |
-        15 | interconnect = "bus"
-           |                ^^^^^
-        unknown variant `bus`, expected one of `switch`, `ring`, `line`, `torus`
-    "#]],
+            cannot read the machine: TOML parse error at line 16, column 16
+               |
+            16 | interconnect = "bus"
+               |                ^^^^^
+            unknown variant `bus`, expected one of `switch`, `ring`, `line`, `torus`
+        "#]],
     );
     refused(
         "count = 4",
         "count = -4",
         expect![[r#"
-        cannot read the machine: TOML parse error at line 14, column 9
-           |
-        14 | count = -4
-           |         ^^
-        invalid value: integer `-4`, expected usize
-    "#]],
+            cannot read the machine: TOML parse error at line 15, column 9
+               |
+            15 | count = -4
+               |         ^^
+            invalid value: integer `-4`, expected usize
+        "#]],
     );
     refused(
         "count = 4",

@@ -103,8 +103,10 @@ pub enum ErrorKind {
     },
     /// Lists of a `distribute` have different lengths.
     DistributeCounts { loops: usize, outer: usize, inner: usize, mesh: Mesh },
-    /// Two `distribute` steps use one axis.
+    /// Two steps use one axis.
     AxisDistributed { axis: Name },
+    /// The output of copies that are not owned by the ranks that make them.
+    CopiesApart { tensor: Name, axis: Name, sharding: String },
     /// An input whose sums are still open.
     PartialInput {
         tensor: Name,
@@ -228,8 +230,15 @@ impl ErrorKind {
                 (format!("distributes {loops} into {outer} outer and {inner} inner over {axes} ({mesh})"), Some(help))
             }
             Self::AxisDistributed { axis } => (
-                format!("axis `{axis}` already has a distributed loop"),
+                format!("axis `{axis}` is an axis of the mesh already"),
                 Some("distribute over other axes, or give the inner mesh its own names".into()),
+            ),
+            Self::CopiesApart { tensor, axis, sharding } => (
+                format!("all ranks along `{axis}` compute `{tensor}`, but it is sharded {sharding}"),
+                Some(format!(
+                    "each has to own what it computes: leave `{axis}` out of the sharding of `{tensor}`, or distribute a loop over \
+                     `{axis}` in place of `replicate`"
+                )),
             ),
             Self::PartialInput { tensor, axes } => (
                 format!("`{tensor}` would be read while its sums are open along {axes}"),

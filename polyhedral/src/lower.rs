@@ -4,7 +4,7 @@
 //! comes out is right by construction of the proofs, not of the proposals.
 
 use crate::context::Context;
-use crate::error::LowerError;
+use crate::error::{ErrorKind, LowerError};
 use crate::hints;
 use crate::input;
 use crate::leaf;
@@ -22,13 +22,19 @@ impl Schedule {
     /// The first step that cannot be applied, with its number and call site; or what makes the whole
     /// illegal, with the step that is to blame.
     pub fn lower(&self) -> Result<Program, LowerError> {
+        let kernel = self.kernel()?;
+        kernel.dtype().native().map_err(|error| {
+            let (kernel, error) = (kernel.name(), Box::new(error.into()));
+            self.blame(None, ErrorKind::Kernel { kernel, error })
+        })?;
         let (nest, proofs) = lower(&Context::new(self)?)?;
         Ok(nest.completed(proofs).into())
     }
 
     /// Derives the program as [`lower`](Self::lower) does, but proves nothing: where isl would be asked how ranks have to communicate,
     /// ranks and steps are gone through, all of them if they are few and some if they are many. It takes a fraction of the time,
-    /// and can be priced, which says whether the schedule is worth a proof.
+    /// and can be priced, which says whether the schedule is worth a proof. Its elements may be of any type, those in which no
+    /// program computes too.
     ///
     /// ```
     /// use polyshard_layout::Mesh;
@@ -63,6 +69,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         kernel: kernel.clone(),
         steps: context.schedule.steps().map(ToString::to_string).collect(),
         mesh: context.state.mesh.clone(),
+        copies: context.nest().axes_of_copies(),
         arrays: Vec::new(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
         loops: serial_loops(context, depth),

@@ -47,6 +47,8 @@ pub(crate) struct Nest {
     /// The loops, outermost first; the first `distributed` are bound to the mesh axes in order.
     pub loops: Vec<NodeId>,
     pub distributed: usize,
+    /// Of those bound to axes, the ones over copies of all iterations: no index variable is made of them.
+    pub copies: Vec<NodeId>,
 }
 
 impl Nest {
@@ -90,6 +92,20 @@ impl Nest {
     pub(crate) fn add_variable(&mut self, name: Name, extent: i64) {
         let id = self.add(name, extent, Vec::new());
         self.loops.push(id);
+    }
+
+    /// Adds a loop over copies of all iterations, bound to the next mesh axis.
+    pub(crate) fn replicate(&mut self, name: Name, copies: i64, step: StepId) {
+        let id = self.add(name, copies, vec![step]);
+        self.loops.insert(self.distributed, id);
+        self.distributed += 1;
+        self.copies.push(id);
+    }
+
+    /// The mesh axes of copies, where there are several.
+    pub(crate) fn axes_of_copies(&self) -> Vec<usize> {
+        let bound = self.loops[..self.distributed].iter().enumerate();
+        bound.filter(|(_, id)| self.copies.contains(id) && self.node(**id).extent > 1).map(|(axis, _)| axis).collect()
     }
 
     /// Replaces the loop at `position` by two, `outer * factor + inner - offset`.
@@ -156,9 +172,9 @@ impl Nest {
         pairs.collect()
     }
 
-    /// Whether each loop was made by one step, and is there still or replaced by one later step.
+    /// Whether each loop was made by one step, and is there still or replaced by one later step. Nothing replaces those over copies.
     pub(crate) fn is_forest(&self) -> bool {
-        let (mut made, mut gone) = (Vec::<NodeId>::new(), self.loops.clone());
+        let (mut made, mut gone) = (self.copies.clone(), self.loops.clone());
         for (new, old) in self.replacements() {
             // What turns a loop is there before and after.
             gone.extend(old.iter().filter(|id| !new.contains(id)));

@@ -6,10 +6,11 @@
 //! that each tile reaches each owner of its elements once. If a rank is the only owner of all that it computes, the
 //! leaf accumulates into its shard; else into a tile that starts from the identity of the kernel's operation, and is
 //! combined into the shards at the end of each iteration at which the output is communicated. So what the output held
-//! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate.
+//! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate, and so it is along
+//! axes whose ranks all compute the same, each for itself.
 
 use crate::context::Context;
-use crate::error::LowerError;
+use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
@@ -23,7 +24,7 @@ use polyshard_program::{
 /// The output, and what was proved of it.
 pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let (tensor, target) = (context.kernel().output(), context.kernel().target());
-    let sharding = &context.state.sharding(tensor.name);
+    let sharding = &of_each_copy(context, context.state.sharding(tensor.name))?;
     let whole = context.region(&[target], Depth(0), &tensor.shape);
     if is_in_place(context, &whole, sharding)? {
         return in_place(context, whole, sharding);
@@ -47,6 +48,18 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     let tile = Tile { capacity, ..Tile::default() };
     let output = Transfer { level: depth.0, route, tile, tests: trail.tests, ..in_place_of(context, region) };
     Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
+}
+
+/// How one copy's output lies, where all ranks along some axes compute the same: as what a term of a sum is to one rank.
+fn of_each_copy(context: &Context<'_>, sharding: Sharding) -> Result<Sharding, LowerError> {
+    let axes = context.nest().axes_of_copies();
+    let replicated = replicated(&sharding);
+    let apart = axes.iter().copied().find(|axis| !replicated.contains(axis));
+    let Some(axis) = apart else { return Ok(sharding.opened_along(&axes)) };
+    let tensor = context.kernel().output().name;
+    let step = context.state.shards.iter().find(|shard| shard.tensor == tensor).map(|shard| shard.step);
+    let axis = sharding.mesh().as_slice()[axis].name;
+    Err(context.blame(step, ErrorKind::CopiesApart { tensor, axis, sharding: sharding.to_string() }))
 }
 
 /// The output that the leaf accumulates where it lies.

@@ -39,7 +39,7 @@ impl Trail {
 }
 
 /// The schedule is a bijection between iterations of all loops and statement instances: each step is one between the
-/// loops that it makes and those that it replaces.
+/// loops that it makes and those that it replaces. Of copies, each is one.
 pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
     let bijective = || -> IslResult<bool> {
         if !context.nest().is_forest() {
@@ -56,6 +56,10 @@ pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, L
     context.proved("that every statement instance runs once", bijective)?;
     let claim =
         "the relation from the loops of each step to those that they replace is single-valued, injective and onto";
+    let claim = match &context.nest().axes_of_copies()[..] {
+        [] => claim.to_owned(),
+        axes => format!("at each coordinate along {}, {claim}", context.names(axes)),
+    };
     Ok(vec![proof(Property::EveryInstanceOnce, None, claim)])
 }
 

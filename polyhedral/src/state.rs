@@ -86,6 +86,7 @@ impl State {
             Step::Reorder { order } => return self.reorder(order),
             Step::Fuse { i, j, fused } => self.fuse(*i, *j, *fused, number)?,
             Step::Distribute { loops, outer, inner, mesh } => self.distribute(loops, outer, inner, mesh, number)?,
+            Step::Replicate { mesh } => self.replicate(mesh, number)?,
             Step::Rotate { t, by } => self.rotate(*t, by, number)?,
             Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
             Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
@@ -231,21 +232,10 @@ impl State {
             return Err(ErrorKind::DistributeCounts { loops, outer, inner, mesh });
         }
         distinct(loops)?;
-        let whole = self.mesh.product(mesh).map_err(|error| match error {
-            ProductError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
-            _ => ErrorKind::TooManyRanks { mesh: format!("{}, {mesh}", self.mesh) },
-        })?;
-        bounds::mesh(&whole)?;
-        for (&name, axis) in loops.iter().zip(mesh.as_slice()) {
-            self.free_loop(name, "distribute")?;
-            count("an axis of", axis.extent)?;
-            identifier(axis.name, "mesh axis")?;
-        }
+        let whole = self.wider(mesh)?;
+        loops.iter().try_for_each(|&name| self.free_loop(name, "distribute").map(drop))?;
         self.fresh(&[outer, inner].concat())?;
-        if let Some(axis) = mesh
-            .as_slice()
-            .iter()
-            .find(|axis| self.nest.taken(axis.name) || outer.contains(&axis.name) || inner.contains(&axis.name))
+        if let Some(axis) = mesh.as_slice().iter().find(|axis| outer.contains(&axis.name) || inner.contains(&axis.name))
         {
             return Err(ErrorKind::NameTaken { name: axis.name, by: "a loop or an index of the kernel" });
         }
@@ -260,6 +250,37 @@ impl State {
             self.nest.loops.insert(place, id);
         }
         self.nest.distributed += axes;
+        self.widen(whole)
+    }
+
+    /// Each coordinate along the axes runs all iterations.
+    fn replicate(&mut self, mesh: &Mesh, number: StepId) -> Result<(), ErrorKind> {
+        let whole = self.wider(mesh)?;
+        for axis in mesh.as_slice() {
+            self.nest.replicate(axis.name, axis.extent as i64, number);
+        }
+        self.widen(whole)
+    }
+
+    /// The mesh with more axes, whose names nothing has yet.
+    fn wider(&self, mesh: &Mesh) -> Result<Mesh, ErrorKind> {
+        let whole = self.mesh.product(mesh).map_err(|error| match error {
+            ProductError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
+            _ => ErrorKind::TooManyRanks { mesh: format!("{}, {mesh}", self.mesh) },
+        })?;
+        bounds::mesh(&whole)?;
+        for axis in mesh.as_slice() {
+            count("an axis of", axis.extent)?;
+            identifier(axis.name, "mesh axis")?;
+        }
+        match mesh.as_slice().iter().find(|axis| self.nest.taken(axis.name)) {
+            Some(axis) => Err(ErrorKind::NameTaken { name: axis.name, by: "a loop or an index of the kernel" }),
+            None => Ok(whole),
+        }
+    }
+
+    /// Makes `whole` the mesh. What is sharded is sharded over it; along new axes it is replicated.
+    fn widen(&mut self, whole: Mesh) -> Result<(), ErrorKind> {
         self.mesh = whole;
         let clauses: Vec<_> = self.shards.iter().map(|shard| (shard.tensor, shard.clauses.clone())).collect();
         for (i, (tensor, clauses)) in clauses.into_iter().enumerate() {

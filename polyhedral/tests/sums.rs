@@ -39,6 +39,23 @@ fn check(program: &Program, expect: Expect) {
     expect.assert_eq(&text);
 }
 
+/// Sums along z, which each rank along the axis of copies closes for itself.
+#[test]
+fn copies_close_their_own_sums() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let z = Mesh::new([("z", 2)]).axes::<1>()[0];
+    let copied = |clauses: Vec<Clause>| {
+        lowered(&cube([2, 1, 2], [64, 64, 64]).replicate(&Mesh::new([("w", 3)])).shard("C", clauses))
+    };
+    let reduced = copied(vec![m.at(axis("x")), pin(z, 0)]);
+    assert_eq!((reduced.pattern("C"), &reduced.nest().copies[..]), (Some(Pattern::reduce(["z"])), &[3][..]));
+    let scattered = copied(vec![m.at(axis("x")), n.at(axis("z"))]);
+    assert_eq!(scattered.pattern("C"), Some(Pattern::reduce_scatter(["z"])));
+    let everywhere = copied(vec![m.at(axis("x"))]);
+    assert_eq!(everywhere.pattern("C"), Some(Pattern::all_reduce(["z"])));
+    assert_eq!(copied(vec![m.at(axis("x")), partial(z)]).pattern("C"), Some(Pattern::Local));
+}
+
 #[test]
 fn johnson_broadcasts_twice_and_reduces() {
     let [m, n] = ["m", "n"].map(Var::new);

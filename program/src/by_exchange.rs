@@ -21,11 +21,11 @@ impl Nest {
         let mut nest = self.clone();
         let ranges = self.ranges();
         for transfer in &mut nest.transfers {
-            let partial = match transfer.direction {
-                Direction::In => &[][..],
-                Direction::Out { .. } => self.output_sharding().partial(),
+            let own = match transfer.direction {
+                Direction::In => Vec::new(),
+                Direction::Out { .. } => [self.output_sharding().partial(), &self.copies].concat(),
             };
-            let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
+            let reach = |axis: usize| if own.contains(&axis) { Reach::OWN } else { Reach::All };
             transfer.route = Leg::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() }.into();
             transfer.tile.capacity = transfer.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
             transfer.tests = vec!["asked for: exchange".into()];

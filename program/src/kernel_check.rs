@@ -22,7 +22,6 @@ impl KernelSpec {
 }
 
 pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
-    spec.dtype.native()?;
     names(&spec)?;
     periodic::resolve(&mut spec)?;
     let inputs = spec.inputs.iter().map(|t| tensor(t, spec.dtype)).collect::<Result<Vec<_>, _>>()?;

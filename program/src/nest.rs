@@ -39,6 +39,9 @@ pub struct Nest {
     pub steps: Vec<String>,
     /// The mesh of ranks.
     pub mesh: Mesh,
+    /// The axes of the mesh along which all ranks compute the same, each for itself, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<usize>,
     /// The program's arrays that the tensors are: the inputs, then the output.
     pub arrays: Vec<ArrayId>,
     /// How the tensors lie: the inputs, then the output.

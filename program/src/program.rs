@@ -107,6 +107,7 @@ impl TryFrom<Written> for Program {
     type Error = ProgramError;
 
     fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
+        dtype.native()?;
         body.statements.retain(|statement| !matches!(statement, Statement::Free(_)));
         let program = Self::new(&mesh, dtype, arrays, body)?;
         let mut is_gone_through = true;

@@ -4,7 +4,7 @@ use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
 use crate::space::Space;
-use crate::variant::{Grid, Variant};
+use crate::variant::{Grid, Variant, Ways};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
@@ -124,7 +124,7 @@ impl<'a> Search<'a> {
         // Each with its grid, and how loops lie on the mesh if that is given.
         let all: Vec<(Grid, Option<Variant>)> = match &self.mesh {
             Some(mesh) => {
-                let all = Variant::all(mesh, kernel).ok_or_else(too_many)?;
+                let all = Variant::all(mesh, kernel, Ways::All).ok_or_else(too_many)?;
                 all.into_iter().map(|(grid, variant)| (grid, Some(variant))).collect()
             }
             None => grid::all(kernel, self.ranks).ok_or_else(too_many)?.into_iter().map(|grid| (grid, None)).collect(),
@@ -265,7 +265,7 @@ impl Found {
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, machine: &Machine) -> Result<(), SearchError> {
         let kernel = space.kernel;
-        let grid = whole.grid(kernel.vars().len());
+        let grid = whole.grid();
         let summed = space.summed(&grid);
         let mut panels = vec![None];
         if let Some(var) = summed {

@@ -184,7 +184,7 @@ impl Bounds<'_> {
     /// Seconds that every schedule takes at least whose loops lie along these axes, on devices in the order of the mesh: what a rank
     /// has to receive comes through its ports, and what those of a node have to through theirs.
     pub(crate) fn seconds_along(&self, variant: &Variant) -> f64 {
-        let grid = variant.grid(self.kernel.vars().len());
+        let grid = variant.grid();
         let rank = self.seconds(&grid);
         let size = self.kernel.dtype().size() as f64;
         let extents = self.extents(&grid);
@@ -215,8 +215,10 @@ impl Bounds<'_> {
             .map(|rank| {
                 let mut blocks = vec![0; vars.len()];
                 let at = variant.mesh.coordinates(rank);
-                let axes = variant.mesh.as_slice().iter().zip(&variant.along).zip(at);
-                axes.for_each(|((axis, &var), at)| blocks[var] = blocks[var] * axis.extent + at);
+                for (var, axes) in variant.along.axes.iter().enumerate() {
+                    let extent = |axis: usize| variant.mesh.as_slice()[axis].extent;
+                    axes.iter().for_each(|&axis| blocks[var] = blocks[var] * extent(axis) + at[axis]);
+                }
                 indexed.iter().map(|&var| blocks[var]).collect()
             })
             .collect();
@@ -230,8 +232,8 @@ impl Bounds<'_> {
 
     /// The iterations of a loop in one of its blocks, which may be blocks of blocks.
     fn iterations(&self, variant: &Variant, var: usize, number: usize) -> usize {
-        let parts = variant.mesh.as_slice().iter().zip(&variant.along).filter(|(_, along)| **along == var);
-        let parts: Vec<usize> = parts.map(|(axis, _)| axis.extent).collect();
+        let extent = |&axis: &usize| variant.mesh.as_slice()[axis].extent;
+        let parts: Vec<usize> = variant.along.axes[var].iter().map(extent).collect();
         let (mut length, mut after) = (self.kernel.vars()[var].extent, parts.iter().product::<usize>());
         for extent in parts {
             after /= extent;

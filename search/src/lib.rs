@@ -19,6 +19,7 @@ mod choice;
 mod error;
 mod find;
 mod grid;
+pub mod product;
 mod sequence;
 mod space;
 mod variant;

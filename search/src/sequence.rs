@@ -10,7 +10,7 @@ use crate::choice::{Candidate, gap};
 use crate::find::{Found, permutations};
 use crate::grid::Bounds;
 use crate::space::Space;
-use crate::variant::{AXES, Variant};
+use crate::variant::{AXES, Along, Variant, Ways};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::{Cost, cost};
@@ -230,7 +230,7 @@ fn plain(schedule: &Schedule) -> Result<Program, SearchError> {
 struct Laid {
     mesh: Mesh,
     /// By stage: seconds at least, and the loop for each axis. Of a stage whose schedule is given there is one.
-    ways: Vec<Vec<(f64, Vec<usize>)>>,
+    ways: Vec<Vec<(f64, Along)>>,
 }
 
 impl Laid {
@@ -238,9 +238,9 @@ impl Laid {
     fn new(mesh: Mesh, kernels: &[&Kernel], bounds: &[Bounds<'_>], fixed: &[Option<Program>]) -> Option<Self> {
         let of_stage = |nth: usize| {
             if fixed[nth].is_some() {
-                return Some(vec![(0.0, Vec::new())]);
+                return Some(vec![(0.0, Along { axes: Vec::new() })]);
             }
-            let ways = Variant::all(&mesh, kernels[nth])?;
+            let ways = Variant::all(&mesh, kernels[nth], Ways::Divided)?;
             let mut ways: Vec<_> =
                 ways.into_iter().map(|(_, variant)| (bounds[nth].seconds_along(&variant), variant.along)).collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
@@ -343,7 +343,7 @@ impl State<'_> {
     }
 
     /// Adds the schedules of a stage with its loops along these axes.
-    fn add(&mut self, nth: usize, mesh: &Mesh, along: &[usize], ways: &mut Vec<Way>) -> Result<(), SearchError> {
+    fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<Way>) -> Result<(), SearchError> {
         let (machine, kernel) = (self.search.machine, self.kernels[nth]);
         if let Some(program) = &self.fixed[nth] {
             let (schedule, cost) = (self.search.stages[nth].schedule.clone(), cost(program, machine)?);
@@ -353,7 +353,7 @@ impl State<'_> {
             return Ok(());
         }
         let mut found = Found::new(self.memory);
-        let variant = Variant { mesh: mesh.clone(), along: along.to_vec(), panels: None };
+        let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         found.add(&Space { kernel, homes: &[] }, &variant, machine)?;
         if found.candidates.is_empty() {
             self.least_memory = self.least_memory.into_iter().chain(found.least).min();

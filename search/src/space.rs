@@ -58,29 +58,64 @@ impl Space<'_> {
         let vars = self.kernel.vars();
         let mut names = Names { taken: self.kernel.tensors().map(|tensor| tensor.name).collect() };
         names.taken.extend(vars.iter().map(|var| var.name));
+        names.taken.extend(variant.mesh.as_slice().iter().map(|axis| axis.name));
         names.taken.extend(self.kernel.scalars().iter().map(|(name, _)| *name));
         let mut schedule = Schedule::new(self.kernel.clone());
-        // The loop of each variable that is inside of all divisions so far.
+        // The loop of each variable that is inside of all divisions so far, and what is left of others.
         let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
-        for axes in variant.layers() {
-            let along = &variant.along[axes.clone()];
-            let mesh = Mesh::new(variant.mesh.as_slice()[axes].iter().map(|axis| (axis.name, axis.extent)));
-            let loops: Vec<Name> = along.iter().map(|&var| inner[var]).collect();
-            let outer: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "o")).collect();
-            let inside: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "i")).collect();
-            along.iter().zip(&inside).for_each(|(&var, name)| inner[var] = *name);
-            schedule = schedule.apply(Step::Distribute { loops, outer, inner: inside, mesh });
+        let mut rest: Vec<Name> = Vec::new();
+        let (axes, along) = (variant.mesh.as_slice(), &variant.along);
+        // Axes that are not in the order of the mesh get loops of their own first.
+        let mut apart: Vec<Option<Name>> = vec![None; axes.len()];
+        for (var, over) in along.axes.iter().enumerate().filter(|(_, over)| !over.is_sorted()) {
+            for &axis in &over[..over.len() - 1] {
+                let (outer, inside) = (names.fresh(inner[var], "p"), names.fresh(inner[var], "l"));
+                schedule =
+                    schedule.apply(Step::Divide { i: inner[var], outer, inner: inside, parts: axes[axis].extent });
+                apart[axis] = Some(outer);
+                inner[var] = inside;
+            }
+        }
+        let mut at = 0;
+        while at < axes.len() {
+            // As many axes as divide no loop twice.
+            let mut loops: Vec<Name> = Vec::new();
+            let mut vars = Vec::new();
+            while let Some(var) = axes.get(at + loops.len()).and_then(|_| along.var(at + loops.len())) {
+                let name = apart[at + loops.len()].unwrap_or(inner[var]);
+                if loops.contains(&name) {
+                    break;
+                }
+                loops.push(name);
+                vars.push(var);
+            }
+            let run = at..at + loops.len().max(1);
+            let mesh = Mesh::new(axes[run.clone()].iter().map(|axis| (axis.name, axis.extent)));
+            if loops.is_empty() {
+                schedule = schedule.apply(Step::Replicate { mesh });
+            } else {
+                let outer: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "o")).collect();
+                let inside: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "i")).collect();
+                for ((axis, &var), &name) in run.clone().zip(&vars).zip(&inside) {
+                    match apart[axis] {
+                        Some(_) => rest.push(name),
+                        None => inner[var] = name,
+                    }
+                }
+                schedule = schedule.apply(Step::Distribute { loops, outer, inner: inside, mesh });
+            }
+            at = run.end;
         }
         let mut panel = None;
         if let Some((var, parts)) = variant.panels {
             let (outside, inside) = (names.fresh(vars[var].name, "p"), names.fresh(vars[var].name, "l"));
             let step = Step::Divide { i: inner[var], outer: outside, inner: inside, parts };
             inner[var] = inside;
-            let order = [outside].into_iter().chain(inner.iter().copied()).collect();
+            let order = [outside].into_iter().chain(rest.iter().chain(&inner).copied()).collect();
             schedule = schedule.apply(step).apply(Step::Reorder { order });
             panel = Some((var, outside));
         }
-        if !variant.along.is_empty() {
+        if !axes.is_empty() {
             for tensor in self.kernel.tensors() {
                 let given = self.homes.iter().find(|(name, _)| *name == tensor.name);
                 let clauses = match given {
@@ -97,7 +132,7 @@ impl Space<'_> {
                 }
             }
         }
-        schedule.apply(Step::Tensorize { loops: inner, kind: None })
+        schedule.apply(Step::Tensorize { loops: [rest, inner].concat(), kind: None })
     }
 
     /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and once more along each other
@@ -110,13 +145,18 @@ impl Space<'_> {
         };
         let mut along: Vec<Vec<usize>> = vec![Vec::new(); access.index.len()];
         let mut rest = Vec::new();
-        for (nth, var) in variant.along.iter().enumerate() {
+        for (var, over) in variant.along.axes.iter().enumerate() {
             // Of `A[i, i]` one dimension is divided.
-            match (0..along.len()).find(|&number| variable(number) == Some(*var)) {
-                Some(number) => along[number].push(nth),
-                None => rest.push(nth),
+            match (0..along.len()).find(|&number| variable(number) == Some(var)) {
+                Some(number) => along[number].extend(over),
+                None => rest.extend(over),
             }
         }
+        // Each copy of the work has its own output, and of inputs a share.
+        if access != self.kernel.target() {
+            rest.extend((0..axes.len()).filter(|&axis| variant.along.var(axis).is_none()));
+        }
+        rest.sort_unstable();
         let shape =
             &self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
         let of_panels =

@@ -1,7 +1,7 @@
 //! Grids, and how their loops lie on meshes.
 
 use polyshard_layout::Mesh;
-use polyshard_program::Kernel;
+use polyshard_program::{IndexVar, Kernel};
 
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
 pub(crate) type Grid = Vec<usize>;
@@ -13,60 +13,91 @@ pub(crate) const MOST_DIVIDED: usize = 5;
 pub(crate) const MOST_GRIDS: usize = 1 << 21;
 
 /// How loops lie on a mesh.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Along {
+    /// For each loop, a position in the kernel's variables, the axes that it is divided over, major first: in blocks of blocks, if there
+    /// are several. Along the axes that no loop has, all ranks do the same.
+    pub(crate) axes: Vec<Vec<usize>>,
+}
+
+/// A mesh with loops on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// The mesh, and for each of its axes, outermost first, the loop that is divided over it: a position in the kernel's variables. A loop
-    /// may be divided over several, in blocks of blocks.
     pub(crate) mesh: Mesh,
-    pub(crate) along: Vec<usize>,
+    pub(crate) along: Along,
     /// A summed loop that runs in panels, and how many there are.
     pub(crate) panels: Option<(usize, usize)>,
+}
+
+/// Which ways to lay loops over a mesh are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ways {
+    /// Each axis divides a loop, those of one loop in the order of the mesh.
+    Divided,
+    /// Axes may also be of copies, and those of one loop are in any order.
+    All,
+}
+
+impl Along {
+    /// The loop that is divided over an axis; none where all ranks do the same.
+    pub(crate) fn var(&self, axis: usize) -> Option<usize> {
+        self.axes.iter().position(|axes| axes.contains(&axis))
+    }
+
+    /// All ways to lay this number of loops over a mesh; none if there are too many to compare.
+    fn all(mesh: &Mesh, loops: usize, ways: Ways) -> Option<Vec<Self>> {
+        let mut all = vec![Self { axes: vec![Vec::new(); loops] }];
+        for (axis, described) in mesh.as_slice().iter().enumerate() {
+            let longer = |along: Self| {
+                // A single rank has nothing to share.
+                let copies = ways == Ways::All;
+                let vars = if copies && described.extent == 1 { 0 } else { loops };
+                let unused = copies.then(|| along.clone());
+                let divided = (0..vars).flat_map(move |var| {
+                    let last = along.axes[var].len();
+                    let along = along.clone();
+                    (if copies { 0 } else { last }..=last).map(move |place| {
+                        let mut along = along.clone();
+                        along.axes[var].insert(place, axis);
+                        along
+                    })
+                });
+                divided.chain(unused)
+            };
+            all = all.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
+            if all.len() > MOST_GRIDS {
+                return None;
+            }
+        }
+        Some(all)
+    }
 }
 
 impl Variant {
     /// The loops of a grid over a mesh that has an axis for each of them, in this order, outermost first.
     pub(crate) fn of_grid(grid: &Grid, order: &[usize]) -> Self {
         let mesh = Mesh::new(AXES.into_iter().zip(order.iter().map(|&var| grid[var])));
-        Self { mesh, along: order.to_vec(), panels: None }
+        let of = |var: usize| order.iter().position(|&other| other == var).into_iter().collect();
+        Self { mesh, along: Along { axes: (0..grid.len()).map(of).collect() }, panels: None }
     }
 
     /// All ways to lay a kernel's loops over a mesh, with their grids; none if there are too many to compare.
-    pub(crate) fn all(mesh: &Mesh, kernel: &Kernel) -> Option<Vec<(Grid, Self)>> {
+    pub(crate) fn all(mesh: &Mesh, kernel: &Kernel, ways: Ways) -> Option<Vec<(Grid, Self)>> {
         let vars = kernel.vars();
-        let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
-        for _ in 0..mesh.ndim() {
-            let longer = |way: Vec<usize>| (0..vars.len()).map(move |var| way.iter().copied().chain([var]).collect());
-            ways = ways.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
-            if ways.len() > MOST_GRIDS {
-                return None;
-            }
-        }
-        let fits = |along: Vec<usize>| {
+        let fits = |along: Along| {
             let variant = Self { mesh: mesh.clone(), along, panels: None };
-            let grid = variant.grid(vars.len());
-            let fits = vars.iter().zip(&grid).all(|(var, &ranks)| ranks <= var.extent.max(1));
-            fits.then_some((grid, variant))
+            let grid = variant.grid();
+            // On a mesh that is given, there may be nothing for some ranks.
+            let fits = |(var, &ranks): (&IndexVar, &usize)| ways == Ways::All || ranks <= var.extent.max(1);
+            vars.iter().zip(&grid).all(fits).then_some((grid, variant))
         };
-        Some(ways.into_iter().filter_map(fits).collect())
+        Some(Along::all(mesh, vars.len(), ways)?.into_iter().filter_map(fits).collect())
     }
 
-    /// Over how many ranks each of so many loops is divided.
-    pub(crate) fn grid(&self, loops: usize) -> Grid {
-        let mut grid = vec![1; loops];
-        self.mesh.as_slice().iter().zip(&self.along).for_each(|(axis, &var)| grid[var] *= axis.extent);
-        grid
-    }
-
-    /// The axes in runs that divide no loop twice.
-    pub(crate) fn layers(&self) -> Vec<std::ops::Range<usize>> {
-        let mut layers: Vec<std::ops::Range<usize>> = Vec::new();
-        for (axis, var) in self.along.iter().enumerate() {
-            match layers.last_mut().filter(|layer| !self.along[(*layer).clone()].contains(var)) {
-                Some(layer) => layer.end = axis + 1,
-                None => layers.push(axis..axis + 1),
-            }
-        }
-        layers
+    /// Over how many ranks each loop is divided.
+    pub(crate) fn grid(&self) -> Grid {
+        let extent = |&axis: &usize| self.mesh.as_slice()[axis].extent;
+        self.along.axes.iter().map(|axes| axes.iter().map(extent).product()).collect()
     }
 }
 

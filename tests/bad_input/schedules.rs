@@ -258,9 +258,42 @@ fn an_axis_is_distributed_over_once() {
         tiled().distribute([mi], [a], [b], &again),
         expect![[r#"
             schedule step 3, `distribute([mi], [a], [b], mesh(x: 2))`:
-            axis `x` already has a distributed loop;
+            axis `x` is an axis of the mesh already;
             distribute over other axes, or give the inner mesh its own names
         "#]],
+    );
+}
+
+#[test]
+fn copies_own_what_they_compute() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let copied = || {
+        let rows = matmul().distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
+        rows.replicate(&Mesh::new([("y", 2)]))
+    };
+    check(
+        copied().shard("C", [m.at("x"), n.at("y")]),
+        expect![[r#"
+            schedule step 3, `shard(C, m @ x, n @ y)`:
+            all ranks along `y` compute `C`, but it is sharded [0 @ x, 1 @ y];
+            each has to own what it computes: leave `y` out of the sharding of `C`, or distribute a loop over `y` in place of `replicate`
+        "#]],
+    );
+    check(
+        copied().shard("C", [m.at("x"), partial("y")]),
+        expect![[r#"
+        schedule step 3, `shard(C, m @ x, partial(y))`:
+        all ranks along `y` compute `C`, but it is sharded [0 @ x, partial(y)];
+        each has to own what it computes: leave `y` out of the sharding of `C`, or distribute a loop over `y` in place of `replicate`
+    "#]],
+    );
+    check(
+        copied().replicate(&Mesh::new([("mo", 2)])),
+        expect![[r#"
+        schedule step 3, `replicate(mesh(mo: 2))`:
+        the name `mo` is taken by a loop or an index of the kernel;
+        give the new loop another
+    "#]],
     );
 }
 

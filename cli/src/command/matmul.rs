@@ -15,8 +15,10 @@ use clap::ValueEnum;
 use device::Device;
 use polyshard::DType;
 use polyshard::draw;
+use polyshard::draw::MeshStep;
 use polyshard::machine::units::counted;
-use polyshard::planner::product::{Free, Product, ProductReport};
+use polyshard::machine::units::{bytes, seconds};
+use polyshard::search::product::{Free, Product, ProductPlan, ProductReport, ProductStep};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -88,16 +90,16 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
     let dtype: DType = arguments.dtype.parse()?;
     let product = Product::new(&arguments.product, &mesh, &sizes, dtype)?;
-    let roofline = arguments.device.roofline(&mesh, dtype)?;
+    let placed = arguments.device.placed(&mesh, dtype)?;
     let plan = match arguments.search {
-        None => product.plan(&roofline),
-        Some(Factors::Left) => product.search(&roofline, Free::Left),
-        Some(Factors::Right) => product.search(&roofline, Free::Right),
-        Some(Factors::Both) => product.search(&roofline, Free::Both),
+        None => product.plan(&placed),
+        Some(Factors::Left) => product.search(&placed, Free::Left),
+        Some(Factors::Right) => product.search(&placed, Free::Right),
+        Some(Factors::Both) => product.search(&placed, Free::Both),
     }?;
-    let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
+    let trial = if arguments.run { Some(trial::run(&plan)?) } else { None };
     if let Some(path) = &arguments.draw {
-        files::save(path, &drawn(draw::product(&plan))?)?;
+        files::save(path, &drawn(drawing(&plan))?)?;
     }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
@@ -107,4 +109,15 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
         format!("ran on numbers of 8 bytes, checked {tiles} of the product\n{trial}\n")
     });
     Ok(plan.explain() + &trial.unwrap_or_default())
+}
+
+/// The steps of the cheapest sequence as a picture.
+fn drawing(plan: &ProductPlan) -> Result<String, draw::DrawError> {
+    let mesh = plan.product().mesh();
+    let step = |step: &ProductStep| MeshStep {
+        title: step.to_string(),
+        cost: format!("{} in {}", bytes(step.bytes.into()), seconds(step.seconds)),
+        groups: step.groups(mesh),
+    };
+    draw::product(&plan.product().to_string(), mesh, &plan.best().steps().iter().map(step).collect::<Vec<_>>())
 }

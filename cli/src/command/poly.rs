@@ -146,7 +146,7 @@ impl Kernels {
             Scheduled::Auto => None,
             Scheduled::Steps(steps) => {
                 let sizes = steps.iter().map(|(step, _)| match step {
-                    Step::Distribute { mesh, .. } => mesh.size(),
+                    Step::Distribute { mesh, .. } | Step::Replicate { mesh } => mesh.size(),
                     _ => 1,
                 });
                 Some(sizes.fold(1, usize::saturating_mul))

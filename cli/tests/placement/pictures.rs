@@ -99,7 +99,7 @@ fn each_step_of_a_product_is_a_panel_of_the_mesh() {
     let sizes = ["--mesh", "X=2,Y=3", "--size", "I=12,J=12,K=12", "--machine", "tpu-v5e"];
     COMMAND_LINE.drawn("drawn_product", &[&["matmul", text], &sizes[..]].concat(), |panels| {
         assert_eq!(panels.len(), 2);
-        assert_eq!(line(panels[0], "title"), "AllGather_X B[J_X, K_Y] -> B[J, K_Y]");
+        assert_eq!(line(panels[0], "title"), "all_gather(X) B[J_X, K_Y] -> B[J, K_Y]");
         assert_eq!(groups(panels[0]), [[0, 3], [1, 4], [2, 5]]);
         assert_eq!((groups(panels[1]).len(), with_class(panels[1], "idle").len()), (0, 6), "ranks multiply alone");
     });

@@ -161,9 +161,6 @@ fn products_that_cannot_be_are_refused() {
     let axis = "in `A[I_Z,J]`: dimension 0: no axis `Z`; the mesh is (X: 4, Y: 4)";
     product("A[I_Z,J] * B[J,K] -> C[I,K]", mesh, sizes, &[], axis);
     product(text, mesh, "I=64,J=64", &[], "in `B[J_X,K_Y]`: dimension `K` has no size; give one, as `K=64`");
-    let equal = "dimension 0: a plan is made for equal tiles, and 63 indices cannot be cut into 4 of them; pad to 64, or \
-                  choose other axes";
-    product(text, mesh, "I=63,J=64,K=64", &[], &format!("in `A[I_X,J]`: {equal}"));
     let unknown = "dimension `L` has a size but is in no array; the dimensions are I, J, K";
     product(text, mesh, "I=64,J=64,K=64,L=2", &[], unknown);
     let many = "I=20000000000000000000,J=64,K=64";
@@ -176,7 +173,7 @@ fn products_that_cannot_be_are_refused() {
     product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
     let free = "`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free";
     product(text, mesh, sizes, &["--search", "left"], free);
-    let memory = "no sequence fits into 1000 bytes per device: `AllGather_X B; A * B` takes least, 5120 bytes; `J` \
+    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B` takes least, 7168 bytes; `J` \
                   is cut not at all in `A` and by `X` in `B`, and to bring it together takes copies; even with \
                   `A[I_X, J]` and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
     product(text, mesh, sizes, &["--memory-bytes", "1000"], memory);
@@ -196,21 +193,23 @@ fn devices_and_links_that_are_none_are_refused() {
                   tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a \
                   `--link` for each axis";
     with(&["--machine", "a100"], levels);
-    let mesh = "the matrix [[2 4] [2 4]] places axes of [8, 8], but the mesh is (X: 4, Y: 4); give each axis a row";
+    let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], and the mesh has \
+                [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
-    let missing = "a100 states no FLOP/s for i8, but for bf16, f16, f32, f64, tf32; plan for such a type, or add it";
+    let missing =
+        "a100 states no operations per second for i8, but for bf16, f16, f32, f64, tf32; add `i8` to its `flops`";
     with(&["--machine", "a100", "--matrix", "[[4,1],[1,4]]", "--type", "i8"], missing);
     let rate = "tpu-v5e states no FLOP/s for f64; take bf16 or i8, or give `--flops`";
     with(&["--machine", "tpu-v5e", "--type", "f64"], rate);
     with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "`--memory-bytes` must be 1 or more, found 0");
-    with(&["--machine", "tpu-v5e", "--flops", "-1"], "`flops` must be positive, found -1");
+    with(&["--machine", "tpu-v5e", "--flops", "-1"], "device: flops of `bf16` is -1; give more than 0");
     let read = "write an axis, bytes per second, seconds per hop, and ring, line or switch, such as X=9e10:1e-6:ring";
     with(&["--machine", "tpu-v5e", "--link", "X=1"], &format!("cannot read the link `X=1`; {read}"));
     with(&["--machine", "tpu-v5e", "--link", "X=1:1:bus"], &format!("cannot read the link `X=1:1:bus`; {read}"));
     with(&["--machine", "tpu-v5e", "--link", "Z=1:1:ring"], "no axis `Z` to give a link; the mesh is (X: 4, Y: 4)");
     let links = ["--machine", "tpu-v5e", "--link", "X=1:1:ring", "--link", "X=2:1:ring"];
     with(&links, "two links are given for axis `X`; give one");
-    let bandwidth = "`X`: bandwidth must be positive, found 0";
+    let bandwidth = "level `X`: `bandwidth` is 0 bytes/s; give more than 0";
     with(&["--machine", "tpu-v5e", "--link", "X=0:1:ring"], bandwidth);
     let own = ["--flops", "1e12", "--memory-bandwidth", "1e11", "--memory-bytes", "1e9", "--link", "X=1e9:0:ring"];
     with(&own, "axis `Y` has no links; give some, as `--link Y=9e10:1e-6:ring`");

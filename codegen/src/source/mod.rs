@@ -39,10 +39,11 @@ impl Default for SourceOptions {
 /// each kernel is a module of its own, and names of arrays end with their numbers.
 ///
 /// # Panics
-/// If `options.runtime` is not a path.
+/// If `options.runtime` is not a path, or the program moves elements of a type that Rust does not have.
 #[track_caller]
 #[must_use]
 pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
+    program.dtype().native().unwrap_or_else(|error| panic!("{error}"));
     let runtime: syn::Path = syn::parse_str(&options.runtime).expect("`SourceOptions::runtime` is a path");
     let (header, tokens) = match program.body().only_nest() {
         Some(nest) => (header(nest), kernel_module(nest, &program.body().statements, &runtime)),

@@ -8,19 +8,20 @@ use super::placement::clause;
 use crate::errors::listed;
 use crate::form::Form;
 use crate::step::Step;
-use polyshard_layout::{Name, did_you_mean};
+use polyshard_layout::{Mesh, Name, did_you_mean};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 13] = [
+const STEPS: [(&str, &str); 14] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
     ("fuse", "fuse(i, j, f)"),
     ("distribute", "distribute([m, n], [mo, no], [mi, ni])"),
+    ("replicate", "replicate(mesh(z: 2))"),
     ("rotate", "rotate(ko, [mo, no])"),
     ("shard", "shard(A, m @ x, k @ y)"),
     ("communicate", "communicate(A, ko)"),
@@ -72,6 +73,7 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             Step::Fuse { i, j, fused }
         }
         "distribute" => return distribute(input, form),
+        "replicate" => Step::Replicate { mesh: last_mesh(input, form)? },
         "rotate" => {
             let t = ident(input)?;
             comma(input)?;
@@ -140,11 +142,16 @@ fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     if input.is_empty() {
         return Ok(Written::WithoutMesh(Box::new(|mesh| Step::Distribute { loops, outer, inner, mesh })));
     }
+    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: last_mesh(input, form)? }))
+}
+
+/// The mesh of a step, as its last argument.
+fn last_mesh(input: ParseStream, form: Form) -> Result<Mesh> {
     let word: Ident = input.parse()?;
     if word != "mesh" {
         return Err(error(&word, format!("expected `mesh(..)`, found `{word}`"), "write the mesh as `mesh(z: 2)`"));
     }
-    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&inside(input)?, form)? }))
+    mesh(&inside(input)?, form)
 }
 
 fn leaf_kind(input: ParseStream) -> Result<LeafKind> {

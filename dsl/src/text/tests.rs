@@ -96,6 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
         names().prop_map(|order| Step::Reorder { order }),
         three().prop_map(|(i, j, fused)| Step::Fuse { i, j, fused }),
         loops.prop_map(|(loops, outer, inner, mesh)| Step::Distribute { loops, outer, inner, mesh }),
+        mesh().prop_map(|mesh| Step::Replicate { mesh }),
         (name(), names()).prop_map(|(t, by)| Step::Rotate { t, by }),
         (name(), vec(clause(), 0..4)).prop_map(|(tensor, clauses)| Step::Shard { tensor, clauses }),
         (name(), name()).prop_map(|(tensor, at)| Step::Communicate { tensor, at }),
@@ -247,13 +248,13 @@ fn mistakes_of_a_chain_have_their_places() {
         "\n.split(k, ko, ki, n)\n  .shard(A, m @ f(x)).tile()\n",
         None,
         expect![[r#"
-        line 2, column 19: expected a number
-        help: write literals and arithmetic on them
-        line 3, column 17: this is not an expression over mesh axes
-        help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
-        line 3, column 23: no schedule step `tile`
-        help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
-    "#]],
+            line 2, column 19: expected a number
+            help: write literals and arithmetic on them
+            line 3, column 17: this is not an expression over mesh axes
+            help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            line 3, column 23: no schedule step `tile`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+        "#]],
     );
     check_chain(
         ".split(k, ko, ki, 2) split",

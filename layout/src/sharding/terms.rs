@@ -39,6 +39,16 @@ impl Sharding {
         Self { partial, ..self.clone() }
     }
 
+    /// Returns the sharding of an array of which each coordinate along these axes, given as positions, holds a term, and on the
+    /// ranks that own it now. Along each of them, all coordinates own the same elements.
+    #[must_use]
+    pub fn opened_along(&self, axes: &[usize]) -> Self {
+        let mut partial = [&self.partial[..], axes].concat();
+        partial.sort_unstable();
+        partial.dedup();
+        Self { partial, ..self.clone() }
+    }
+
     /// Returns the positions of the axes along which `target`, a sharding of the same array over as many ranks, sums up what
     /// is open here.
     ///

@@ -94,24 +94,35 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
         return vec![Action::Copy { times: 1, bytes: source }];
     }
     let named = |names: &[Name]| names.iter().filter_map(|name| mesh.position(*name)).collect::<Vec<_>>();
-    // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
-    let (operation, axes) = match &moved.pattern {
-        Pattern::Reduce { axes } => (Collective::Reduce, named(axes)),
-        Pattern::AllReduce { axes } => (Collective::AllReduce, named(axes)),
-        Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, named(axes)),
-        Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
-            (Collective::Exchange, named(axes))
+    let of_pattern = |pattern: &Pattern, received: f64| {
+        // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
+        let (operation, axes) = match pattern {
+            Pattern::Reduce { axes } => (Collective::Reduce, named(axes)),
+            Pattern::AllReduce { axes } => (Collective::AllReduce, named(axes)),
+            Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, named(axes)),
+            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
+                (Collective::Exchange, named(axes))
+            }
+            _ => (Collective::Exchange, all(mesh)),
+        };
+        let groups = groups(mesh, &axes);
+        let members = groups.first().map_or(1, Vec::len) as f64;
+        let bytes = match operation {
+            Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
+            _ => source,
+        };
+        let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
+        Action::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }
+    };
+    match &moved.pattern {
+        // What is summed up moves on.
+        Pattern::Sequence { patterns } => {
+            let then = received.min(elements(moved.target) * size);
+            let legs = patterns.iter().enumerate();
+            legs.map(|(nth, pattern)| of_pattern(pattern, if nth == 0 { received - then } else { then })).collect()
         }
-        _ => (Collective::Exchange, all(mesh)),
-    };
-    let groups = groups(mesh, &axes);
-    let members = groups.first().map_or(1, Vec::len) as f64;
-    let bytes = match operation {
-        Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
-        _ => source,
-    };
-    let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
-    vec![Action::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }]
+        pattern => vec![of_pattern(pattern, received)],
+    }
 }
 
 fn all(mesh: &Mesh) -> Vec<usize> {

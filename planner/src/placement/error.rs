@@ -1,5 +1,6 @@
 //! What can be wrong with a placement that a user asks for.
 
+use polyshard_machine::MachineError;
 use polyshard_machine::units::counted;
 use std::fmt;
 
@@ -50,6 +51,9 @@ pub enum PlacementError {
     /// A matrix that is not for a mesh and a machine.
     #[error("the mesh ({mesh}) cannot be placed on `{machine}` by {matrix}: {why}; {instead}")]
     Misfit { mesh: String, machine: String, matrix: String, why: String, instead: String },
+    /// There is no such machine.
+    #[error(transparent)]
+    NoMachine(#[from] MachineError),
     /// An axis that a mesh lacks.
     #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
     UnknownAxis {

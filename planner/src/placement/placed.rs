@@ -59,6 +59,44 @@ impl PlacedMesh {
         Err(PlacementError::Misfit { mesh, machine: machine.name().into(), matrix, why, instead })
     }
 
+    /// Places a mesh on a machine that has a level for each axis of more than one rank, in their order: rank `r` of the mesh is
+    /// device `r`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn straight(mesh: &Mesh, machine: &Machine) -> Result<Self, PlacementError> {
+        let long = levels(mesh);
+        let row = |(axis, extent): (usize, usize)| {
+            let factor = |&level: &usize| if level == axis { extent } else { 1 };
+            if long.is_empty() { vec![1] } else { long.iter().map(factor).collect() }
+        };
+        let rows = mesh.extents().into_iter().enumerate().map(row).collect();
+        Self::new(mesh, machine, &ParallelismMatrix::new(rows)?)
+    }
+
+    /// Places a mesh on a slice of the torus of this name, one of [`TPUS`](polyshard_machine::TPUS), with a dimension for each axis
+    /// of more than one rank.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Interconnect;
+    /// use polyshard_planner::placement::PlacedMesh;
+    /// let placed = PlacedMesh::on_torus(&Mesh::new([("X", 4), ("Y", 16)]), "tpu-v5e")?;
+    /// let wires: Vec<_> = placed.machine().levels().iter().map(|level| &level.interconnect).collect();
+    /// assert_eq!(wires, [&Interconnect::Line, &Interconnect::Ring]);
+    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such torus, or it has fewer dimensions.
+    pub fn on_torus(mesh: &Mesh, name: &str) -> Result<Self, PlacementError> {
+        let extents = mesh.extents();
+        let long: Vec<usize> = levels(mesh).into_iter().map(|axis| extents[axis]).collect();
+        // One chip is a slice too.
+        let counts = if long.is_empty() { vec![1] } else { long };
+        Self::straight(mesh, &Machine::sized(name, &counts)?)
+    }
+
     /// Returns the mesh.
     #[must_use]
     pub fn mesh(&self) -> &Mesh {
@@ -114,6 +152,11 @@ impl PlacedMesh {
         groups.iter_mut().for_each(|group| group.sort_unstable_by_key(|&device| self.mesh_rank(device)));
         Ok(groups)
     }
+}
+
+/// The axes of more than one rank.
+fn levels(mesh: &Mesh) -> Vec<usize> {
+    (0..mesh.ndim()).filter(|&axis| mesh.as_slice()[axis].extent > 1).collect()
 }
 
 /// Names one axis of a mesh: by its name, by its position, or as the [`Axis`] itself.

@@ -6,13 +6,15 @@
 use super::PlanOptions;
 use super::plan::Plan;
 use super::step::PlanStep;
+use crate::convert::divided;
 use crate::named::block;
 use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
 
 /// Returns the program that moves an array of `dtype`, named `A`, between two shardings as it is moved between the stages of a
-/// [`Sequence`](crate::Sequence): by the cheapest plan, or directly where no plan is known for one of them.
+/// [`Sequence`](crate::Sequence): by the cheapest plan, sums first where less moves then, or directly where no plan is known for one of
+/// them.
 ///
 /// ```
 /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -30,13 +32,79 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, P
 /// Those of [`Plan::between`], [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the shapes
 /// differ, or the target opens sums that are complete.
 pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Result<Program, PlanError> {
-    match Plan::between(source, target, &PlanOptions { element_bytes: dtype.size(), ..PlanOptions::default() }) {
+    redistribution_with(source, target, dtype, &PlanOptions { element_bytes: dtype.size(), ..PlanOptions::default() })
+}
+
+/// As [`redistribution`], judged by these options.
+pub(crate) fn redistribution_with(
+    source: &Sharding,
+    target: &Sharding,
+    dtype: DType,
+    options: &PlanOptions,
+) -> Result<Program, PlanError> {
+    match Plan::between(source, target, options) {
         Ok(plan) => Ok(plan.program("A", dtype)),
         Err(PlanError::Type(why)) => {
-            Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why))
+            let direct = Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why))?;
+            // Where one collective closes the sums, nothing is left to do.
+            let is_one = |pattern: &Pattern| !matches!(pattern, Pattern::Exchange | Pattern::Sequence { .. });
+            if direct.moves().all(|moved| is_one(&moved.pattern)) {
+                return Ok(direct);
+            }
+            let summed = sums_first(source, target, dtype, options);
+            Ok(summed.filter(|summed| receives(summed) < receives(&direct)).unwrap_or(direct))
         }
         Err(why) => Err(why),
     }
+}
+
+/// The most bytes that a rank receives.
+fn receives(program: &Program) -> u64 {
+    program.report().traffic_bytes
+}
+
+/// Of the programs that close sums before they move what they are, the one in which a rank receives least; none where nothing
+/// is to be closed, or only if that is all there is to do.
+fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &PlanOptions) -> Option<Program> {
+    let closed = source.closed_axes(target).ok().filter(|closed| !closed.is_empty())?;
+    // Each rank along the axes gets all of the sums, or a share of them along a dimension.
+    let all = source.closed_along(&closed);
+    let shares: Vec<Sharding> = (0..source.shape().len()).filter_map(|dim| divided(&all, dim, &closed)).collect();
+    let between = [all].into_iter().chain(shares).filter(|between| between != target);
+    let programs = between.filter_map(|between| {
+        let plan = Plan::between(&between, target, options).ok()?;
+        let array = |sharding: &Sharding, kind| Array { name: Name::new("A"), sharding: sharding.clone(), kind };
+        let mut arrays = vec![
+            array(source, ArrayKind::Input),
+            array(&between, ArrayKind::Temporary),
+            array(target, ArrayKind::Output),
+        ];
+        let tests = vec!["sums are closed before they are moved".into()];
+        let sum = Move::direct(ArrayId(0), ArrayId(1), [source, &between], tests);
+        let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays);
+        Some(put_together([vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
+    });
+    programs.reduce(|best, other| if receives(&other) < receives(&best) { other } else { best })
+}
+
+/// The program of these moves, the last of which ends in `target`.
+fn put_together(moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
+    // Temporaries come before what is made of them.
+    arrays[target.0..].rotate_left(1);
+    let last = ArrayId(arrays.len() - 1);
+    let renumbered = |id: ArrayId| match id {
+        id if id == target => last,
+        id if id > target => ArrayId(id.0 - 1),
+        id => id,
+    };
+    let mut body = Body::default();
+    for moved in moves {
+        let (source, target) = (renumbered(moved.source), renumbered(moved.target));
+        body.transfer(Move { source, target, ..moved });
+    }
+    let mesh = arrays[0].sharding.mesh().clone();
+    Program::new(&mesh, dtype, arrays, body)
+        .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
 }
 
 impl Plan {
@@ -69,21 +137,7 @@ impl Plan {
             Array { name, sharding: target, kind: ArrayKind::Output },
         ];
         let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays);
-        // Temporaries come before what is made of them.
-        arrays[1..].rotate_left(1);
-        let last = ArrayId(arrays.len() - 1);
-        let renumbered = |id: ArrayId| match id.0 {
-            0 => id,
-            1 => last,
-            number => ArrayId(number - 1),
-        };
-        let mut body = Body::default();
-        for moved in moves {
-            let (source, target) = (renumbered(moved.source), renumbered(moved.target));
-            body.transfer(Move { source, target, ..moved });
-        }
-        Program::new(self.source.mesh(), dtype, arrays, body)
-            .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
+        put_together(moves, arrays, ArrayId(1), dtype)
     }
 
     /// The shardings that the plan is between.

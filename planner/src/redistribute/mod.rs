@@ -38,6 +38,7 @@ mod volume;
 
 pub use cost::{CostModel, Links};
 pub use lower::redistribution;
+pub(crate) use lower::redistribution_with;
 pub use plan::Plan;
 pub use problem::Cost;
 pub use report::{Report, StepReport};

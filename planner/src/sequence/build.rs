@@ -1,8 +1,9 @@
 //! The checks of a sequence, and its program: what is run when, and how arrays get from one kernel to the next.
 
 use super::{Sequence, SequenceError, Stage};
-use crate::{Plan, PlanError, PlanOptions};
-use polyshard_layout::{Name, Sharding};
+use crate::PlanOptions;
+use crate::redistribute::redistribution_with;
+use polyshard_layout::{DType, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Nest, Program};
 
 /// Checks the sequence and puts its program together.
@@ -24,7 +25,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program, Box<SequenceError>> {
     let last = last.filter(|last| outputs.iter().all(|(name, _)| name != last));
     let kept = kept.into_iter().chain(last).collect();
     let mut builder =
-        Builder { options, kept, outputs, arrays: Vec::new(), origins: Vec::new(), body: Body::default() };
+        Builder { options, dtype, kept, outputs, arrays: Vec::new(), origins: Vec::new(), body: Body::default() };
     builder.add_inputs(&stages, &inputs)?;
     for (position, stage) in stages.iter().enumerate() {
         builder.add_stage(stage, position)?;
@@ -73,6 +74,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
 /// The program so far.
 struct Builder {
     options: PlanOptions,
+    dtype: DType,
     /// Values that are outputs in the sharding in which their stages leave them.
     kept: Vec<Name>,
     /// Values that are outputs in a sharding of their own.
@@ -186,27 +188,22 @@ impl Builder {
         if let Some(found) = self.arrays.iter().position(fits) {
             return Ok(ArrayId(found));
         }
-        let source = self.arrays[home.0].sharding.clone();
-        let moved = self.add(value, wanted, kind, self.origins[home.0].clone());
-        let moves = match Plan::between(&source, wanted, &self.options) {
-            Ok(plan) => {
-                let moves = plan.moves([home, moved], &mut self.arrays);
-                self.origins.resize(self.arrays.len(), self.origins[home.0].clone());
-                moves
-            }
-            Err(PlanError::Type(why)) => vec![Move::direct(home, moved, [&source, wanted], vec![why.to_string()])],
-            Err(why) => {
-                return Err(Box::new(SequenceError::Plan {
-                    reader: reader(),
-                    value,
-                    source_sharding: source.to_string(),
-                    target_sharding: wanted.to_string(),
-                    why,
-                }));
-            }
-        };
-        moves.into_iter().for_each(|moved| self.body.transfer(moved));
-        Ok(moved)
+        let (source, origin) = (self.arrays[home.0].sharding.clone(), self.origins[home.0].clone());
+        let program = redistribution_with(&source, wanted, self.dtype, &self.options).map_err(|why| {
+            let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
+            Box::new(SequenceError::Plan { reader: reader(), value, source_sharding, target_sharding, why })
+        })?;
+        // Its first array is there, and its last one is what is wanted.
+        let mut ids = vec![home];
+        for array in &program.arrays()[1..] {
+            let kind = if array.kind == ArrayKind::Output { kind } else { array.kind };
+            ids.push(self.add(value, &array.sharding, kind, origin.clone()));
+        }
+        for moved in program.moves() {
+            let (source, target) = (ids[moved.source.0], ids[moved.target.0]);
+            self.body.transfer(Move { source, target, ..moved.clone() });
+        }
+        Ok(*ids.last().unwrap_or(&home))
     }
 
     /// The array of a value as it was given or written.

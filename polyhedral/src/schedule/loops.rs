@@ -240,6 +240,49 @@ impl Schedule {
         self.apply(Step::Distribute { loops, outer, inner, mesh: mesh.clone() })
     }
 
+    /// Adds axes to the mesh along which all ranks run all iterations, each for itself: what another axis makes small enough is
+    /// not worth sending.
+    ///
+    /// ```text
+    /// for i { S(i) }
+    ///   =>  replicate(y: 2)
+    /// y = 0: for i { S(i) }      y = 1: for i { S(i) }
+    /// ```
+    ///
+    /// Inputs may lie in any way along these axes. Each rank keeps its own copy of the output, which is therefore sharded along
+    /// other axes only, and sums meet along these only.
+    ///
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_dsl::Var;
+    /// # use polyshard_program::{Pattern, example};
+    /// # fn main() -> polyshard::Result<()> {
+    /// let [m, k] = ["m", "k"].map(Var::new);
+    /// let rows = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    ///     .distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
+    ///     .replicate(&Mesh::new([("y", 3)]))
+    ///     .shard("A", [m.at("x")])
+    ///     .shard("B", [k.at("y")])
+    ///     .shard("C", [m.at("x")])
+    ///     .expect("B", Pattern::all_gather(["y"]))
+    ///     .expect("C", Pattern::Local);
+    /// same_as_sequential(&rows.lower()?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `AxisDistributed` if the mesh has an axis of this name,
+    /// `NameTaken` if a loop has it, `TooManyRanks` beyond 2^31 - 1 ranks, and `CopiesApart` if the output is sharded along one of
+    /// the axes.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn replicate(self, mesh: &Mesh) -> Self {
+        self.apply(Step::Replicate { mesh: mesh.clone() })
+    }
+
     /// Lets loop `t` start elsewhere on each rank: it visits `(t + sum of by) % extent`.
     ///
     /// ```text

@@ -11,7 +11,7 @@ use crate::expr::{Expr, Symbol};
 use crate::ids::{OperandId, StepId, TensorId};
 use crate::matching::Matching;
 use crate::reduction::counted;
-use polyshard_layout::Reach;
+use polyshard_layout::{AxisSource, Reach};
 
 impl Nest {
     /// Checks it; the report's proofs are taken over.
@@ -28,6 +28,12 @@ impl Nest {
             if sharding.shape() != tensor.shape || *sharding.mesh() != self.mesh {
                 return Err(format!("has a sharding of `{}` that is not of its shape on its mesh", tensor.name));
             }
+        }
+        let home = self.output_sharding();
+        let is_owned =
+            |axis: &usize| home.sources().contains(&(*axis, AxisSource::Reader)) && !home.partial().contains(axis);
+        if !self.copies.is_sorted_by(|a, b| a < b) || !self.copies.iter().all(is_owned) {
+            return Err(format!("is computed by all ranks along axes {:?}, which do not own it", self.copies));
         }
         for inner in &self.loops {
             if !(0..=LIMIT).contains(&i128::from(inner.extent)) {
@@ -107,6 +113,14 @@ impl Nest {
             return Err("that shifts along an axis, or in a loop, that is not there".into());
         }
         at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
+        let among_copies = |leg: &Leg| match leg {
+            Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
+            Leg::Halo { reach } | Leg::Exchange { reach } => self.copies.iter().any(|&axis| reach[axis] != Reach::OWN),
+            Leg::InPlace | Leg::Copy | Leg::Permute { .. } | Leg::Shift(_) => false,
+        };
+        if *direction != Direction::In && at_owners.iter().any(among_copies) {
+            return Err("between ranks that each have all of it".into());
+        }
         let ranges = self.ranges();
         let largest = [Some(region), route.held.as_ref()].into_iter().flatten().map(|region| {
             region.max_extents(&ranges).into_iter().fold(1i128, |all, extent| all.saturating_mul(extent.into()))

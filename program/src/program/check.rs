@@ -59,7 +59,6 @@ struct Check<'a> {
 }
 
 pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) -> Result<(), ProgramError> {
-    dtype.native()?;
     let is_input = |array: &Array| array.kind == ArrayKind::Input;
     let states = arrays.iter().map(|array| if is_input(array) { State::Written } else { State::Unwritten }).collect();
     let [nests, moves] = [body.nests.len(), body.moves.len()].map(|count| vec![false; count]);

@@ -47,23 +47,39 @@ fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, k
         return (most as u64).saturating_mul(kind.element);
     }
     let closed = closed_axes(source, target);
-    let ranks = source.mesh().size();
-    if !closed.is_empty() {
-        let members = members(&closed, source.mesh());
-        let scattered = closed.iter().any(|&axis| target.places(axis));
-        return match scattered {
-            true => (members - 1).saturating_mul(largest_shard(target)).saturating_mul(kind.element),
-            false => kind.most_received(largest_shard(source).saturating_mul(kind.element), members),
-        };
+    if closed.is_empty() {
+        return most_lacking(source, target, 1).saturating_mul(kind.element);
     }
+    let members = members(&closed, source.mesh());
+    match closed.iter().any(|&axis| target.places(axis)) {
+        // Of its own term, a rank may have what it wants.
+        true => most_lacking(source, target, members).saturating_mul(kind.element),
+        false => {
+            let summed = kind.most_received(largest_shard(source).saturating_mul(kind.element), members);
+            let moved = most_lacking(&summed_up(source, target, &closed), target, 1);
+            summed.saturating_add(moved.saturating_mul(kind.element))
+        }
+    }
+}
+
+/// The most elements of so many terms that a rank wants and has not.
+fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
+    let ranks = source.mesh().size();
     if ranks > COUNTED {
-        return largest_shard(target).saturating_mul(kind.element);
+        return terms.saturating_mul(largest_shard(target));
     }
     let lacking = |rank: usize| {
         let [before, after] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
-        (target.local_len(&after) - source.common_len(&before, target, &after)) as u64
+        let wanted = (target.local_len(&after) as u64).saturating_mul(terms);
+        wanted - source.common_len(&before, target, &after) as u64
     };
-    (0..ranks).map(lacking).max().unwrap_or(0).saturating_mul(kind.element)
+    (0..ranks).map(lacking).max().unwrap_or(0)
+}
+
+/// How the sums lie that groups along these axes make: at all members, or at those to which the target pins them.
+fn summed_up(source: &Sharding, target: &Sharding, closed: &[usize]) -> Sharding {
+    let pins: Vec<_> = target.pins().iter().copied().filter(|(axis, _)| closed.contains(axis)).collect();
+    if pins.len() == closed.len() { source.pinned(&pins) } else { source.closed_along(closed) }
 }
 
 /// The bytes of messages that a rank packs and unpacks in, at most.
@@ -128,14 +144,21 @@ fn direct_pattern([source, target]: [&Sharding; 2]) -> Pattern {
     let closed = closed_axes(source, target);
     let axes = source.mesh().names(&closed);
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
+    let is_part = |rank: usize| {
+        let [before, after] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
+        source.common_len(&before, target, &after) == target.local_len(&after)
+    };
     if closed.is_empty() {
         return if source == target { Pattern::Local } else { Pattern::Exchange };
     }
     if closed.iter().any(|&axis| target.places(axis)) {
-        Pattern::ReduceScatter { axes }
-    } else if closed.iter().all(pinned) {
-        Pattern::Reduce { axes }
-    } else {
-        Pattern::AllReduce { axes }
+        // Where a rank wants what it has no term of, each of them goes its way.
+        let scatters = (0..source.mesh().size().min(COUNTED)).all(is_part);
+        return if scatters { Pattern::ReduceScatter { axes } } else { Pattern::Exchange };
+    }
+    let sum = if closed.iter().all(pinned) { Pattern::Reduce { axes } } else { Pattern::AllReduce { axes } };
+    match summed_up(source, target, &closed) == *target {
+        true => sum,
+        false => sum.then(Pattern::Exchange),
     }
 }

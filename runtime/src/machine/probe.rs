@@ -172,6 +172,7 @@ impl DeviceTimes {
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             flops: rates.collect(),
             nests: nests.collect(),
+            streams: false,
         }
     }
 

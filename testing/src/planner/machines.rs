@@ -19,12 +19,13 @@ pub fn machines() -> impl Strategy<Value = Machine> {
         Level { name: String::new(), count, interconnect, bandwidth, latency, shared_ports, bypass }
     });
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
-    let device = (rate(), 1u64..1 << 62, rates(), rates());
-    let device = device.prop_map(|(memory_bandwidth, memory_capacity, flops, nests)| Device {
+    let device = (rate(), 1u64..1 << 62, rates(), rates(), any::<bool>());
+    let device = device.prop_map(|(memory_bandwidth, memory_capacity, flops, nests, streams)| Device {
         memory_bandwidth,
         memory_capacity,
         flops,
         nests,
+        streams,
     });
     ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
         levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));

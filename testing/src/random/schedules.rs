@@ -56,6 +56,12 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
         made: 0,
     };
     let mut schedule = kernel;
+    // The last axis may be one of copies, which the output is not sharded along.
+    let whole = mesh;
+    let copies = if mesh.ndim() > 1 && choices.one_in(6) { 1 } else { 0 };
+    let over =
+        |axes: Range<usize>| Mesh::new(whole.as_slice()[axes].iter().map(|axis| (axis.name.as_str(), axis.extent)));
+    let mesh = &over(0..whole.ndim() - copies);
     // One loop per axis, contracted or not.
     let order = choices.shuffled(parsed.vars());
     let mut pool: Vec<String> = order.iter().map(|var| var.name.to_string()).collect();
@@ -84,6 +90,9 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
             schedule = distribute(schedule, &mut loops, rest, mesh, first..axes);
         }
     }
+    if copies > 0 {
+        schedule = schedule.replicate(&over(mesh.ndim()..whole.ndim()));
+    }
     for _ in 0..choices.below(4) {
         schedule = reshape(schedule, &mut loops, choices);
         if choices.one_in(4) {
@@ -107,6 +116,7 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
         if choices.one_in(6) {
             continue;
         }
+        let mesh = if tensor.name == parsed.output().name { mesh } else { whole };
         let clauses = (0..tensor.ndim()).filter_map(|d| clause(d, mesh, position, choices));
         let mut clauses: Vec<_> = clauses.collect();
         if choices.one_in(8) {

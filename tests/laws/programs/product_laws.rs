@@ -7,9 +7,9 @@
 //! Products and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones.
 
 use polyshard::runtime::spmd;
-use polyshard::{Error, Result};
+use polyshard::{DType, Error, Result};
 use polyshard_testing::laws;
-use polyshard_testing::laws::product::{Draw, hold, meshes, reshardings_hold};
+use polyshard_testing::laws::product::{Draw, Held, hold, meshes, reshardings_hold};
 
 /// Products drawn per mesh.
 const CASES: usize = 4;
@@ -20,11 +20,14 @@ fn main() -> Result<()> {
         for mesh in meshes(world.size()) {
             for case in 0..CASES {
                 let (text, sizes) = draw.problem(&mesh, case % 2 == 1);
-                match case % 4 {
-                    0 => hold::<f64>(world, &mesh, &text, &sizes)?,
-                    1 => hold::<i32>(world, &mesh, &text, &sizes)?,
-                    2 => hold::<i64>(world, &mesh, &text, &sizes)?,
-                    _ => hold::<f32>(world, &mesh, &text, &sizes)?,
+                let dtype = [DType::F64, DType::I32, DType::I64, DType::F32][case % 4];
+                for held in Held::new(&mesh, &text, &sizes, dtype)? {
+                    match dtype {
+                        DType::F64 => hold::<f64>(world, &held)?,
+                        DType::I32 => hold::<i32>(world, &held)?,
+                        DType::I64 => hold::<i64>(world, &held)?,
+                        _ => hold::<f32>(world, &held)?,
+                    }
                 }
                 reshardings_hold::<f32>(world, &mesh, &mut draw)?;
             }

@@ -3,9 +3,11 @@
 use crate::command::hardware;
 use crate::error::{CliError, Result};
 use crate::numbers::real;
-use polyshard::machine::TPUS;
-use polyshard::planner::product::{Link, Roofline, Wiring};
-use polyshard::{DType, Mesh};
+use polyshard::machine::Interconnect;
+use polyshard::machine::Level;
+use polyshard::machine::{self, TPUS};
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::{DType, Machine, Mesh, Name};
 
 /// The flags.
 #[derive(clap::Args)]
@@ -28,62 +30,90 @@ pub(super) struct Device {
     memory_bytes: Option<f64>,
     /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and
     /// ring, line or switch. May be given for each axis.
-    #[arg(long, value_name = "X=9e10:1e-6:ring")]
+    #[arg(long, value_name = "X=9e10:1e-6:ring", conflicts_with = "matrix")]
     link: Vec<String>,
 }
 
 impl Device {
-    /// Returns what these flags say of the devices and links of a mesh.
+    /// Returns the mesh on the machine that these flags describe.
     ///
     /// # Errors
     /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
-    pub(super) fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
-        let mut roofline = match &self.machine {
-            Some(name) => self.preset(name, mesh, dtype)?,
+    pub(super) fn placed(&self, mesh: &Mesh, dtype: DType) -> Result<PlacedMesh> {
+        let placed = match &self.machine {
+            Some(name) => Some(self.preset(name, mesh, dtype)?),
             None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
                 let give = "give `--machine tpu-v5e` or another, or all of `--flops`, `--memory-bandwidth`, \
                             `--memory-bytes` and a `--link` for each axis";
                 return Err(CliError::missing("no machine to plan the product for", give));
             }
-            None => Roofline { flops: 0.0, memory_bandwidth: 0.0, memory_bytes: 0, links: Vec::new() },
+            None => None,
         };
-        roofline.flops = self.flops.unwrap_or(roofline.flops);
-        roofline.memory_bandwidth = self.memory_bandwidth.unwrap_or(roofline.memory_bandwidth);
+        let device = self.device(placed.as_ref(), dtype)?;
+        let links = self.links(mesh)?;
+        let Some(placed) = placed else { return on_links(mesh, &links, "links", device) };
+        let machine = placed.machine();
+        if !links.is_empty() {
+            // Each axis is a level, which `--matrix` rules out.
+            let levels = machine.levels();
+            let mut all = links.clone();
+            for axis in mesh.as_slice().iter().filter(|axis| axis.extent > 1) {
+                let nth = mesh.as_slice().iter().filter(|axis| axis.extent > 1).position(|other| other == axis);
+                if all.iter().all(|(name, _)| *name != axis.name) {
+                    all.extend(nth.map(|nth| (axis.name, levels[nth].clone())));
+                }
+            }
+            return on_links(mesh, &all, machine.name(), device);
+        }
+        let changed = Machine::new(machine.name(), machine.levels().to_vec(), device)?;
+        let changed = changed.with_profiles(machine.profiles().to_vec())?;
+        Ok(PlacedMesh::new(mesh, &changed, placed.matrix())?)
+    }
+
+    /// The device, with what the flags replace.
+    fn device(&self, placed: Option<&PlacedMesh>, dtype: DType) -> Result<machine::Device> {
+        let own = || machine::Device { streams: true, ..machine::Device::default() };
+        let mut device = placed.map_or_else(own, |placed| placed.machine().device().clone());
+        if let Some(flops) = self.flops {
+            device.flops.insert(dtype.to_string(), flops);
+        }
+        device.memory_bandwidth = self.memory_bandwidth.unwrap_or(device.memory_bandwidth);
         if let Some(bytes) = self.memory_bytes {
             if !(bytes >= 1.0 && bytes.is_finite()) {
                 return Err(CliError::OutOfRange { what: "`--memory-bytes`", range: "1 or more", found: bytes });
             }
             // Fractions of a byte hold nothing.
-            roofline.memory_bytes = bytes as u128;
+            device.memory_capacity = bytes as u64;
         }
-        for (nth, text) in self.link.iter().enumerate() {
-            let (axis, link) = link(text)?;
+        Ok(device)
+    }
+
+    /// The links that are given, each by its axis, as levels.
+    fn links(&self, mesh: &Mesh) -> Result<Vec<(Name, Level)>> {
+        let mut links: Vec<(Name, Level)> = Vec::new();
+        for text in &self.link {
+            let (axis, level) = link(text)?;
             let Some(position) = mesh.position(axis.into()) else {
                 return Err(CliError::unknown(
                     format!("axis `{axis}` to give a link"),
                     format!("the mesh is ({mesh})"),
                 ));
             };
-            let again = |other: &&String| other.split_once('=').is_some_and(|(name, _)| name.trim() == axis);
-            if self.link[..nth].iter().any(|other| again(&other)) {
+            let described = mesh.as_slice()[position];
+            if links.iter().any(|(other, _)| *other == described.name) {
                 return Err(CliError::Twice { what: "links", subject: format!("axis `{axis}`") });
             }
-            roofline = roofline.with_link(mesh.as_slice()[position].name, link);
+            links.push((described.name, Level { count: described.extent, ..level }));
         }
-        let linked = |axis: polyshard::Name| roofline.links.iter().any(|(name, _)| *name == axis);
-        match mesh.as_slice().iter().find(|axis| axis.extent > 1 && !linked(axis.name)) {
-            Some(axis) => {
-                let give = format!("give some, as `--link {}=9e10:1e-6:ring`", axis.name);
-                Err(CliError::missing(format!("axis `{}` has no links", axis.name), give))
-            }
-            None => Ok(roofline),
-        }
+        Ok(links)
     }
 
-    /// The figures of a machine, before flags replace some.
-    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
+    /// The mesh on a machine that is known.
+    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<PlacedMesh> {
         if let Some(text) = &self.matrix {
-            return self.placed(name, text, mesh, dtype);
+            let matrix = crate::command::mesh::matrix(text)?;
+            let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
+            return Ok(PlacedMesh::new(mesh, &machine, &matrix)?);
         }
         if !TPUS.contains(&name) {
             let machine = hardware::find(name, None)?;
@@ -97,34 +127,36 @@ impl Device {
                 give,
             ));
         }
-        let dtype = match (dtype, self.flops) {
-            (DType::F32 | DType::F64, None) => {
-                let what = format!("{name} states no FLOP/s for {dtype}");
-                return Err(CliError::missing(what, "take bf16 or i8, or give `--flops`"));
-            }
-            // The rate that the machine states is replaced, so it may be that of another type.
-            (_, Some(_)) => DType::Bf16,
-            (dtype, None) => dtype,
-        };
-        Ok(Roofline::preset(name, mesh, dtype)?)
-    }
-
-    /// The figures of a machine with levels.
-    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
-        let matrix = crate::command::mesh::matrix(matrix)?;
-        let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
-        let stated = |dtype: &DType| machine.device().flops.contains_key(&dtype.to_string());
-        let dtype = match self.flops {
-            // As above; of a machine that states no rate at all, the planner says so.
-            Some(_) => DType::ALL.into_iter().find(stated).unwrap_or(dtype),
-            None => dtype,
-        };
-        Ok(Roofline::on_machine(&machine, &matrix, mesh, dtype)?)
+        if self.flops.is_none() && matches!(dtype, DType::F32 | DType::F64) {
+            let what = format!("{name} states no FLOP/s for {dtype}");
+            return Err(CliError::missing(what, "take bf16 or i8, or give `--flops`"));
+        }
+        Ok(PlacedMesh::on_torus(mesh, name)?)
     }
 }
 
+/// The mesh on a machine with these links, a level for each axis of more than one rank.
+fn on_links(mesh: &Mesh, links: &[(Name, Level)], name: &str, device: machine::Device) -> Result<PlacedMesh> {
+    let mut levels = Vec::new();
+    for axis in mesh.as_slice().iter().filter(|axis| axis.extent > 1) {
+        let Some((_, level)) = links.iter().find(|(other, _)| *other == axis.name) else {
+            let give = format!("give some, as `--link {}=9e10:1e-6:ring`", axis.name);
+            return Err(CliError::missing(format!("axis `{}` has no links", axis.name), give));
+        };
+        levels.push(Level { name: axis.name.to_string(), ..level.clone() });
+    }
+    if levels.is_empty() {
+        levels.push(Level { name: "device".into(), count: 1, ..level(Interconnect::Switch, 1.0, 0.0) });
+    }
+    Ok(PlacedMesh::straight(mesh, &Machine::new(name, levels, device)?)?)
+}
+
+fn level(interconnect: Interconnect, bandwidth: f64, latency: f64) -> Level {
+    Level { name: String::new(), count: 1, interconnect, bandwidth, latency, shared_ports: None, bypass: None }
+}
+
 /// Reads `X=9e10:1e-6:ring`.
-fn link(text: &str) -> Result<(&str, Link)> {
+fn link(text: &str) -> Result<(&str, Level)> {
     let wrong = || {
         let form = "an axis, bytes per second, seconds per hop, and ring, line or switch, such as X=9e10:1e-6:ring";
         CliError::unreadable(format!("the link `{text}`"), form)
@@ -134,11 +166,11 @@ fn link(text: &str) -> Result<(&str, Link)> {
         return Err(wrong());
     };
     let number = |text: &str| text.parse::<f64>().map_err(|_| wrong());
-    let wiring = match wiring {
-        "ring" => Wiring::Ring,
-        "line" => Wiring::Line,
-        "switch" => Wiring::Switch,
+    let interconnect = match wiring {
+        "ring" => Interconnect::Ring,
+        "line" => Interconnect::Line,
+        "switch" => Interconnect::Switch,
         _ => return Err(wrong()),
     };
-    Ok((axis.trim(), Link { wiring, bandwidth: number(bandwidth)?, latency: number(latency)? }))
+    Ok((axis.trim(), level(interconnect, number(bandwidth)?, number(latency)?)))
 }

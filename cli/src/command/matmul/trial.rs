@@ -7,8 +7,8 @@ use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
 use polyshard::machine::units::scaled;
 use polyshard::ndarray::{ArrayD, Dimension};
-use polyshard::planner::product::{Product, ProductPlan, Sharded};
-use polyshard::{Array, DType, DistArray, Element, Execute};
+use polyshard::search::product::ProductPlan;
+use polyshard::{Array, DType, DistArray, Element, Execute, Sharded};
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 64;
@@ -17,24 +17,24 @@ const FLOPS: f64 = 1e9;
 /// Arrays are made from these, so that the factors differ.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// Runs the best sequence of `plan`, which is of the product `text`, on one thread per rank.
+/// Runs the best sequence of `plan` on one thread per rank.
 ///
 /// # Errors
 /// If there are too many ranks or operations or too little memory, or an element of the result is wrong.
-pub(super) fn run(text: &str, sizes: &[(&str, usize)], plan: &ProductPlan) -> Result<Trial> {
-    let (mesh, planned) = (plan.product().mesh(), plan.product());
+pub(super) fn run(plan: &ProductPlan) -> Result<Trial> {
+    let planned = plan.product();
+    let mesh = planned.mesh();
     threads::check_ranks("the mesh", mesh.size(), RANKS)?;
     if planned.flops() > FLOPS {
         let [most, found] = [FLOPS, planned.flops()].map(|flops| scaled(flops, "FLOP"));
         let what = format!("`--run` checks {most} one by one, but the product has {found}");
         return Err(CliError::too_much(what, "run a smaller one"));
     }
-    let product = Product::new(text, mesh, sizes, DType::F64)?;
-    let arrays = [product.left(), product.right(), product.out()];
+    let arrays = [planned.left(), planned.right(), planned.out()];
     let whole: u128 = arrays.iter().map(|array| elements(array) as u128).sum();
-    let tiles = plan.best().total().memory / planned.dtype().size() as u128 * mesh.size() as u128;
+    let tiles = u128::from(plan.best().total().memory) / planned.dtype().size() as u128 * mesh.size() as u128;
     threads::check_memory("all arrays and the tiles of all ranks", (whole + tiles) * size_of::<f64>() as u128)?;
-    let program = plan.best().program(&product, &[])?;
+    let program = plan.best().program_in(DType::F64)?;
     let factors: Vec<ArrayD<f64>> = program.inputs().zip(SEEDS).map(factor).collect();
     let multiply = &program.nests().next().expect("a product multiplies").kernel;
     let answer = polyshard::reference(multiply, &factors.iter().collect::<Vec<_>>(), None)?;

@@ -1,13 +1,10 @@
-//! Products as text: `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}`.
-//!
-//! Arrays are read as [`Sharded`] reads them.
+//! Products as they are written: `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]`.
 
-use super::{ProductError, Sharded};
-use crate::TypeError;
-use crate::named::Written;
+use super::ProductError;
 use polyshard_layout::Mesh;
+use polyshard_planner::{Sharded, TypeError};
 
-/// The two factors and the result.
+/// Reads the two factors and the result.
 pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<[Sharded; 3], ProductError> {
     let syntax = |why: &str| ProductError::Syntax { text: text.to_owned(), why: why.to_owned() };
     let (factors, out) = text.split_once("->").ok_or_else(|| syntax("no `->` before the result"))?;
@@ -15,30 +12,29 @@ pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result
     if right.contains('*') {
         return Err(syntax("a product has two factors"));
     }
-    let read = |text: &str| Written::parse(text, mesh).map_err(|error| ProductError::of_array(text, error));
-    let (left, right, out) = (read(left)?, read(right)?, read(out)?);
-    for factor in [&left, &right] {
-        if !factor.unreduced.is_empty() {
-            let why = "is a factor with open sums, and sums of terms are needed to multiply; reduce it first";
-            return Err(TypeError::Unreduced { array: factor.text.clone(), why: why.into() }.into());
-        }
-    }
-    let all = [left, right, out];
     for (nth, (name, _)) in sizes.iter().enumerate() {
-        let refuse = |why: String| Err(ProductError::Dimension { name: (*name).to_owned(), why });
         if sizes[..nth].iter().any(|(other, _)| other == name) {
-            return refuse("has two sizes; give one".into());
-        }
-        if all.iter().all(|array| array.names.iter().all(|other| other != name)) {
-            let mut there: Vec<_> = all.iter().flat_map(|array| &array.names).map(String::as_str).collect();
-            there.sort_unstable();
-            there.dedup();
-            return refuse(format!("has a size but is in no array; the dimensions are {}", there.join(", ")));
+            return Err(ProductError::Dimension { name: (*name).to_owned(), why: "has two sizes; give one".into() });
         }
     }
-    let [left, right, out] =
-        all.map(|array| array.with_sizes(sizes).map_err(|error| ProductError::of_array(&array.text, error)));
-    Ok([left?, right?, out?])
+    let read =
+        |text: &str| Sharded::parse(text, mesh, sizes).map_err(|error| ProductError::of_array(text.trim(), error));
+    let all = [read(left)?, read(right)?, read(out)?];
+    for factor in &all[..2] {
+        if !factor.unreduced().is_empty() {
+            let why = "is a factor with open sums, and sums of terms are needed to multiply; reduce it first";
+            return Err(TypeError::Unreduced { array: factor.to_string(), why: why.into() }.into());
+        }
+    }
+    let unknown = |(name, _): &&(&str, usize)| all.iter().all(|array| array.names().iter().all(|other| other != name));
+    if let Some((name, _)) = sizes.iter().find(unknown) {
+        let mut there: Vec<_> = all.iter().flat_map(Sharded::names).map(String::as_str).collect();
+        there.sort_unstable();
+        there.dedup();
+        let why = format!("has a size but is in no array; the dimensions are {}", there.join(", "));
+        return Err(ProductError::Dimension { name: (*name).to_owned(), why });
+    }
+    Ok(all)
 }
 
 /// The dimensions of a product, those of the first factor first.

@@ -1,62 +1,42 @@
-//! Products of sharded matrices: which sequence of collectives and local products costs least.
+//! Products of arrays that lie somewhere already: what to gather, to split and to sum so that they are multiplied fastest.
 //!
-//! After J. Austin et al., "How to Scale Your Model", part 3, Google DeepMind, 2025, whose four cases and costs these
-//! are. The literature gives each case a rule; here all ways are compared. Each axis of the mesh cuts one loop of
+//! After J. Austin et al., "How to Scale Your Model", part 3, Google DeepMind, 2025, whose four cases and notation these
+//! are. The literature gives each case a rule; here all ways are compared. Each axis of the mesh divides one loop of
 //! the product or none, and with that it is settled how the factors must lie when they are multiplied, and how
-//! the product then lies. What remains is the cheapest way from the factors as given, and to the result as wanted.
+//! the product then lies. Each array is moved there first, or fetched while the product runs: whatever is faster.
 //!
 //! ```text
 //! loops I J K, axis X          A[I_X, J] * B[J_X, K] -> C[I_X, K]
-//! X cuts I                     AllGather_X B, multiply
-//! X cuts J                     AllToAll_X A, multiply, ReduceScatter_X C
-//! X cuts K                     AllGather_X A, AllToAll_X B, multiply, AllToAll_X C
-//! X cuts none                  AllGather_X A, AllGather_X B, multiply, Slice_X C
+//! X divides I                  all_gather(X) B, multiply
+//! X divides J                  all_to_all(X) A, multiply, reduce_scatter(X) C
+//! X divides K                  all_gather(X) A, all_to_all(X) B, multiply, all_to_all(X) C
+//! X divides none               all_gather(X) A, all_gather(X) B, multiply
 //! ```
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `text`, `error` | a product as written, and what is wrong with it |
-//! | `array`, `step` | what ranks hold, and what changes it |
 //! | `case` | the literature's four cases |
-//! | `roofline`, `placed`, `cost` | the machine, a mesh placed on one of several levels, and what steps cost on it |
-//! | `moves`, `graph` | the cheapest way of one array between layouts |
-//! | `reshard` | that way for an array by itself |
-//! | `search`, `plan` | all sequences, judged and sorted |
+//! | `ways` | all ways to a product, as schedules between redistributions, and their prices |
+//! | `plan` | the ways, sorted, and their programs |
 //! | `explain`, `report` | a plan as text, and as data |
-//! | `lower` | a sequence as a program |
-//!
-//! Nothing here moves data, overlaps a collective with its own product, or multiplies in several rounds.
 
-mod array;
 mod case;
-mod cost;
 mod error;
 mod explain;
-mod graph;
-mod lower;
-mod moves;
-mod placed;
 mod plan;
 mod report;
-mod reshard;
-mod roofline;
-mod search;
-mod step;
 mod text;
+mod ways;
 
-pub use crate::Sharded;
 pub use case::Case;
-pub use cost::StepCost;
 pub use error::ProductError;
-pub use lower::resharding;
-pub use plan::{ProductPlan, Sequence};
-pub use polyshard_layout::Collective;
+pub use plan::{Operand, Operation, ProductPlan, ProductSequence, ProductStep, Total};
 pub use report::{ProductReport, ProductStepReport, SequenceReport};
-pub use reshard::reshard;
-pub use roofline::{Link, Roofline, Wiring};
-pub use step::{Operand, ProductStep};
 
-use polyshard_layout::{DType, Mesh};
+use polyshard_layout::{DType, Mesh, Name};
+use polyshard_planner::Sharded;
+use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
 use std::fmt;
 
 /// Which factors a search may shard as it likes.
@@ -70,25 +50,26 @@ pub enum Free {
     Both,
 }
 
-/// A product of two arrays over a mesh: how the factors lie, and how the result is to lie.
+/// A product of two arrays over a mesh: how the factors lie, and how the result is to lie. Sizes need not divide.
 ///
 /// A dimension of both factors is contracted if the result lacks it, and a batch dimension if not; every other
 /// dimension is in one factor and in the result. Matrices have one of each kind, `I`, `J` and `K`; there may be more.
 ///
 /// ```
 /// use polyshard_layout::{DType, Mesh};
-/// use polyshard_planner::product::{Case, Product, Roofline};
+/// use polyshard_planner::placement::PlacedMesh;
+/// use polyshard_search::product::{Case, Product};
 /// let mesh = Mesh::new([("X", 4), ("Y", 4)]);
 /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
 /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, DType::Bf16)?;
 /// assert_eq!(product.case(), Case::BothContracted);
-/// let plan = product.plan(&Roofline::preset("tpu-v5e", &mesh, DType::Bf16)?)?;
+/// let plan = product.plan(&PlacedMesh::on_torus(&mesh, "tpu-v5e")?)?;
 /// let steps: Vec<_> = plan.best().steps().iter().map(|step| step.to_string()).collect();
 /// assert_eq!(steps, [
 ///     "A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}",
-///     "AllReduce_Y C[I_X, K] {U_Y} -> C[I_X, K]",
+///     "all_reduce(Y) C[I_X, K] {U_Y} -> C[I_X, K]",
 /// ]);
-/// # Ok::<(), polyshard_planner::product::ProductError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
@@ -106,37 +87,12 @@ impl Product {
     /// axes; `sizes` gives each dimension its number of indices.
     ///
     /// # Errors
-    /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
+    /// Where the text is not of this form, an axis or a size that is not there, an axis that cuts two
     /// dimensions, a dimension that makes no product, or an array that is too large.
     pub fn new(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], dtype: DType) -> Result<Self, ProductError> {
         let [left, right, out] = text::arrays(text, mesh, sizes)?;
         let loops = text::loops(&left, &right, &out)?;
         Ok(Self { mesh: mesh.clone(), dtype, left, right, out, loops })
-    }
-
-    /// Reads a product as [`new`](Self::new) does, with every size that ranks may not divide rounded up to one that they
-    /// do: the next multiple of their number.
-    ///
-    /// Plans of it cover arrays of these sizes; what runs them cuts tiles off where an array ends.
-    ///
-    /// ```
-    /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::product::{Product};
-    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
-    /// let sizes = [("I", 37), ("J", 8), ("K", 1)];
-    /// let product = Product::covering("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::F64)?;
-    /// assert_eq!(["I", "J", "K"].map(|name| product.size(name)), [40, 8, 4]);
-    /// # Ok::<(), polyshard_planner::product::ProductError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), but for sizes that are not divisible.
-    pub fn covering(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], dtype: DType) -> Result<Self, ProductError> {
-        // A size that has no such multiple is refused as too large, as any of its magnitude.
-        let covered =
-            |size: usize| size.checked_next_multiple_of(mesh.size()).unwrap_or(usize::MAX / mesh.size() * mesh.size());
-        let sizes: Vec<_> = sizes.iter().map(|&(name, size)| (name, covered(size))).collect();
-        Self::new(text, mesh, &sizes, dtype)
     }
 
     /// Returns the mesh.
@@ -192,6 +148,58 @@ impl Product {
     /// Returns whether a dimension is summed over.
     fn contracts(&self, name: &String) -> bool {
         !self.out.names().contains(name)
+    }
+
+    fn arrays(&self) -> [&Sharded; 3] {
+        [&self.left, &self.right, &self.out]
+    }
+
+    /// The product as a kernel, `C[i, k] = A[i, j] * B[j, k]`, with an index for each dimension in their order.
+    fn kernel(&self) -> Kernel {
+        let tensors = self.tensors();
+        let indices = self.indices(&tensors);
+        let access = |nth: usize| {
+            let index = |name: &String| self.loops.iter().position(|other| other == name).unwrap_or(0);
+            let index = self.arrays()[nth].names().iter().map(|name| Affine::new([(indices[index(name)], 1)], 0));
+            Access::new(tensors[nth], index.collect())
+        };
+        let tensor = |nth: usize| {
+            (tensors[nth], self.arrays()[nth].shape().iter().map(|&extent| extent as i128).collect::<Vec<_>>())
+        };
+        let spec = KernelSpec {
+            name: Name::new("multiply"),
+            dtype: self.dtype,
+            inputs: vec![tensor(0), tensor(1)],
+            output: tensor(2),
+            ranges: Vec::new(),
+            scalars: Vec::new(),
+            moduli: Vec::new(),
+            target: access(2),
+            assign: Assign::Set,
+            value: Value::Mul(Box::new(Value::Access(access(0))), Box::new(Value::Access(access(1)))),
+        };
+        spec.check().unwrap_or_else(|error| panic!("a product is no kernel: {error}; this is a bug of polyshard"))
+    }
+
+    /// The arrays' names, all different.
+    fn tensors(&self) -> [Name; 3] {
+        let mut names: Vec<String> = Vec::new();
+        for array in self.arrays() {
+            let mut name = array.tensor().to_owned();
+            while names.contains(&name) {
+                name += "_2";
+            }
+            names.push(name);
+        }
+        [0, 1, 2].map(|nth| Name::new(&names[nth]))
+    }
+
+    /// The loops' names in lower case, or numbers if that makes two alike, or one a tensor's or an axis'.
+    fn indices(&self, tensors: &[Name; 3]) -> Vec<Name> {
+        let lower: Vec<Name> = self.loops.iter().map(|name| Name::new(&name.to_lowercase())).collect();
+        let is_taken = |name: Name| tensors.contains(&name) || self.mesh.position(name).is_some();
+        let clear = (0..lower.len()).all(|at| !lower[..at].contains(&lower[at]) && !is_taken(lower[at]));
+        if clear { lower } else { (0..self.loops.len()).map(|nth| Name::new(&format!("i{nth}_"))).collect() }
     }
 }
 

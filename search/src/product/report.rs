@@ -1,8 +1,9 @@
 //! Plans of products as data that other programs read.
 //!
-//! Units are in the fields' names. Types are texts, as they are printed; groups are left out, since axes say them.
+//! Units are in the fields' names. Types are texts, as they are printed.
 
-use super::{ProductPlan, ProductStep, Sequence, StepCost};
+use super::{Operation, ProductPlan, ProductSequence, ProductStep};
+use polyshard_layout::Mesh;
 use serde::Serialize;
 
 /// A plan, with all of its sequences.
@@ -17,7 +18,7 @@ pub struct ProductReport {
     /// The number of the literature's case; none if factors are free.
     pub case: Option<usize>,
     /// The bytes of memory that a device has.
-    pub capacity_bytes: u128,
+    pub capacity_bytes: u64,
     /// The sequences, best first.
     pub sequences: Vec<SequenceReport>,
 }
@@ -32,7 +33,7 @@ pub struct SequenceReport {
     /// The second factor as it lies before all steps.
     pub right: String,
     /// Bytes that a device gets from others.
-    pub bytes: u128,
+    pub bytes: u64,
     /// Seconds in which data move.
     pub communication_seconds: f64,
     /// Seconds in which a device multiplies.
@@ -42,7 +43,7 @@ pub struct SequenceReport {
     /// Seconds if they do not.
     pub sequential_seconds: f64,
     /// The most memory that is taken at the same time.
-    pub memory_bytes: u128,
+    pub memory_bytes: u64,
     /// Whether that fits.
     pub fits: bool,
     /// The steps.
@@ -52,18 +53,16 @@ pub struct SequenceReport {
 /// One step, with what it costs a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProductStepReport {
-    /// The operation, as `AllGather` or `Multiply`.
-    pub op: String,
-    /// The axes along which its groups lie.
-    pub axes: Vec<String>,
+    /// The operation, as `all_gather(X)` or `multiply`.
+    pub operation: String,
+    /// The ranks that communicate, in groups.
+    pub groups: Vec<Vec<usize>>,
     /// The step with types before and after.
     pub step: String,
     /// Bytes that a device gets from others.
-    pub bytes: u128,
+    pub bytes: u64,
     /// Seconds that it takes.
     pub seconds: f64,
-    /// Memory that is taken meanwhile.
-    pub memory_bytes: u128,
 }
 
 impl ProductPlan {
@@ -71,13 +70,14 @@ impl ProductPlan {
     ///
     /// ```
     /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::product::{Product, Roofline};
+    /// use polyshard_planner::placement::PlacedMesh;
+    /// use polyshard_search::product::Product;
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 512), ("K", 512)];
     /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::I8)?;
-    /// let report = product.plan(&Roofline::preset("tpu-v4p", &mesh, DType::I8)?)?.report();
-    /// assert_eq!(report.sequences[0].steps[0].op, "Multiply");
-    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// let report = product.plan(&PlacedMesh::on_torus(&mesh, "tpu-v4p")?)?.report();
+    /// assert_eq!(report.sequences[0].steps[0].operation, "multiply");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn report(&self) -> ProductReport {
@@ -87,13 +87,13 @@ impl ProductPlan {
             dtype: self.product.dtype().to_string(),
             case: self.free.is_none().then(|| self.product.case().number()),
             capacity_bytes: self.capacity,
-            sequences: self.sequences.iter().map(Sequence::report).collect(),
+            sequences: self.sequences.iter().map(|sequence| sequence.report(self.product.mesh())).collect(),
         }
     }
 }
 
-impl Sequence {
-    fn report(&self) -> SequenceReport {
+impl ProductSequence {
+    fn report(&self, mesh: &Mesh) -> SequenceReport {
         let total = self.total();
         SequenceReport {
             work: self.work.clone(),
@@ -106,20 +106,18 @@ impl Sequence {
             sequential_seconds: total.sequential(),
             memory_bytes: total.memory,
             fits: self.fits,
-            steps: self.steps.iter().zip(&self.costs).map(|(step, cost)| step.report(cost)).collect(),
+            steps: self.steps.iter().map(|step| step.report(mesh)).collect(),
         }
     }
 }
 
 impl ProductStep {
-    fn report(&self, cost: &StepCost) -> ProductStepReport {
-        let mesh = self.result().mesh();
-        let name = |&axis: &usize| mesh.as_slice()[axis].name.to_string();
-        let (op, axes) = match self {
-            Self::Move { op, axes, .. } => (op.to_string(), axes.iter().map(name).collect()),
-            Self::Multiply { .. } => ("Multiply".to_owned(), Vec::new()),
+    fn report(&self, mesh: &Mesh) -> ProductStepReport {
+        let operation = match &self.operation {
+            Operation::Move(_, pattern) => pattern.to_string(),
+            Operation::Multiply => "multiply".to_owned(),
         };
-        let step = self.to_string();
-        ProductStepReport { op, axes, step, bytes: cost.bytes, seconds: cost.sequential(), memory_bytes: cost.memory }
+        let (step, groups) = (self.to_string(), self.groups(mesh));
+        ProductStepReport { operation, groups, step, bytes: self.bytes, seconds: self.seconds }
     }
 }

@@ -4,10 +4,9 @@
 //! of them is of, since that is where something must be done first. Cases describe a product as it is written.
 //! What is done about it is up to the search, which does not ask for them.
 
-use super::array::Layout;
-use super::{Product, Sharded};
-use crate::named::subscript;
+use super::Product;
 use polyshard_layout::Name;
+use polyshard_planner::{Sharded, subscript};
 use std::fmt;
 
 /// How the factors of a product are cut (J. Austin et al., "How to Scale Your Model", part 3).
@@ -59,13 +58,13 @@ impl Product {
     ///
     /// ```
     /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::product::{Case, Product};
+    /// use polyshard_search::product::{Case, Product};
     /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     /// let sizes = [("I", 4), ("J", 4), ("K", 4)];
     /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K_X] -> C[I_X, K]", &mesh, &sizes, DType::F64)?;
     /// let cases: Vec<_> = product.cases().iter().map(|(axis, case)| (axis.as_str(), case.number())).collect();
     /// assert_eq!(cases, [("X", 4), ("Y", 3)]);
-    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// # Ok::<(), polyshard_search::product::ProductError>(())
     /// ```
     #[must_use]
     pub fn cases(&self) -> Vec<(Name, Case)> {
@@ -93,13 +92,13 @@ impl Product {
 
     /// Says which shared dimension the factors do not cut alike, if one is.
     pub(super) fn disagreement(&self) -> Option<String> {
-        let (left, right) = (Layout::of(&self.left), Layout::of(&self.right));
+        let (left, right) = (self.left.axes(), self.right.axes());
         let written = |axes: &[usize]| match axes {
             [] => "not at all".to_owned(),
             axes => format!("by `{}`", subscript(&self.mesh, axes)),
         };
-        self.left.names().iter().zip(&left.dims).find_map(|(name, here)| {
-            let there = &right.dims[self.right.names().iter().position(|other| other == name)?];
+        self.left.names().iter().zip(&left).find_map(|(name, here)| {
+            let there = &right[self.right.names().iter().position(|other| other == name)?];
             let (a, b) = (self.left.tensor(), self.right.tensor());
             let said = || format!("`{name}` is cut {} in `{a}` and {} in `{b}`", written(here), written(there));
             (here != there).then(said)
@@ -109,7 +108,7 @@ impl Product {
 
 /// The dimension that an axis cuts, and all axes that do.
 fn cut(array: &Sharded, axis: usize) -> Option<(&String, Vec<usize>)> {
-    let dims = Layout::of(array).dims;
+    let dims = array.axes();
     let at = dims.iter().position(|axes| axes.contains(&axis))?;
     Some((&array.names()[at], dims[at].clone()))
 }
