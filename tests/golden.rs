@@ -446,23 +446,14 @@ fn a_sharded_product_is_pinned_compiles_and_agrees() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     let sizes = [("I", 7), ("J", 9), ("K", 5)];
     let product = Product::new("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, DType::F64);
-    let level = |name: &str| Level {
-        name: name.into(),
-        count: 2,
-        interconnect: Interconnect::Switch,
-        bandwidth: 1e9,
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
-    };
     let device = Device {
         memory_bandwidth: 1e10,
         memory_capacity: 1 << 30,
         flops: [("f64".to_owned(), 1e10)].into(),
         ..Device::default()
     };
-    let machine = Machine::new("two switches", vec![level("X"), level("Y")], device).expect("a machine");
-    let placed = PlacedMesh::straight(&mesh, &machine).expect("each axis is a level");
+    let switch = |_| Level::new("", 1, Interconnect::Switch, 1e9, 1e-6);
+    let placed = PlacedMesh::along_axes(&mesh, "two switches", device, switch).expect("a machine");
     let plan = product.and_then(|product| product.plan(&placed)).expect("a plan");
     let cut = plan.best().program().expect("a program");
     check_program!(product, cut, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]), |whole| {

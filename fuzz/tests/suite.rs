@@ -36,7 +36,7 @@ fn types_are_planned_or_refused() {
 
 #[test]
 fn products_are_planned_or_refused() {
-    check("products", 20_000);
+    check("products", 1_000);
 }
 
 #[test]

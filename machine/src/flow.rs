@@ -151,12 +151,66 @@ fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) 
 
 fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let piece = bytes / group.len() as f64;
+    if let Some(dims) = own_box(router, group) {
+        return all_to_all_in_box(router, loads, group, &dims, piece);
+    }
     let mut latency = 0.0f64;
     for &source in group {
         for &target in group.iter().filter(|&&target| target != source) {
             router.load(loads, source, target, piece);
             latency = latency.max(router.latency(source, target));
         }
+    }
+    latency
+}
+
+/// The dimensions along which a group differs, with the members' coordinates along each, if every device has ports and links of
+/// its own there and the group is all combinations of them.
+fn own_box(router: &Router<'_>, group: &[usize]) -> Option<Vec<(Dim, usize)>> {
+    let spread = |dim: &Dim| {
+        let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
+        at.sort_unstable();
+        at.dedup();
+        at.len()
+    };
+    let all = router.all_dims().map(|(own, dim)| (own, dim, spread(&dim))).filter(|(_, _, n)| *n > 1);
+    let dims = all.map(|(own, dim, n)| own.then_some((dim, n))).collect::<Option<Vec<_>>>()?;
+    // Ranks are distinct, so a group of the size of the box fills it.
+    (dims.iter().map(|(_, n)| n).product::<usize>() == group.len()).then_some(dims)
+}
+
+/// As messages cross one dimension after the other, each pair of coordinates along a dimension carries what as many pairs of
+/// ranks send as there are lines: those that came along outer dimensions to where they go, and have inner ones before them.
+fn all_to_all_in_box(
+    router: &Router<'_>,
+    loads: &mut Loads,
+    group: &[usize],
+    dims: &[(Dim, usize)],
+    piece: f64,
+) -> f64 {
+    let mut latency = 0.0;
+    for (dim, n) in dims {
+        let lines = (group.len() / n) as f64;
+        let mut ranks = group.to_vec();
+        ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
+        let mut farthest = 0.0f64;
+        for line in ranks.chunks(*n) {
+            if dim.is_switch() {
+                // Each port carries as much as any other.
+                for (&source, &target) in line.iter().zip(line.iter().cycle().skip(1)) {
+                    router.load(loads, source, target, piece * lines * (*n as f64 - 1.0));
+                    farthest = farthest.max(router.latency(source, target));
+                }
+                continue;
+            }
+            for &source in line {
+                for &target in line.iter().filter(|&&target| target != source) {
+                    router.load(loads, source, target, piece * lines);
+                    farthest = farthest.max(router.latency(source, target));
+                }
+            }
+        }
+        latency += farthest;
     }
     latency
 }
@@ -250,6 +304,56 @@ mod tests {
             let pairs = (0..n).flat_map(|start| (0..n).map(move |hops| (start, hops)));
             let most = pairs.map(|(start, hops)| way(start, hops)).map(|way| way.min(around - way));
             assert_eq!(farthest(&edges), most.fold(0.0, f64::max), "{edges:?}");
+        }
+    }
+
+    #[test]
+    fn an_all_to_all_in_a_box_loads_what_its_messages_do() {
+        use crate::{Device, Interconnect, Level, Machine};
+        let level = |name: &str, count, interconnect, shared_ports| Level {
+            name: name.into(),
+            count,
+            interconnect,
+            bandwidth: 1.0,
+            latency: count as f64,
+            shared_ports,
+            bypass: None,
+        };
+        let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
+        let machine = |levels| Machine::new("m", levels, device.clone()).expect("a machine");
+        let (ring, line, switch) = (Interconnect::Ring, Interconnect::Line, Interconnect::Switch);
+        let machines = [
+            machine(vec![level("a", 3, switch.clone(), None), level("b", 5, ring.clone(), None)]),
+            machine(vec![level("a", 4, line, None), level("b", 6, Interconnect::Torus(vec![2, 3]), None)]),
+            machine(vec![level("a", 3, switch.clone(), Some(1)), level("b", 4, switch, None)]),
+            machine(vec![level("a", 2, ring, None), level("b", 7, Interconnect::Switch, None)]),
+        ];
+        for machine in &machines {
+            let router = Router::new(machine);
+            let inner = machine.levels()[1].count;
+            let boxes: [Vec<usize>; 4] = [
+                (0..machine.devices()).collect(),
+                (0..machine.devices()).filter(|rank| rank % inner % 3 != 1).collect(),
+                (0..machine.devices()).filter(|rank| rank / inner == 1).collect(),
+                (0..machine.devices()).filter(|rank| rank % 3 != 0).collect(),
+            ];
+            for group in boxes {
+                let mut one_by_one = Loads::default();
+                let mut farthest = 0.0f64;
+                for &source in &group {
+                    for &target in group.iter().filter(|&&target| target != source) {
+                        router.load(&mut one_by_one, source, target, 12.0 / group.len() as f64);
+                        farthest = farthest.max(router.latency(source, target));
+                    }
+                }
+                let mut together = Loads::default();
+                let latency = send(&router, &mut together, Collective::AllToAll, &group, 12.0, Algorithm::Ring);
+                assert_eq!(latency, farthest, "{group:?} on {machine}");
+                assert!(one_by_one.bytes.keys().eq(together.bytes.keys()), "{group:?} on {machine}");
+                for (one, other) in one_by_one.bytes.values().zip(together.bytes.values()) {
+                    assert!((one - other).abs() < 1e-9, "{group:?} on {machine}: {one} {other}");
+                }
+            }
         }
     }
 

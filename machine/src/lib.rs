@@ -90,6 +90,20 @@ pub struct Level {
     pub bypass: Option<f64>,
 }
 
+impl Level {
+    /// Returns a level of such members, in which each device has ports or links of its own.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        count: usize,
+        interconnect: Interconnect,
+        bandwidth: f64,
+        latency: f64,
+    ) -> Self {
+        Self { name: name.into(), count, interconnect, bandwidth, latency, shared_ports: None, bypass: None }
+    }
+}
+
 /// What one device can do.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -81,6 +81,11 @@ impl Dim {
     pub(crate) fn at(&self, rank: usize) -> usize {
         rank / self.stride % self.extent
     }
+
+    /// Whether its members are on a switch.
+    pub(crate) fn is_switch(&self) -> bool {
+        self.wiring == Wiring::Switch
+    }
 }
 
 impl<'a> Router<'a> {
@@ -113,6 +118,15 @@ impl<'a> Router<'a> {
         let levels = self.machine.levels().iter().zip(&self.dims);
         let own = levels.filter(|(level, _)| level.shared_ports.is_none() && level.bypass.is_none());
         own.flat_map(|(_, dims)| dims.iter().copied()).filter(|dim| dim.wiring != Wiring::Switch)
+    }
+
+    /// All dimensions, outermost first, and whether every device has ports or links of its own along it.
+    pub(crate) fn all_dims(&self) -> impl Iterator<Item = (bool, Dim)> {
+        let levels = self.machine.levels().iter().zip(&self.dims);
+        levels.flat_map(|(level, dims)| {
+            let own = level.shared_ports.is_none() && level.bypass.is_none();
+            dims.iter().map(move |&dim| (own, dim))
+        })
     }
 
     /// Adds `bytes` from `source` to `target` to the loads of all that they pass.

@@ -9,12 +9,13 @@
 mod legs;
 
 use crate::placement::PlacedMesh;
-use legs::{Action, Visible};
-use polyshard_layout::DType;
+use legs::{Action, Groups, Visible};
+use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
-use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
+use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
 use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Priced, Program, TileId, TransferId};
-use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Why a program has no price on a machine.
@@ -155,7 +156,7 @@ impl fmt::Display for Cost {
 /// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it does not say how fast
 /// they compute.
 pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError> {
-    priced(program.priced(), machine, None)
+    Prices::new(machine).of(program)
 }
 
 /// Returns what a program costs on a mesh that is placed: its ranks are the devices that [`PlacedMesh::ranks`] says.
@@ -182,45 +183,144 @@ pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError>
 /// # Errors
 /// As [`cost`].
 pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostError> {
-    priced(program.priced(), placed.machine(), Some(placed.ranks()))
+    Prices::on(placed).of(program)
 }
 
-fn priced(program: &Program, machine: &Machine, devices: Option<&[usize]>) -> Result<Cost, CostError> {
-    let pricing = Pricing::new(program, machine, devices)?;
-    let (mut parts, mut received) = (Vec::new(), 0u64);
-    for part in program.body().parts() {
-        match part {
-            Part::Nest(id, _) => {
-                let of_nest = pricing.nest(id, &program.body().nests[id.0], &mut parts)?;
-                received = received.saturating_add(of_nest);
-            }
-            Part::Begin(id) => {
-                let (transfer, moved) = (TransferId::Array(id), &program.body().moves[id.0]);
-                let name =
-                    format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
-                let of_move = program.volume(transfer).received;
-                let priced = legs::of_move(program, moved, of_move as f64);
-                parts.extend(pricing.transfer(transfer, name, 1, of_move, &priced)?);
-                received = received.saturating_add(of_move);
-            }
-            Part::Await(_) | Part::Free(_) => {}
-        }
-    }
-    let report = program.report();
-    Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
-}
-
-struct Pricing<'a> {
+/// What any number of programs cost on one machine: what their messages take is asked once for all that are alike.
+pub struct Prices<'a> {
     machine: &'a Machine,
     /// The device of each rank, if it has not the rank's number.
     devices: Option<&'a [usize]>,
+    /// By operation, extents of the mesh and axes of the groups.
+    known: RefCell<HashMap<(Collective, Vec<usize>, Vec<usize>), Asked>>,
+}
+
+/// What a machine says of an operation in some groups.
+#[derive(Clone)]
+struct Asked {
+    /// Whether the members of each group see one another's memory.
+    visible: bool,
+    /// The time of one byte, if it grows with them.
+    each: Option<Seconds>,
+}
+
+impl<'a> Prices<'a> {
+    /// Returns the prices on a machine, whose devices `0..` the ranks are.
+    #[must_use]
+    pub fn new(machine: &'a Machine) -> Self {
+        Self { machine, devices: None, known: RefCell::default() }
+    }
+
+    /// Returns the prices on a mesh that is placed.
+    #[must_use]
+    pub fn on(placed: &'a PlacedMesh) -> Self {
+        Self { devices: Some(placed.ranks()), ..Self::new(placed.machine()) }
+    }
+
+    /// Returns what a program costs.
+    ///
+    /// # Errors
+    /// As [`cost`].
+    pub fn of(&self, program: &impl Priced) -> Result<Cost, CostError> {
+        self.program(program.priced())
+    }
+
+    fn program(&self, program: &Program) -> Result<Cost, CostError> {
+        let pricing = Pricing::new(program, self)?;
+        let (mut parts, mut received) = (Vec::new(), 0u64);
+        for part in program.body().parts() {
+            match part {
+                Part::Nest(id, _) => {
+                    let of_nest = pricing.nest(id, &program.body().nests[id.0], &mut parts)?;
+                    received = received.saturating_add(of_nest);
+                }
+                Part::Begin(id) => {
+                    let (transfer, moved) = (TransferId::Array(id), &program.body().moves[id.0]);
+                    let name =
+                        format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
+                    let of_move = program.volume(transfer).received;
+                    let priced = legs::of_move(program, moved, of_move as f64);
+                    parts.extend(pricing.transfer(transfer, name, 1, of_move, &priced)?);
+                    received = received.saturating_add(of_move);
+                }
+                Part::Await(_) | Part::Free(_) => {}
+            }
+        }
+        let report = program.report();
+        Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
+    }
+
+    /// Seconds of an operation in groups of ranks, and what they are spent on; none if all see one another's memory.
+    fn messages(
+        &self,
+        mesh: &Mesh,
+        operation: Collective,
+        groups: &Groups,
+        bytes: f64,
+    ) -> Result<Option<(f64, Spent)>, CostError> {
+        let asked = match groups {
+            Groups::Along(axes) => {
+                let key = (operation, mesh.extents(), axes.clone());
+                let known = self.known.borrow().get(&key).cloned();
+                match known {
+                    Some(known) => known,
+                    None => {
+                        let asked = self.ask(operation, legs::groups_along(mesh, axes))?;
+                        self.known.borrow_mut().insert(key, asked.clone());
+                        asked
+                    }
+                }
+            }
+            Groups::Of(groups) => self.ask(operation, groups.clone())?,
+        };
+        if asked.visible {
+            return Ok(None);
+        }
+        let taken = match asked.each {
+            Some(each) => Seconds { transfer: each.transfer * bytes, ..each },
+            None => {
+                let groups = match groups {
+                    Groups::Along(axes) => legs::groups_along(mesh, axes),
+                    Groups::Of(groups) => groups.clone(),
+                };
+                self.seconds(operation, self.on_devices(groups), bytes)?
+            }
+        };
+        let bottleneck = taken.bottleneck.clone().filter(|_| bytes > 0.0);
+        Ok(Some((taken.total(), Spent::Messages(bottleneck.unwrap_or_else(|| "latency".to_owned())))))
+    }
+
+    fn ask(&self, operation: Collective, groups: Vec<Vec<usize>>) -> Result<Asked, CostError> {
+        let groups = self.on_devices(groups);
+        let visible = groups.iter().all(|group| self.machine.shares_memory(group));
+        // Profiles say other factors for other sizes.
+        let grows = !visible && self.machine.profiles().is_empty();
+        let each = if grows { Some(self.seconds(operation, groups, 1.0)?) } else { None };
+        Ok(Asked { visible, each })
+    }
+
+    fn seconds(&self, operation: Collective, groups: Vec<Vec<usize>>, bytes: f64) -> Result<Seconds, CostError> {
+        Ok(seconds(self.machine, &GroupedCollective { operation, groups, bytes }, Algorithm::Ring)?)
+    }
+
+    fn on_devices(&self, groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+        let Some(devices) = self.devices else { return groups };
+        let of_group = |group: Vec<usize>| group.iter().filter_map(|&rank| devices.get(rank).copied()).collect();
+        groups.into_iter().map(of_group).collect()
+    }
+}
+
+struct Pricing<'a> {
+    prices: &'a Prices<'a>,
+    mesh: &'a Mesh,
     /// Operations per second, of products of matrices and element by element.
     rate: f64,
     elementwise: f64,
 }
 
 impl<'a> Pricing<'a> {
-    fn new(program: &Program, machine: &'a Machine, devices_of: Option<&'a [usize]>) -> Result<Self, CostError> {
+    fn new(program: &'a Program, prices: &'a Prices<'a>) -> Result<Self, CostError> {
+        let machine = prices.machine;
         let (ranks, devices, name) = (program.mesh().size(), machine.devices(), || machine.name().to_owned());
         if ranks > devices {
             return Err(CostError::Devices { ranks, machine: name(), devices });
@@ -232,7 +332,7 @@ impl<'a> Pricing<'a> {
             return Err(CostError::Rate { machine: name(), dtype, stated });
         };
         let elementwise = machine.device().nests.get(dtype.name()).copied().unwrap_or(rate);
-        Ok(Self { machine, devices: devices_of, rate, elementwise })
+        Ok(Self { prices, mesh: program.mesh(), rate, elementwise })
     }
 
     /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
@@ -253,11 +353,11 @@ impl<'a> Pricing<'a> {
         parts.extend(transfers(|direction| direction == Direction::In)?);
         let work = nest.work();
         let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
-        let memory = touched / self.machine.device().memory_bandwidth;
+        let memory = touched / self.prices.machine.device().memory_bandwidth;
         let elementwise = work.elementwise as f64 / self.elementwise;
         let computing = work.operations.saturating_sub(work.elementwise) as f64 / self.rate + elementwise;
         // A nest computes while its rows come; a product waits for what it packs, unless the device packs nothing.
-        let at_once = self.machine.device().streams || matches!(nest.leaf.op, LeafOp::Nest);
+        let at_once = self.prices.machine.device().streams || matches!(nest.leaf.op, LeafOp::Nest);
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),
@@ -280,17 +380,16 @@ impl<'a> Pricing<'a> {
         received: u64,
         priced: &[Action],
     ) -> Result<Option<PartCost>, CostError> {
-        let memory = self.machine.device().memory_bandwidth;
+        let memory = self.prices.machine.device().memory_bandwidth;
         let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
         for leg in priced {
             let (seconds, how) = match leg {
                 // What is copied is read and written.
                 Action::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
-                Action::Together { times, collective, received, visible } => {
-                    let collective = &self.on_devices(collective);
-                    let sees = |group: &Vec<usize>| self.machine.shares_memory(group);
-                    let (each, how) = match collective.groups.iter().all(sees) {
-                        true => {
+                Action::Together { times, operation, groups, bytes, received, visible } => {
+                    let (each, how) = match self.prices.messages(self.mesh, *operation, groups, *bytes)? {
+                        Some(by_messages) => by_messages,
+                        None => {
                             let touched = match visible {
                                 Visible::Lent => 0.0,
                                 Visible::Copied => 2.0 * received,
@@ -298,7 +397,6 @@ impl<'a> Pricing<'a> {
                             };
                             (touched / memory, Spent::InPlace)
                         }
-                        false => self.messages(collective)?,
                     };
                     (*times as f64 * each, how)
                 }
@@ -310,17 +408,5 @@ impl<'a> Pricing<'a> {
         }
         let part = CostedPart::Transfer(part);
         Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, received, spent }))
-    }
-
-    /// The collective between devices.
-    fn on_devices<'c>(&self, collective: &'c GroupedCollective) -> Cow<'c, GroupedCollective> {
-        let Some(devices) = self.devices else { return Cow::Borrowed(collective) };
-        let of_group = |group: &Vec<usize>| group.iter().filter_map(|&rank| devices.get(rank).copied()).collect();
-        Cow::Owned(GroupedCollective { groups: collective.groups.iter().map(of_group).collect(), ..collective.clone() })
-    }
-
-    fn messages(&self, collective: &GroupedCollective) -> Result<(f64, Spent), CostError> {
-        let taken = seconds(self.machine, collective, Algorithm::Ring)?;
-        Ok((taken.total(), Spent::Messages(taken.bottleneck.unwrap_or_else(|| "latency".to_owned()))))
     }
 }

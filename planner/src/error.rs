@@ -106,9 +106,9 @@ pub enum PlanError {
     /// A sharding of which there is no type.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// A cost model with numbers that cannot be.
-    #[error("{0}")]
-    Model(String),
+    /// Another mesh is placed on the machine that plans are judged by.
+    #[error("the plan is over the mesh ({mesh}), but ({placed}) is placed; place the plan's mesh")]
+    Placed { mesh: String, placed: String },
 }
 
 impl fmt::Debug for PlanError {

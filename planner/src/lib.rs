@@ -28,7 +28,7 @@ pub use named::{Sharded, subscript};
 pub use part::AxisPart;
 pub use polyshard_layout::Collective;
 pub use redistribute::{
-    Cost, CostModel, Links, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport, redistribution,
+    Cost, CostModel, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport, redistribution,
 };
 pub use sequence::{Sequence, SequenceError};
 pub use types::{DistDim, DistType};

@@ -4,13 +4,23 @@ mod oracle;
 
 use oracle::{cheapest_typed, cheapest_weak};
 use polyshard_layout::Mesh;
-use polyshard_planner::{Collective, CostModel, DistType, Links, MemoryBound, Ops, Plan, PlanError, PlanOptions};
+use polyshard_machine::{Device, Interconnect, Level};
+use polyshard_planner::placement::PlacedMesh;
+use polyshard_planner::{Collective, CostModel, DistType, MemoryBound, Ops, Plan, PlanError, PlanOptions};
 use polyshard_testing::planner::problems::problems;
 use polyshard_testing::planner::steps::{check_steps, tile};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {
     Plan::new(source, target, &PlanOptions { ops, ..PlanOptions::default() }).expect("a plan")
+}
+
+/// A mesh whose axes are switches of this latency, and of these bandwidths by axis.
+fn switches(mesh: &Mesh, latency: f64, bandwidth: impl Fn(usize) -> f64) -> PlacedMesh {
+    let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
+    let level = |axis| Level::new("", 1, Interconnect::Switch, bandwidth(axis), latency);
+    PlacedMesh::along_axes(mesh, "switches", device, level).expect("a machine")
 }
 
 /// The place of an operation in the normal form.
@@ -83,13 +93,10 @@ proptest! {
 
     #[test]
     fn plans_judged_by_time_take_no_longer((source, target) in problems(2..5, 1..4, 36), slow in 0..3usize, latency in 0..3) {
-        let links = Links::new([0.0, 1e-7, 1e-4][latency as usize], 1e9);
-        let links = match source.mesh().as_slice().get(slow) {
-            Some(axis) => links.along(axis.name, 1e6),
-            None => links,
-        };
+        let slow = |axis| if axis == slow { 1e6 } else { 1e9 };
+        let links = switches(source.mesh(), [0.0, 1e-7, 1e-4][latency as usize], slow);
         for ops in [Ops::Paper, Ops::Fused, Ops::Exchange, Ops::Any] {
-            let model = CostModel::Links(links.clone());
+            let model = CostModel::Seconds(Arc::new(links.clone()));
             let timed = Plan::new(&source, &target, &PlanOptions { ops, model, ..PlanOptions::default() }).expect("a plan");
             check_steps(&timed);
             prop_assert!(timed.peak() <= source.tile_len().max(target.tile_len()));
@@ -135,10 +142,10 @@ proptest! {
 fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
     let mesh = Mesh::new([("x", 2), ("y", 4)]);
     let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
-    // Three messages, for the all-gather; seven for slices that move by an all-to-all and a permutation.
+    // One step, the all-gather; or slices that move by an all-to-all and a permutation.
     let (source, target) = (of("[24, 6{y}24, 24]"), of("[3{x,y}24, 24, 24]"));
     let ops = |latency, memory| {
-        let model = CostModel::Links(Links::new(latency, 1e10));
+        let model = CostModel::Seconds(Arc::new(switches(&mesh, latency, |_| 1e10)));
         let plan =
             Plan::new(&source, &target, &PlanOptions { memory, model, ..PlanOptions::default() }).expect("a plan");
         check_steps(&plan);
@@ -162,7 +169,7 @@ fn a_gather_wins_only_where_a_permutation_is_needed() {
         ("[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [Collective::AllGather, Collective::Slice]),
     ] {
         let [source, target] = [source, target].map(|text| DistType::parse(text, &mesh).expect("a type"));
-        let model = CostModel::Links(Links::new(1.0, 1e10));
+        let model = CostModel::Seconds(Arc::new(switches(&mesh, 1.0, |_| 1e10)));
         let memory = MemoryBound::Bytes(8 * source.len());
         let plan =
             Plan::new(&source, &target, &PlanOptions { memory, model, ..PlanOptions::default() }).expect("a plan");
@@ -176,11 +183,11 @@ fn the_slowest_axis_that_a_step_crosses_counts() {
     let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
     let plan = plan(&of("[4{x}8, 8]"), &of("[8, 4{x}8]"), Ops::Paper);
     // Each device sends half of its 32 elements of 8 bytes to one other.
-    let seconds = |links: Links| plan.seconds(&links, 8);
-    assert_eq!(seconds(Links::new(0.5, 128.0)), 1.5);
-    assert_eq!(seconds(Links::new(0.5, 128.0).along("x", 64.0)), 2.5);
-    assert_eq!(seconds(Links::new(0.5, 128.0).along("y", 64.0)), 1.5);
-    assert_eq!(seconds(Links::new(0.5, 128.0).along("x", 256.0)), 1.0);
+    let seconds = |x: f64, y: f64| plan.seconds(&switches(&mesh, 0.5, |axis| if axis == 0 { x } else { y }), 8);
+    assert_eq!(seconds(128.0, 128.0), 1.5);
+    assert_eq!(seconds(64.0, 128.0), 2.5);
+    assert_eq!(seconds(128.0, 64.0), 1.5);
+    assert_eq!(seconds(256.0, 128.0), 1.0);
 }
 
 #[test]
@@ -208,13 +215,11 @@ fn what_cannot_be_planned_is_refused() {
     );
     let exact = PlanOptions { memory: MemoryBound::Bytes(48), ..PlanOptions::default() };
     assert!(Plan::new(&rows, &columns, &exact).is_ok());
-    for (links, why) in [
-        (Links::new(-1.0, 1.0), "latency must be 0 or more, found -1"),
-        (Links::new(0.0, 0.0), "bandwidth must be positive, found 0"),
-        (Links::new(0.0, 1.0).along("z", 1.0), "no axis `z` to give a bandwidth; the mesh is (x: 4, y: 6)"),
-    ] {
-        let options = PlanOptions { model: CostModel::Links(links), ..PlanOptions::default() };
-        assert!(matches!(Plan::new(&rows, &columns, &options), Err(PlanError::Model(_))));
-        assert_eq!(said(&rows, &columns, &options), why);
-    }
+    let placed = switches(&Mesh::new([("x", 4)]), 0.0, |_| 1.0);
+    let options = PlanOptions { model: CostModel::Seconds(Arc::new(placed)), ..PlanOptions::default() };
+    assert!(matches!(Plan::new(&rows, &columns, &options), Err(PlanError::Placed { .. })));
+    assert_eq!(
+        said(&rows, &columns, &options),
+        "the plan is over the mesh (x: 4, y: 6), but (x: 4) is placed; place the plan's mesh"
+    );
 }

@@ -8,7 +8,7 @@ use crate::variant::{Grid, Variant, Ways};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
-use polyshard_planner::cost::cost;
+use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Kernel, Program};
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
                 along(&one.2).cmp(&along(&other.2))
             })
         });
-        let mut found = Found::new(memory);
+        let (prices, mut found) = (Prices::new(self.machine), Found::new(memory));
         let considered = grids.len();
         let mut open = None;
         for (bound, _, (grid, variant)) in grids {
@@ -152,9 +152,9 @@ impl<'a> Search<'a> {
                 open = Some(bound);
                 break;
             }
-            self.variants(kernel, &grid, variant, &mut found)?;
+            self.variants(kernel, &grid, variant, &prices, &mut found)?;
         }
-        let best = found.proved(self.machine)?;
+        let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
         match (best, least, failed) {
             (Some(program), ..) => {
@@ -198,14 +198,15 @@ impl<'a> Search<'a> {
         kernel: &Kernel,
         grid: &Grid,
         variant: Option<Variant>,
+        prices: &Prices<'_>,
         found: &mut Found,
     ) -> Result<(), SearchError> {
         let space = Space { kernel, homes: &self.homes };
         if let Some(variant) = variant {
-            return found.add(&space, &variant, self.machine);
+            return found.add(&space, &variant, prices);
         }
         let orders = self.orders(Space::divided(grid));
-        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order), self.machine))
+        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order), prices))
     }
 
     /// In which orders loops may be laid over the machine: it matters where it has several levels.
@@ -237,7 +238,7 @@ impl Found {
 
     /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
     /// be legal, makes place for the next.
-    fn proved(&mut self, machine: &Machine) -> Result<Option<Program>, SearchError> {
+    fn proved(&mut self, prices: &Prices<'_>) -> Result<Option<Program>, SearchError> {
         self.candidates.sort_by(Candidate::order);
         while let Some(best) = self.candidates.first_mut() {
             match best.schedule.lower() {
@@ -246,7 +247,7 @@ impl Found {
                     self.candidates.remove(0);
                 }
                 Ok(program) => {
-                    let cost = cost(&program, machine)?;
+                    let cost = prices.of(&program)?;
                     if cost == best.cost {
                         return Ok(Some(program));
                     }
@@ -263,7 +264,7 @@ impl Found {
     }
 
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
-    pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, machine: &Machine) -> Result<(), SearchError> {
+    pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
         let kernel = space.kernel;
         let grid = whole.grid();
         let summed = space.summed(&grid);
@@ -276,14 +277,14 @@ impl Found {
         }
         let mut fits = false;
         for panels in panels {
-            fits |= self.price(space, &grid, &Variant { panels, ..whole.clone() }, machine)?;
+            fits |= self.price(space, &grid, &Variant { panels, ..whole.clone() }, prices)?;
         }
         // More panels, only where the memory wants it.
         let Some(var) = summed.filter(|_| !fits) else { return Ok(()) };
         let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
         let mut parts = space.owned_panels(&grid, var).max(1) * 2;
         while !fits && parts <= extent.min(MOST_PANELS) {
-            fits = self.price(space, &grid, &Variant { panels: Some((var, parts)), ..whole.clone() }, machine)?;
+            fits = self.price(space, &grid, &Variant { panels: Some((var, parts)), ..whole.clone() }, prices)?;
             parts *= 2;
         }
         Ok(())
@@ -295,7 +296,7 @@ impl Found {
         space: &Space<'_>,
         grid: &Grid,
         variant: &Variant,
-        machine: &Machine,
+        prices: &Prices<'_>,
     ) -> Result<bool, SearchError> {
         let schedule = space.schedule(variant);
         let program = match schedule.unproved() {
@@ -305,7 +306,7 @@ impl Found {
                 return Ok(false);
             }
         };
-        let cost = cost(&program, machine)?;
+        let cost = prices.of(&program)?;
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
         let fits = cost.memory <= self.memory;
         if fits {

@@ -13,7 +13,7 @@ use crate::space::Space;
 use crate::variant::{AXES, Along, Variant, Ways};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::Machine;
-use polyshard_planner::cost::{Cost, cost};
+use polyshard_planner::cost::{Cost, Prices};
 use polyshard_planner::{Sequence, redistribution};
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Kernel, Program};
@@ -164,6 +164,7 @@ impl<'a> SequenceSearch<'a> {
         });
         let mut state = State {
             search: self,
+            prices: Prices::new(self.machine),
             kernels: &kernels,
             fixed: &fixed,
             memory: self.memory.unwrap_or(self.machine.device().memory_capacity),
@@ -272,6 +273,7 @@ impl Way {
 /// A search that is going on.
 struct State<'a> {
     search: &'a SequenceSearch<'a>,
+    prices: Prices<'a>,
     kernels: &'a [&'a Kernel],
     fixed: &'a [Option<Program>],
     memory: u64,
@@ -344,9 +346,9 @@ impl State<'_> {
 
     /// Adds the schedules of a stage with its loops along these axes.
     fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<Way>) -> Result<(), SearchError> {
-        let (machine, kernel) = (self.search.machine, self.kernels[nth]);
+        let kernel = self.kernels[nth];
         if let Some(program) = &self.fixed[nth] {
-            let (schedule, cost) = (self.search.stages[nth].schedule.clone(), cost(program, machine)?);
+            let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
             let shardings = program.shardings().cloned().collect();
             let candidate = Candidate { grid: Vec::new(), schedule, shardings, words: 0, cost };
             ways.push(Way { candidate, program: Ok(program.clone()).into() });
@@ -354,7 +356,7 @@ impl State<'_> {
         }
         let mut found = Found::new(self.memory);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
-        found.add(&Space { kernel, homes: &[] }, &variant, machine)?;
+        found.add(&Space { kernel, homes: &[] }, &variant, &self.prices)?;
         if found.candidates.is_empty() {
             self.least_memory = self.least_memory.into_iter().chain(found.least).min();
         }
@@ -425,7 +427,7 @@ impl State<'_> {
         }
         // What cannot be moved is what no program moves.
         let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
-            Ok(program) => cost(&program, self.search.machine)?.seconds(),
+            Ok(program) => self.prices.of(&program)?.seconds(),
             Err(_) => f64::INFINITY,
         };
         self.moves.insert(key, seconds);
@@ -443,7 +445,7 @@ impl State<'_> {
             }
         };
         let program = self.search.sequence(&programs).build()?;
-        let priced = cost(&program, self.search.machine)?;
+        let priced = self.prices.of(&program)?;
         self.least_memory = Some(self.least_memory.map_or(priced.memory, |least| least.min(priced.memory)));
         if priced.memory <= self.memory && priced.seconds() < self.seconds() {
             let schedules = chosen.ways.iter().map(|way| way.candidate.schedule.clone()).collect();

@@ -284,19 +284,10 @@ fn mesh() -> Mesh {
 }
 
 fn machine(mesh: &Mesh, memory_capacity: u64) -> PlacedMesh {
-    let level = |name: &str, count| Level {
-        name: name.into(),
-        count,
-        interconnect: Interconnect::Switch,
-        bandwidth: 1e9,
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
-    };
-    let levels = mesh.as_slice().iter().map(|axis| level(axis.name.as_str(), axis.extent)).collect();
     let flops = [("f32".to_owned(), 1e12)].into();
     let device = Device { memory_bandwidth: 1e10, memory_capacity, flops, ..Device::default() };
-    PlacedMesh::straight(mesh, &Machine::new("switches", levels, device).expect("a machine")).expect("it fits")
+    let switch = |_| Level::new("", 1, Interconnect::Switch, 1e9, 1e-6);
+    PlacedMesh::along_axes(mesh, "switches", device, switch).expect("a machine")
 }
 
 #[track_caller]

@@ -1,9 +1,10 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
 use polyshard_layout::{Collective, Mesh, Name, Reach};
-use polyshard_machine::GroupedCollective;
 use polyshard_program::reduction::LoweredStep;
-use polyshard_program::{Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard};
+use polyshard_program::{
+    Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
+};
 
 /// What becomes of the bytes that a rank receives where it sees the memory of those who have them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,16 @@ pub(super) enum Visible {
 pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
-    /// Ranks communicate, this number of times; no rank receives more bytes than `received` at a time.
-    Together { times: u64, collective: GroupedCollective, received: f64, visible: Visible },
+    /// Ranks communicate, this number of times: each has so many bytes before, and no rank receives more than `received` at a time.
+    Together { times: u64, operation: Collective, groups: Groups, bytes: f64, received: f64, visible: Visible },
+}
+
+/// Who communicates.
+pub(super) enum Groups {
+    /// The ranks that differ along these axes alone.
+    Along(Vec<usize>),
+    /// These ranks.
+    Of(Vec<Vec<usize>>),
 }
 
 /// The legs of a transfer of a nest.
@@ -33,8 +42,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
     let at_owners = volume.times.div_ceil(round);
     let together = |times: u64, operation: Collective, axes: &[usize]| {
-        let groups = groups(mesh, axes);
-        let members = groups.first().map_or(1, Vec::len) as f64;
+        let members = members(axes, mesh) as f64;
         let bytes = match operation {
             Collective::AllGather => tile / members,
             // Of what is held, the own part stays.
@@ -46,7 +54,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             (Direction::In, Collective::Broadcast | Collective::Permute) => Visible::Lent,
             (Direction::In, _) => Visible::Copied,
         };
-        Action::Together { times, collective: GroupedCollective { operation, groups, bytes }, received, visible }
+        Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, received, visible }
     };
     let leg = |leg: &Leg| match (leg, transfer.direction) {
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => None,
@@ -79,14 +87,9 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     let source = elements(moved.source) * size;
     if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
-            let (operation, groups, bytes) = (step.collective, step.groups.to_vec(), source / step.parts as f64);
-            let visible = Visible::Combined;
-            Action::Together {
-                times: 1,
-                collective: GroupedCollective { operation, groups, bytes },
-                received: bytes,
-                visible,
-            }
+            let (operation, groups) = (step.collective, Groups::Of(step.groups.to_vec()));
+            let (bytes, visible) = (source / step.parts as f64, Visible::Combined);
+            Action::Together { times: 1, operation, groups, bytes, received: bytes, visible }
         };
         return steps.steps().iter().map(step).collect();
     }
@@ -105,14 +108,13 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
             }
             _ => (Collective::Exchange, all(mesh)),
         };
-        let groups = groups(mesh, &axes);
-        let members = groups.first().map_or(1, Vec::len) as f64;
+        let members = members(&axes, mesh) as f64;
         let bytes = match operation {
             Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
             _ => source,
         };
         let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
-        Action::Together { times: 1, collective: GroupedCollective { operation, groups, bytes }, received, visible }
+        Action::Together { times: 1, operation, groups: Groups::Along(axes), bytes, received, visible }
     };
     match &moved.pattern {
         // What is summed up moves on.
@@ -130,7 +132,7 @@ fn all(mesh: &Mesh) -> Vec<usize> {
 }
 
 /// The ranks of all groups along axes.
-fn groups(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
+pub(super) fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
     let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
     let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
     firsts.map(|at| mesh.members(&at, axes).map(|member| mesh.rank(&member)).collect()).collect()

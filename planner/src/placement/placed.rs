@@ -6,7 +6,7 @@
 
 use super::{ParallelismMatrix, PlacementError, matrices};
 use polyshard_layout::{Axis, Mesh, Name};
-use polyshard_machine::Machine;
+use polyshard_machine::{Device, Interconnect, Level, Machine};
 use std::fmt;
 
 /// A mesh on a machine.
@@ -72,6 +72,40 @@ impl PlacedMesh {
         };
         let rows = mesh.extents().into_iter().enumerate().map(row).collect();
         Self::new(mesh, machine, &ParallelismMatrix::new(rows)?)
+    }
+
+    /// Places a mesh on a machine of such devices with a level for each axis of more than one rank, whose name and count are the
+    /// axis': `level` says of each axis, by its position, all else.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::{Device, Interconnect, Level};
+    /// use polyshard_planner::placement::PlacedMesh;
+    /// let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
+    /// let switch = |bandwidth| Level::new("", 1, Interconnect::Switch, bandwidth, 1e-6);
+    /// let mesh = Mesh::new([("X", 4), ("one", 1), ("Y", 2)]);
+    /// let placed = PlacedMesh::along_axes(&mesh, "mine", device, |axis| switch(if axis == 0 { 1e9 } else { 1e10 }))?;
+    /// assert_eq!(placed.machine().to_string(), "mine: 4 X x 2 Y");
+    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a level or the devices cannot be.
+    pub fn along_axes(
+        mesh: &Mesh,
+        name: &str,
+        device: Device,
+        level: impl Fn(usize) -> Level,
+    ) -> Result<Self, PlacementError> {
+        let of_axis = |axis: usize| {
+            let described = mesh.as_slice()[axis];
+            Level { name: described.name.to_string(), count: described.extent, ..level(axis) }
+        };
+        let mut all: Vec<Level> = levels(mesh).into_iter().map(of_axis).collect();
+        if all.is_empty() {
+            all.push(Level::new("device", 1, Interconnect::Switch, 1.0, 0.0));
+        }
+        Self::straight(mesh, &Machine::new(name, all, device)?)
     }
 
     /// Places a mesh on a slice of the torus of this name, one of [`TPUS`](polyshard_machine::TPUS), with a dimension for each axis

@@ -36,7 +36,7 @@ mod step;
 mod tests;
 mod volume;
 
-pub use cost::{CostModel, Links};
+pub use cost::CostModel;
 pub use lower::redistribution;
 pub(crate) use lower::redistribution_with;
 pub use plan::Plan;
@@ -131,14 +131,12 @@ impl Plan {
     /// ```
     ///
     /// # Errors
-    /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is
-    /// invalid.
+    /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is of another
+    /// mesh.
     pub fn new(source: &DistType, target: &DistType, options: &PlanOptions) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [&source.shape(), &target.shape()])?;
-        if let CostModel::Links(links) = &options.model {
-            links.check(source.mesh())?;
-        }
+        options.model.check(source.mesh())?;
         let tiles = source.tile_len().max(target.tile_len());
         let most = match options.memory {
             MemoryBound::Strict => tiles,
@@ -164,8 +162,8 @@ impl Plan {
             Ops::Exchange => (Self::exchange(source, target), Vec::new()),
             Ops::Any => (paper(), vec![fused(), Self::exchange(source, target)]),
         };
-        // Over links, more elements may take less time: along other axes, in fewer messages, with larger tiles.
-        if matches!(options.model, CostModel::Links(_)) && options.ops != Ops::Exchange {
+        // More elements may take less time: along other axes, in fewer steps, with larger tiles.
+        if matches!(options.model, CostModel::Seconds(_)) && options.ops != Ops::Exchange {
             others.extend(Self::alternatives(source, target, options.ops != Ops::Paper, first.weak_cost));
             others.retain(|plan| plan.peak() <= most);
         }

@@ -9,7 +9,7 @@ use crate::space::Space;
 use crate::variant::{Variant, Ways};
 use polyshard_dsl::{Clause, Dim, partial};
 use polyshard_layout::{Name, Sharding};
-use polyshard_planner::cost::{Cost, CostedPart, cost_on};
+use polyshard_planner::cost::{Cost, CostedPart, Prices};
 use polyshard_planner::placement::PlacedMesh;
 use polyshard_planner::{Sharded, redistribution, subscript};
 use polyshard_polyhedral::LowerError;
@@ -23,6 +23,7 @@ const MOST_WAYS: usize = 4_000;
 pub(super) struct Search<'a> {
     product: &'a Product,
     placed: &'a PlacedMesh,
+    prices: Prices<'a>,
     free: Option<Free>,
     kernel: Kernel,
     /// By loop of the product, its index in the kernel.
@@ -43,7 +44,16 @@ struct Ends {
 impl<'a> Search<'a> {
     pub(super) fn new(product: &'a Product, placed: &'a PlacedMesh, free: Option<Free>) -> Self {
         let indices = product.indices(&product.tensors());
-        Self { product, placed, free, kernel: product.kernel(), indices, moves: HashMap::new(), failed: None }
+        Self {
+            product,
+            placed,
+            prices: Prices::on(placed),
+            free,
+            kernel: product.kernel(),
+            indices,
+            moves: HashMap::new(),
+            failed: None,
+        }
     }
 
     /// The best way for each way to split the work, the best of them first.
@@ -170,7 +180,7 @@ impl<'a> Search<'a> {
                 return Ok(None);
             }
         };
-        let cost = cost_on(&program, self.placed)?;
+        let cost = self.prices.of(&program)?;
         memory = memory.saturating_add(cost.memory);
         steps.extend(self.fetched(program.priced(), &cost, variant, ends));
         steps.extend(out);
@@ -187,7 +197,7 @@ impl<'a> Search<'a> {
         if !self.moves.contains_key(&key) {
             let priced = match redistribution(&key[0], &key[1], self.product.dtype) {
                 Ok(program) => {
-                    let cost = cost_on(&program, self.placed)?;
+                    let cost = self.prices.of(&program)?;
                     Some((program, cost))
                 }
                 Err(_) => None,

@@ -3,11 +3,11 @@
 //! Problems are drawn from a sequence of numbers, so all ranks see the same ones. Values are small integers, so that
 //! sums in any order are exact in every element type, and answers are compared bit by bit.
 
-use polyshard::machine::{Device, Interconnect, Level, Machine};
+use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::search::product::{Free, Product, ProductError, ProductSequence};
 use polyshard::{PlacedMesh, Program, Result, Sharded};
 use polyshard_planner::redistribution;
-use polyshard_runtime::layout::{DType, Mesh, MeshAxis, Sharding};
+use polyshard_runtime::layout::{DType, Mesh, Sharding};
 use polyshard_runtime::{DistArray, Element, Execute, World};
 
 /// The dimensions of the first factor, the second and the result: matrices, transposed ones, batches, two dimensions
@@ -89,23 +89,10 @@ pub fn meshes(ranks: usize) -> Vec<Mesh> {
 /// A mesh on a machine with links along all axes, of all kinds.
 pub fn machine(mesh: &Mesh) -> PlacedMesh {
     let kinds = [Interconnect::Ring, Interconnect::Line, Interconnect::Switch];
-    let level = |(nth, axis): (usize, &MeshAxis)| Level {
-        name: axis.name.to_string(),
-        count: axis.extent,
-        interconnect: kinds[nth % 3].clone(),
-        bandwidth: 1e9 / (nth + 1) as f64,
-        latency: 1e-9,
-        shared_ports: None,
-        bypass: None,
-    };
-    let mut levels: Vec<_> = mesh.as_slice().iter().filter(|axis| axis.extent > 1).enumerate().map(level).collect();
-    if levels.is_empty() {
-        levels.push(level((0, &mesh.as_slice()[0])));
-    }
+    let level = |axis: usize| Level::new("", 1, kinds[axis % 3].clone(), 1e9 / (axis + 1) as f64, 1e-9);
     let flops = DType::NATIVE.map(|dtype| (dtype.to_string(), 1e10)).into();
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 40, flops, ..Device::default() };
-    let machine = Machine::new("all kinds", levels, device).expect("a machine");
-    PlacedMesh::straight(mesh, &machine).expect("each axis is a level")
+    PlacedMesh::along_axes(mesh, "all kinds", device, level).expect("a machine")
 }
 
 /// A value that depends on the array and on all of the index, from -8 to 8.

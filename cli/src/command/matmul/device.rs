@@ -103,7 +103,7 @@ impl Device {
             if links.iter().any(|(other, _)| *other == described.name) {
                 return Err(CliError::Twice { what: "links", subject: format!("axis `{axis}`") });
             }
-            links.push((described.name, Level { count: described.extent, ..level }));
+            links.push((described.name, level));
         }
         Ok(links)
     }
@@ -135,24 +135,15 @@ impl Device {
     }
 }
 
-/// The mesh on a machine with these links, a level for each axis of more than one rank.
+/// The mesh on a machine with these links.
 fn on_links(mesh: &Mesh, links: &[(Name, Level)], name: &str, device: machine::Device) -> Result<PlacedMesh> {
-    let mut levels = Vec::new();
-    for axis in mesh.as_slice().iter().filter(|axis| axis.extent > 1) {
-        let Some((_, level)) = links.iter().find(|(other, _)| *other == axis.name) else {
-            let give = format!("give some, as `--link {}=9e10:1e-6:ring`", axis.name);
-            return Err(CliError::missing(format!("axis `{}` has no links", axis.name), give));
-        };
-        levels.push(Level { name: axis.name.to_string(), ..level.clone() });
+    let given = |axis: Name| links.iter().find(|(other, _)| *other == axis).map(|(_, level)| level.clone());
+    if let Some(axis) = mesh.as_slice().iter().find(|axis| axis.extent > 1 && given(axis.name).is_none()) {
+        let give = format!("give some, as `--link {}=9e10:1e-6:ring`", axis.name);
+        return Err(CliError::missing(format!("axis `{}` has no links", axis.name), give));
     }
-    if levels.is_empty() {
-        levels.push(Level { name: "device".into(), count: 1, ..level(Interconnect::Switch, 1.0, 0.0) });
-    }
-    Ok(PlacedMesh::straight(mesh, &Machine::new(name, levels, device)?)?)
-}
-
-fn level(interconnect: Interconnect, bandwidth: f64, latency: f64) -> Level {
-    Level { name: String::new(), count: 1, interconnect, bandwidth, latency, shared_ports: None, bypass: None }
+    let level = |axis: usize| given(mesh.as_slice()[axis].name).expect("links that were looked for");
+    Ok(PlacedMesh::along_axes(mesh, name, device, level)?)
 }
 
 /// Reads `X=9e10:1e-6:ring`.
@@ -172,5 +163,5 @@ fn link(text: &str) -> Result<(&str, Level)> {
         "switch" => Interconnect::Switch,
         _ => return Err(wrong()),
     };
-    Ok((axis.trim(), level(interconnect, number(bandwidth)?, number(latency)?)))
+    Ok((axis.trim(), Level::new("", 1, interconnect, number(bandwidth)?, number(latency)?)))
 }

@@ -4,8 +4,11 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{real, whole};
 use clap::ValueEnum;
-use polyshard::planner::{CostModel, Links, MemoryBound, Ops};
+use polyshard::machine::{Device, Interconnect, Level};
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::planner::{CostModel, MemoryBound, Ops};
 use polyshard::{DType, DistType, Mesh, Plan, PlanOptions};
+use std::sync::Arc;
 
 /// The flags.
 #[derive(clap::Args)]
@@ -59,7 +62,9 @@ impl Judge {
                 Operations::Any => Ops::Any,
             },
             memory: self.memory.map_or(MemoryBound::Strict, MemoryBound::Bytes),
-            model: self.links(source.mesh())?.map_or(CostModel::Elements, CostModel::Links),
+            model: self
+                .links(source.mesh())?
+                .map_or(CostModel::Elements, |placed| CostModel::Seconds(Arc::new(placed))),
             element_bytes: self.dtype.size(),
         };
         Ok(Plan::new(source, target, &options)?)
@@ -70,11 +75,12 @@ impl Judge {
     /// # Errors
     /// If a latency or bandwidth cannot be one.
     pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>> {
-        let links = self.links(plan.source().mesh())?;
-        Ok(links.map(|links| plan.seconds(&links, self.dtype.size())))
+        let placed = self.links(plan.source().mesh())?;
+        Ok(placed.map(|placed| plan.seconds(&placed, self.dtype.size())))
     }
 
-    fn links(&self, mesh: &Mesh) -> Result<Option<Links>> {
+    /// The mesh on a machine whose axes are switches with the links that are given.
+    fn links(&self, mesh: &Mesh) -> Result<Option<PlacedMesh>> {
         let Some(text) = &self.bandwidth else { return Ok(None) };
         let (mut along, mut rest) = (Vec::new(), None);
         for part in text.split(',') {
@@ -97,19 +103,22 @@ impl Judge {
                 return Err(CliError::Twice { what: "bandwidths", subject });
             }
         }
-        for axis in mesh.as_slice() {
-            let name = axis.name.as_str();
-            if along.iter().all(|(other, _)| *other != name) {
-                let rest = rest.ok_or_else(|| {
-                    let what = format!("no bandwidth is given for axis `{name}`");
-                    CliError::missing(what, "add one, or a plain number for all other axes")
-                })?;
-                along.push((name, rest));
-            }
+        if let Some((name, _)) = along.iter().find(|(name, _)| mesh.position((*name).into()).is_none()) {
+            let what = format!("axis `{name}` to give a bandwidth");
+            return Err(CliError::unknown(what, format!("the mesh is ({mesh})")));
         }
-        // An axis counts if it is slower than what all links have, so that is the fastest.
-        let fastest = along.iter().map(|(_, number)| *number).chain(rest).fold(f64::NEG_INFINITY, f64::max);
-        let links = Links::new(self.latency.unwrap_or(0.0), fastest);
-        Ok(Some(along.into_iter().fold(links, |links, (name, number)| links.along(name, number))))
+        let mut bandwidths = Vec::new();
+        for axis in mesh.as_slice() {
+            let given = along.iter().find(|(other, _)| *other == axis.name.as_str()).map(|(_, number)| *number);
+            bandwidths.push(given.or(rest).ok_or_else(|| {
+                let what = format!("no bandwidth is given for axis `{}`", axis.name);
+                CliError::missing(what, "add one, or a plain number for all other axes")
+            })?);
+        }
+        let latency = self.latency.unwrap_or(0.0);
+        // Nothing is computed, and nothing is held.
+        let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
+        let switch = |axis: usize| Level::new("", 1, Interconnect::Switch, bandwidths[axis], latency);
+        Ok(Some(PlacedMesh::along_axes(mesh, "links", device, switch)?))
     }
 }
