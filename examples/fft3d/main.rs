@@ -11,7 +11,9 @@
 //! ```
 
 use clap::Parser;
+use polyshard::MachineError;
 use polyshard::launched_ranks;
+use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::sweep::{Cube, Network, best_grid};
 use polyshard::prelude::*;
 use polyshard::runtime::Sweep;
@@ -45,7 +47,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let &[n0, n1, n2] = &args.size[..] else { return Err("`--size` takes n0, n1 and n2, such as 64,64,64".into()) };
     let size = [n0, n1, n2];
     // A sweep refuses a mesh of three axes, and says why.
-    let mesh = args.mesh.clone().unwrap_or_else(|| grid(launched_ranks().unwrap_or(4), size));
+    let best = || grid(launched_ranks().unwrap_or(4), size);
+    let mesh = args.mesh.clone().map_or_else(best, Ok)?;
     polyshard::spmd(mesh.size(), |world| {
         // The fourth dimension has the real and the imaginary part.
         let sweep = Sweep::new(world, &mesh, &[n0, n1, n2, 2], 3)?;
@@ -101,12 +104,14 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the grid of so many ranks on which a sweep moves its array fastest; slabs if there are more ranks than lines.
-fn grid(ranks: usize, size: [usize; 3]) -> Mesh {
+fn grid(ranks: usize, size: [usize; 3]) -> Result<Mesh, MachineError> {
     // About what processes of one node take: 1 us for a message, and 10 GB/s for complex numbers of 16 bytes.
-    let network = Network { latency: 1e-6, per_element: 1.6e-9 };
+    let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
+    let machine = Machine::new("node", vec![Level::new("rank", ranks, Interconnect::Switch, 1e10, 1e-6)], device)?;
+    let network = Network::of(&machine, 16)?;
     let cube = Cube { extent: size.into_iter().min().unwrap_or(0), ndim: size.len() };
     let extents = best_grid(ranks, cube, network).map_or(vec![ranks], |grid| grid.extents);
-    Mesh::new(["p0", "p1"].into_iter().zip(extents))
+    Ok(Mesh::new(["p0", "p1"].into_iter().zip(extents)))
 }
 
 /// Transforms all lines of this rank's block along a dimension, which must be whole there.

@@ -151,8 +151,8 @@ fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) 
 
 fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let piece = bytes / group.len() as f64;
-    if let Some(dims) = own_box(router, group) {
-        return all_to_all_in_box(router, loads, group, &dims, piece);
+    if let Some(sides) = sides(router, group) {
+        return all_to_all_in_box(router, loads, group, &sides, piece);
     }
     let mut latency = 0.0f64;
     for &source in group {
@@ -164,53 +164,75 @@ fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f6
     latency
 }
 
-/// The dimensions along which a group differs, with the members' coordinates along each, if every device has ports and links of
-/// its own there and the group is all combinations of them.
-fn own_box(router: &Router<'_>, group: &[usize]) -> Option<Vec<(Dim, usize)>> {
+/// A dimension along which a group differs, with the number of coordinates there, and whether a message that crosses it is at its
+/// target, as where the devices of a node share its ports.
+struct Side {
+    dim: Dim,
+    n: usize,
+    arrives: bool,
+}
+
+/// The sides of a group that is all combinations of coordinates; none if it is not, or messages between its members pass more than
+/// the links along these sides.
+fn sides(router: &Router<'_>, group: &[usize]) -> Option<Vec<Side>> {
     let spread = |dim: &Dim| {
         let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
         at.sort_unstable();
         at.dedup();
         at.len()
     };
-    let all = router.all_dims().map(|(own, dim)| (own, dim, spread(&dim))).filter(|(_, _, n)| *n > 1);
-    let dims = all.map(|(own, dim, n)| own.then_some((dim, n))).collect::<Option<Vec<_>>>()?;
+    let mut sides: Vec<Side> = Vec::new();
+    for (level, dims) in router.levels() {
+        if level.bypass.is_some() {
+            return None;
+        }
+        let shared = level.shared_ports.is_some();
+        if shared && sides.iter().any(|side| side.arrives) {
+            return None;
+        }
+        let of_level = dims.iter().map(|&dim| Side { dim, n: spread(&dim), arrives: shared });
+        let of_level: Vec<_> = of_level.filter(|side| side.n > 1).collect();
+        if shared && of_level.len() > 1 {
+            return None;
+        }
+        sides.extend(of_level);
+    }
     // Ranks are distinct, so a group of the size of the box fills it.
-    (dims.iter().map(|(_, n)| n).product::<usize>() == group.len()).then_some(dims)
+    (sides.iter().map(|side| side.n).product::<usize>() == group.len()).then_some(sides)
 }
 
 /// As messages cross one dimension after the other, each pair of coordinates along a dimension carries what as many pairs of
 /// ranks send as there are lines: those that came along outer dimensions to where they go, and have inner ones before them.
-fn all_to_all_in_box(
-    router: &Router<'_>,
-    loads: &mut Loads,
-    group: &[usize],
-    dims: &[(Dim, usize)],
-    piece: f64,
-) -> f64 {
-    let mut latency = 0.0;
-    for (dim, n) in dims {
-        let lines = (group.len() / n) as f64;
+fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], sides: &[Side], piece: f64) -> f64 {
+    let (mut latency, mut so_far) = (0.0f64, 0.0);
+    // Of the pairs, those that have not arrived.
+    let mut left = group.len();
+    for Side { dim, n, arrives } in sides {
         let mut ranks = group.to_vec();
         ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
+        let each = piece * (left / n) as f64;
         let mut farthest = 0.0f64;
         for line in ranks.chunks(*n) {
             if dim.is_switch() {
                 // Each port carries as much as any other.
                 for (&source, &target) in line.iter().zip(line.iter().cycle().skip(1)) {
-                    router.load(loads, source, target, piece * lines * (*n as f64 - 1.0));
+                    router.load(loads, source, target, each * (*n as f64 - 1.0));
                     farthest = farthest.max(router.latency(source, target));
                 }
                 continue;
             }
             for &source in line {
                 for &target in line.iter().filter(|&&target| target != source) {
-                    router.load(loads, source, target, piece * lines);
+                    router.load(loads, source, target, each);
                     farthest = farthest.max(router.latency(source, target));
                 }
             }
         }
-        latency += farthest;
+        latency = latency.max(so_far + farthest);
+        match arrives {
+            true => left /= n,
+            false => so_far += farthest,
+        }
     }
     latency
 }
@@ -326,11 +348,17 @@ mod tests {
             machine(vec![level("a", 3, switch.clone(), None), level("b", 5, ring.clone(), None)]),
             machine(vec![level("a", 4, line, None), level("b", 6, Interconnect::Torus(vec![2, 3]), None)]),
             machine(vec![level("a", 3, switch.clone(), Some(1)), level("b", 4, switch, None)]),
-            machine(vec![level("a", 2, ring, None), level("b", 7, Interconnect::Switch, None)]),
+            machine(vec![level("a", 2, ring.clone(), None), level("b", 7, Interconnect::Switch, None)]),
+            machine(vec![
+                level("a", 2, ring.clone(), None),
+                level("b", 3, Interconnect::Switch, Some(2)),
+                level("c", 4, ring, None),
+            ]),
+            machine(vec![level("a", 2, Interconnect::Switch, Some(1)), level("b", 3, Interconnect::Switch, Some(1))]),
         ];
         for machine in &machines {
             let router = Router::new(machine);
-            let inner = machine.levels()[1].count;
+            let inner = machine.levels()[1..].iter().map(|level| level.count).product::<usize>();
             let boxes: [Vec<usize>; 4] = [
                 (0..machine.devices()).collect(),
                 (0..machine.devices()).filter(|rank| rank % inner % 3 != 1).collect(),

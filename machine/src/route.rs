@@ -16,7 +16,7 @@
 //! Loads add up over all messages of a step, and a resource takes bytes over bandwidth: nothing here knows of the
 //! order of messages, or of a network that is worse than its links.
 
-use super::{Interconnect, Machine};
+use super::{Interconnect, Level, Machine};
 use std::collections::BTreeMap;
 
 /// Something that carries bytes at a bandwidth.
@@ -120,13 +120,9 @@ impl<'a> Router<'a> {
         own.flat_map(|(_, dims)| dims.iter().copied()).filter(|dim| dim.wiring != Wiring::Switch)
     }
 
-    /// All dimensions, outermost first, and whether every device has ports or links of its own along it.
-    pub(crate) fn all_dims(&self) -> impl Iterator<Item = (bool, Dim)> {
-        let levels = self.machine.levels().iter().zip(&self.dims);
-        levels.flat_map(|(level, dims)| {
-            let own = level.shared_ports.is_none() && level.bypass.is_none();
-            dims.iter().map(move |&dim| (own, dim))
-        })
+    /// The levels, outermost first, with their dimensions.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = (&Level, &[Dim])> {
+        self.machine.levels().iter().zip(self.dims.iter().map(Vec::as_slice))
     }
 
     /// Adds `bytes` from `source` to `target` to the loads of all that they pass.

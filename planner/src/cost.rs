@@ -191,9 +191,11 @@ pub struct Prices<'a> {
     machine: &'a Machine,
     /// The device of each rank, if it has not the rank's number.
     devices: Option<&'a [usize]>,
-    /// By operation, extents of the mesh and axes of the groups.
-    known: RefCell<HashMap<(Collective, Vec<usize>, Vec<usize>), Asked>>,
+    known: RefCell<HashMap<Alike, Asked>>,
 }
+
+/// An operation, the extents of the mesh, and the axes of the groups.
+type Alike = (Collective, Vec<usize>, Vec<usize>);
 
 /// What a machine says of an operation in some groups.
 #[derive(Clone)]

@@ -17,6 +17,8 @@
 //! The formulas compare grids. They know neither topology nor contention, and do not predict elapsed times.
 
 use crate::factor::divisors;
+use polyshard_layout::Collective;
+use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
 use std::fmt;
 
 /// What a message costs.
@@ -26,6 +28,31 @@ pub struct Network {
     pub latency: f64,
     /// Seconds per element, `tw` of the paper: the inverse of the bandwidth.
     pub per_element: f64,
+}
+
+impl Network {
+    /// Returns what messages between the first two devices of a machine cost, for elements of so many bytes; nothing, if it has
+    /// one device.
+    ///
+    /// ```
+    /// use polyshard_machine::{Device, Interconnect, Level, Machine};
+    /// use polyshard_planner::sweep::Network;
+    /// let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
+    /// let machine = Machine::new("node", vec![Level::new("core", 4, Interconnect::Switch, 1e10, 1e-6)], device)?;
+    /// assert_eq!(Network::of(&machine, 16)?, Network { latency: 1e-6, per_element: 1.6e-9 });
+    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None of a machine that has these devices.
+    pub fn of(machine: &Machine, element_bytes: usize) -> Result<Self, MachineError> {
+        if machine.devices() < 2 {
+            return Ok(Self { latency: 0.0, per_element: 0.0 });
+        }
+        let (operation, groups, bytes) = (Collective::Permute, vec![vec![0, 1]], element_bytes as f64);
+        let taken = seconds(machine, &GroupedCollective { operation, groups, bytes }, Algorithm::Ring)?;
+        Ok(Self { latency: taken.latency, per_element: taken.transfer })
+    }
 }
 
 /// An array of `extent` to the power of `ndim` elements, all of whose dimensions are swept.

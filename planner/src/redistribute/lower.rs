@@ -82,13 +82,13 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
         let tests = vec!["sums are closed before they are moved".into()];
         let sum = Move::direct(ArrayId(0), ArrayId(1), [source, &between], tests);
         let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays);
-        Some(put_together([vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
+        Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
     });
     programs.reduce(|best, other| if receives(&other) < receives(&best) { other } else { best })
 }
 
 /// The program of these moves, the last of which ends in `target`.
-fn put_together(moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
+fn put_together(mesh: &Mesh, moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
     // Temporaries come before what is made of them.
     arrays[target.0..].rotate_left(1);
     let last = ArrayId(arrays.len() - 1);
@@ -102,8 +102,7 @@ fn put_together(moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype
         let (source, target) = (renumbered(moved.source), renumbered(moved.target));
         body.transfer(Move { source, target, ..moved });
     }
-    let mesh = arrays[0].sharding.mesh().clone();
-    Program::new(&mesh, dtype, arrays, body)
+    Program::new(mesh, dtype, arrays, body)
         .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
 }
 
@@ -137,7 +136,7 @@ impl Plan {
             Array { name, sharding: target, kind: ArrayKind::Output },
         ];
         let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays);
-        put_together(moves, arrays, ArrayId(1), dtype)
+        put_together(self.source.mesh(), moves, arrays, ArrayId(1), dtype)
     }
 
     /// The shardings that the plan is between.
