@@ -117,7 +117,7 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("program", &["layout"]),
     ("machine", &["layout"]),
     ("planner", &["layout", "program", "machine"]),
-    ("draw", &["program", "machine", "planner"]),
+    ("draw", &["layout", "program", "machine", "planner"]),
     ("dsl", &["layout", "program"]),
     ("polyhedral", &["layout", "program", "dsl"]),
     ("search", &["layout", "program", "machine", "planner", "dsl", "polyhedral"]),

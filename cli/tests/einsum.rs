@@ -192,26 +192,26 @@ fn what_is_chosen_is_printed() {
         files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &[&machine, more].concat())
     };
     expect![[r#"
-        .distribute([i, k], [io, ko], [ii, ki], mesh(x: 2, y: 3))
-        .shard(A, i @ x, j @ y)
-        .shard(B, j @ x, k @ y)
-        .shard(out, i @ x, k @ y)
-        .tensorize([ii, ki, j])
+        .distribute([i], [io], [ii], mesh(x: 3))
+        .shard(A, i @ x)
+        .shard(B, j @ x)
+        .shard(out, i @ x)
+        .tensorize([ii, k, j])
     "#]]
     .assert_eq(&print(&["--print", "chain"]));
     expect![[r#"
         kernel  out[i, k] = A[i, j] * B[j, k], i 512, k 512, j 512, f32, 269.0 Moperations
         ranks   6 (threads) on a100: 4 node x 16 gpu
-        grid    i 2, k 3 (all 6 ranks; 25 grids considered, no other can be faster)
-        moves   A all_gather(y), 350.2 kB; B all_gather(x), 175.1 kB
-        words   at most 131072 a rank; no algorithm on as many ranks moves fewer than 107102: 1.22
-        memory  at most 2.62 MB a rank
-        time    11.03 us predicted: computing 3.09 us, moving 7.94 us
+        grid    i 3 (3 of 6 ranks; 25 grids considered, no other can be faster)
+        moves   B all_gather(x), 700.4 kB
+        words   at most 175104 a rank; no algorithm on as many ranks moves fewer than 115934: 1.51
+        memory  at most 3.50 MB a rank
+        time    10.19 us predicted: computing 4.60 us, moving 5.59 us
 
         grid (i k j)  ranks  steps   words  / bound   seconds   memory
-        2 3 1             6      1  131072    1.224  11.03 us  2.62 MB
-        3 2 1             6      1  131072    1.224  11.03 us  2.62 MB
-        3 2 1             6      1  131072    1.224  11.03 us  2.62 MB
+        3 1 1             3      1  175104    1.510  10.19 us  3.50 MB
+        1 3 1             3      1  175104    1.510  10.19 us  3.50 MB
+        1 1 3             3      1  175104    1.510  10.19 us  4.55 MB
     "#]]
     .assert_eq(&print(&["--dry-run", "--top", "3"]));
     assert!(print(&["--print", "program"]).contains("einsum"));

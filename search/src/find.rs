@@ -4,7 +4,7 @@ use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
 use crate::space::Space;
-use crate::variant::{Grid, Variant, Ways};
+use crate::variant::{Grid, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
@@ -206,7 +206,8 @@ impl<'a> Search<'a> {
             return found.add(&space, &variant, prices);
         }
         let orders = self.orders(Space::divided(grid));
-        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order), prices))
+        let axes = axis_names(&[kernel]);
+        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order, &axes), prices))
     }
 
     /// In which orders loops may be laid over the machine: it matters where it has several levels.

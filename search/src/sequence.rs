@@ -10,7 +10,7 @@ use crate::choice::{Candidate, gap};
 use crate::find::{Found, permutations};
 use crate::grid::Bounds;
 use crate::space::Space;
-use crate::variant::{AXES, Along, Variant, Ways};
+use crate::variant::{Along, Variant, Ways, axis_names};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::{Cost, Prices};
@@ -150,7 +150,7 @@ impl<'a> SequenceSearch<'a> {
         let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
         let meshes = match fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
-            None => self.meshes(),
+            None => self.meshes(&kernels),
         };
         let considered = meshes.len();
         let mut meshes: Vec<Laid> =
@@ -192,7 +192,7 @@ impl<'a> SequenceSearch<'a> {
     }
 
     /// The meshes of up to [`MOST_AXES`] axes over at most so many ranks; in all orders, if the machine has several levels.
-    fn meshes(&self) -> Vec<Mesh> {
+    fn meshes(&self, kernels: &[&Kernel]) -> Vec<Mesh> {
         let mut found: Vec<Vec<usize>> = vec![Vec::new()];
         let mut all = found.clone();
         for _ in 0..MOST_AXES {
@@ -211,7 +211,8 @@ impl<'a> SequenceSearch<'a> {
             ordered.dedup();
             all = ordered;
         }
-        all.into_iter().map(|extents| Mesh::new(AXES.into_iter().zip(extents))).collect()
+        let axes = axis_names(kernels);
+        all.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect()
     }
 
     /// The sequence of the first so many stages, with these programs.

@@ -1,6 +1,6 @@
 //! Grids, and how their loops lie on meshes.
 
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, Name};
 use polyshard_program::{IndexVar, Kernel};
 
 /// The number of ranks that each index variable is divided over, in the order of [`Kernel::vars`].
@@ -75,8 +75,8 @@ impl Along {
 
 impl Variant {
     /// The loops of a grid over a mesh that has an axis for each of them, in this order, outermost first.
-    pub(crate) fn of_grid(grid: &Grid, order: &[usize]) -> Self {
-        let mesh = Mesh::new(AXES.into_iter().zip(order.iter().map(|&var| grid[var])));
+    pub(crate) fn of_grid(grid: &Grid, order: &[usize], axes: &[Name]) -> Self {
+        let mesh = Mesh::new(axes.iter().copied().zip(order.iter().map(|&var| grid[var])));
         let of = |var: usize| order.iter().position(|&other| other == var).into_iter().collect();
         Self { mesh, along: Along { axes: (0..grid.len()).map(of).collect() }, panels: None }
     }
@@ -101,5 +101,21 @@ impl Variant {
     }
 }
 
-/// The names of axes, in this order.
-pub(crate) const AXES: [&str; MOST_DIVIDED] = ["x", "y", "z", "u", "v"];
+/// The names of axes, in this order: none is an index, a tensor or a scalar of a kernel.
+pub(crate) fn axis_names(kernels: &[&Kernel]) -> Vec<Name> {
+    let is_taken = |name: &str| {
+        kernels.iter().any(|kernel| {
+            let indices = kernel.vars().iter().map(|var| var.name);
+            let all = indices.chain(kernel.tensors().map(|tensor| tensor.name));
+            all.chain(kernel.scalars().iter().map(|(name, _)| *name)).any(|other| other.as_str() == name)
+        })
+    };
+    let free = |name: &&str| {
+        let mut name = (*name).to_owned();
+        while is_taken(&name) {
+            name += "_";
+        }
+        Name::new(&name)
+    };
+    ["x", "y", "z", "u", "v"].iter().take(MOST_DIVIDED).map(free).collect()
+}

@@ -266,6 +266,14 @@ fn a_search_that_ends_early_says_how_much_is_open() {
 fn indices_may_be_called_as_axes_are() {
     let machine = machine(8, 30.0);
     check("xy,yz->xz", &[vec![12, 10], vec![10, 14]], 8, &machine).expect("it is chosen and run");
+    // They are divided as any others, also where a tensor has the next name that comes to mind.
+    let grids = ["ij,jk->ik", "xy,yz->xz"].map(|text| {
+        let operands = ["x_", "u"].map(|source| Operand { source, shape: &[512, 512] });
+        let spec = einsum(text, &operands, DType::F64, "v").expect("a product");
+        grid(&Schedule::from_spec(spec).auto(8, &machine).find().expect("a schedule"))
+    });
+    assert_eq!(grids[0], grids[1]);
+    assert_eq!(grids[0].iter().product::<usize>(), 8, "{grids:?}");
     // Seven loops, of which no grid divides more than five.
     check("abcdefg->gfedcba", &[vec![2; 7]], 8, &machine).expect("it is chosen and run");
 }

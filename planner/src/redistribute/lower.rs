@@ -45,7 +45,10 @@ pub(crate) fn redistribution_with(
     match Plan::between(source, target, options) {
         Ok(plan) => Ok(plan.program("A", dtype)),
         Err(PlanError::Type(why)) => {
-            let direct = Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why))?;
+            Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why.clone()))?;
+            let moved = Move::direct(ArrayId(0), ArrayId(1), [source, target], vec![why.to_string()]);
+            let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
+            let direct = put_together(source.mesh(), vec![moved], arrays, ArrayId(1), dtype);
             // Where one collective closes the sums, nothing is left to do.
             let is_one = |pattern: &Pattern| !matches!(pattern, Pattern::Exchange | Pattern::Sequence { .. });
             if direct.moves().all(|moved| is_one(&moved.pattern)) {
@@ -56,6 +59,10 @@ pub(crate) fn redistribution_with(
         }
         Err(why) => Err(why),
     }
+}
+
+fn array(sharding: &Sharding, kind: ArrayKind) -> Array {
+    Array { name: Name::new("A"), sharding: sharding.clone(), kind }
 }
 
 /// The most bytes that a rank receives.
@@ -73,7 +80,6 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
     let between = [all].into_iter().chain(shares).filter(|between| between != target);
     let programs = between.filter_map(|between| {
         let plan = Plan::between(&between, target, options).ok()?;
-        let array = |sharding: &Sharding, kind| Array { name: Name::new("A"), sharding: sharding.clone(), kind };
         let mut arrays = vec![
             array(source, ArrayKind::Input),
             array(&between, ArrayKind::Temporary),

@@ -17,8 +17,9 @@
 //! | --- | --- |
 //! | `text`, `error` | a product as written, and what is wrong with it |
 //! | `case` | the literature's four cases |
+//! | `sequence` | one way to a product: its steps, what they cost, and its program |
 //! | `ways` | all ways to a product, as schedules between redistributions, and their prices |
-//! | `plan` | the ways, sorted, and their programs |
+//! | `plan` | the ways, sorted |
 //! | `explain`, `report` | a plan as text, and as data |
 
 mod case;
@@ -26,13 +27,15 @@ mod error;
 mod explain;
 mod plan;
 mod report;
+mod sequence;
 mod text;
 mod ways;
 
 pub use case::Case;
 pub use error::ProductError;
-pub use plan::{Operand, Operation, ProductPlan, ProductSequence, ProductStep, Total};
+pub use plan::ProductPlan;
 pub use report::{ProductReport, ProductStepReport, SequenceReport};
+pub use sequence::{Operand, Operation, ProductSequence, ProductStep, Total};
 
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_planner::Sharded;

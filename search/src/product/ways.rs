@@ -3,7 +3,7 @@
 //! A way is where loops lie on the mesh, and for each array whether it is moved to where it is needed before the
 //! product (the result: after it), or is left to the product's own transfers.
 
-use super::plan::{Operand, Operation, ProductSequence, ProductStep, compare};
+use super::sequence::{Operand, Operation, ProductSequence, ProductStep, compare};
 use super::{Free, Product, ProductError};
 use crate::space::Space;
 use crate::variant::{Variant, Ways};
