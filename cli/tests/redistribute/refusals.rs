@@ -84,7 +84,7 @@ fn links_that_are_none_are_refused() {
     with(&["--bandwidth", "1,2"], "two bandwidths are given for all other axes; give one");
     with(&["--bandwidth", "x=1,x=2,3"], "two bandwidths are given for x; give one");
     with(&["--bandwidth", "-1"], "level `x`: `bandwidth` is -1 bytes/s; give more than 0");
-    with(&["--bandwidth", "1", "--latency", "-1"], "latency must be 0 or more, found -1");
+    with(&["--bandwidth", "1", "--latency", "-1"], "level `x`: `latency` is -1 s; give 0 or more");
     let text = "cannot read `fast` in the bandwidth `fast`; write bytes per second, such as x=1e9,1e10";
     with(&["--bandwidth", "fast"], text);
 }
