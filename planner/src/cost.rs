@@ -187,6 +187,22 @@ pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostE
 }
 
 /// What any number of programs cost on one machine: what their messages take is asked once for all that are alike.
+///
+/// ```
+/// # use polyshard_layout::{Mesh, Placement, Sharding};
+/// # use polyshard_machine::Machine;
+/// # use polyshard_program::DType;
+/// use polyshard_planner::{cost, cost::Prices, redistribution};
+/// let (mesh, machine) = (Mesh::new([("x", 64)]), Machine::preset("a100")?);
+/// let prices = Prices::new(&machine);
+/// let [x] = mesh.axes();
+/// for rows in [64, 128, 256] {
+///     let [by_rows, by_columns] = [0, 1].map(|dim| Sharding::new(&mesh, &[rows, 64], &[Placement::block(dim, x)]));
+///     let program = redistribution(&by_rows?, &by_columns?, DType::F32)?;
+///     assert_eq!(prices.of(&program)?.received, cost(&program, &machine)?.received);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Prices<'a> {
     machine: &'a Machine,
     /// The device of each rank, if it has not the rank's number.
