@@ -5,7 +5,8 @@ mod machines;
 use expect_test::expect;
 use machines::machine;
 use polyshard::{DistArray, Execute, Operand, einsum};
-use polyshard_layout::DType;
+use polyshard_dsl::Var;
+use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::example;
@@ -276,6 +277,25 @@ fn indices_may_be_called_as_axes_are() {
     assert_eq!(grids[0].iter().product::<usize>(), 8, "{grids:?}");
     // Seven loops, of which no grid divides more than five.
     check("abcdefg->gfedcba", &[vec![2; 7]], 8, &machine).expect("it is chosen and run");
+}
+
+#[test]
+fn work_is_replicated_where_nothing_is_worth_sending() {
+    let machine = machine(4, 30.0);
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let rows = || [Var::new("m").at("x")];
+    // Rows lie along x, and along y all ranks have the same: to divide what they do there, parts of C would have to be sent.
+    let search =
+        |extent| square(extent).auto(4, &machine).on(&mesh).shard("A", rows()).shard("B", []).shard("C", rows()).find();
+    let small = search(16).expect("a schedule");
+    assert!(small.chain().contains(".replicate(mesh(y: 2))"), "{}", small.chain());
+    assert_eq!((small.best().words(), grid(&small)), (0, vec![2, 1, 1]));
+    // Where there is much to do, it pays.
+    let large = search(4096).expect("a schedule");
+    assert_eq!(grid(&large).iter().product::<usize>(), 4, "{}", large.chain());
+    let steps = polyshard::parse_chain(&small.chain(), None).expect("steps");
+    let pasted = steps.into_iter().fold(square(16), Schedule::apply);
+    assert_eq!(&pasted.lower().expect("a program"), small.program());
 }
 
 #[test]
