@@ -72,24 +72,29 @@ fn bytes_between(operation: Collective, n: usize) -> f64 {
 /// group {0, 1, 4, 5} of a torus of 4 x 4     {0, 4} {1, 5}   and   {0, 1} {4, 5}
 /// ```
 fn box_lines(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
-    let spread = |dim: &Dim| {
-        let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
-        at.sort_unstable();
-        at.dedup();
-        at.len()
-    };
-    let dims: Vec<(Dim, usize)> = router.own_links().map(|dim| (dim, spread(&dim))).filter(|(_, n)| *n > 1).collect();
+    let dims: Vec<(Dim, usize)> =
+        router.own_links().map(|dim| (dim, spread(&dim, group))).filter(|(_, n)| *n > 1).collect();
     // Ranks are distinct, so a group of the size of the box fills it.
     let fills = dims.iter().map(|(_, n)| n).product::<usize>() == group.len();
     if dims.len() < 2 || !fills {
         return vec![vec![group.to_vec()]];
     }
-    let lines = |(dim, n): &(Dim, usize)| {
-        let mut ranks = group.to_vec();
-        ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
-        ranks.chunks(*n).map(<[usize]>::to_vec).collect()
-    };
-    dims.iter().map(lines).collect()
+    dims.iter().map(|(dim, n)| lines(dim, *n, group)).collect()
+}
+
+/// How many coordinates a group has along a dimension.
+fn spread(dim: &Dim, group: &[usize]) -> usize {
+    let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
+    at.sort_unstable();
+    at.dedup();
+    at.len()
+}
+
+/// The ranks of a box that differ along a dimension alone, of which there are `n` each time.
+fn lines(dim: &Dim, n: usize, group: &[usize]) -> Vec<Vec<usize>> {
+    let mut ranks = group.to_vec();
+    ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
+    ranks.chunks(n).map(<[usize]>::to_vec).collect()
 }
 
 /// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip: of the farthest two
@@ -175,12 +180,6 @@ struct Side {
 /// The sides of a group that is all combinations of coordinates; none if it is not, or messages between its members pass more than
 /// the links along these sides.
 fn sides(router: &Router<'_>, group: &[usize]) -> Option<Vec<Side>> {
-    let spread = |dim: &Dim| {
-        let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
-        at.sort_unstable();
-        at.dedup();
-        at.len()
-    };
     let mut sides: Vec<Side> = Vec::new();
     for (level, dims) in router.levels() {
         if level.bypass.is_some() {
@@ -190,7 +189,7 @@ fn sides(router: &Router<'_>, group: &[usize]) -> Option<Vec<Side>> {
         if shared && sides.iter().any(|side| side.arrives) {
             return None;
         }
-        let of_level = dims.iter().map(|&dim| Side { dim, n: spread(&dim), arrives: shared });
+        let of_level = dims.iter().map(|&dim| Side { dim, n: spread(&dim, group), arrives: shared });
         let of_level: Vec<_> = of_level.filter(|side| side.n > 1).collect();
         if shared && of_level.len() > 1 {
             return None;
@@ -208,11 +207,9 @@ fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], si
     // Of the pairs, those that have not arrived.
     let mut left = group.len();
     for Side { dim, n, arrives } in sides {
-        let mut ranks = group.to_vec();
-        ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
         let each = piece * (left / n) as f64;
         let mut farthest = 0.0f64;
-        for line in ranks.chunks(*n) {
+        for line in lines(dim, *n, group) {
             if dim.is_switch() {
                 // Each port carries as much as any other.
                 for (&source, &target) in line.iter().zip(line.iter().cycle().skip(1)) {
@@ -221,7 +218,7 @@ fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], si
                 }
                 continue;
             }
-            for &source in line {
+            for &source in &line {
                 for &target in line.iter().filter(|&&target| target != source) {
                     router.load(loads, source, target, each);
                     farthest = farthest.max(router.latency(source, target));
