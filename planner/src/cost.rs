@@ -10,6 +10,7 @@ mod legs;
 
 use crate::placement::PlacedMesh;
 use legs::{Action, Groups, Visible};
+pub use legs::{axes_of, groups_along};
 use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};

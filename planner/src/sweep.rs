@@ -31,8 +31,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns what messages between the first two devices of a machine cost, for elements of so many bytes; nothing, if it has
-    /// one device.
+    /// Returns the cost of a message between the first two devices of a machine, for elements of `element_bytes` bytes each; zero if
+    /// the machine has only one device.
     ///
     /// ```
     /// use polyshard_machine::{Device, Interconnect, Level, Machine};

@@ -132,6 +132,17 @@ fn thin_leaves_wait_for_memory_most_of_their_time() {
 }
 
 #[test]
+fn moves_along_digits_of_an_axis_take_time() {
+    let mesh = Mesh::new([("x", 2), ("y", 6)]);
+    let [from, to] = ["[4{x,y%3}24, 10]", "[12{y/3}24, 5{x}10]"]
+        .map(|text| polyshard_planner::DistType::parse(text, &mesh).expect("a type"));
+    let plan = polyshard_planner::Plan::new(&from, &to, &polyshard_planner::PlanOptions::default()).expect("a plan");
+    let cost = cost(&plan.program("A", polyshard_layout::DType::F32), &machine(12, 1)).expect("a cost");
+    let gathered = cost.parts.iter().find(|part| part.name.ends_with("all_gather(y%3)")).expect("it is priced");
+    assert!(gathered.received > 0 && matches!(gathered.spent, Spent::Messages(_)), "{cost}");
+}
+
+#[test]
 fn sums_and_moves_are_priced_as_what_they_are() {
     let [m, k] = ["m", "k"].map(Var::new);
     let mesh = Mesh::new([("z", 4)]);

@@ -32,7 +32,7 @@ fn written(sequence: &ProductSequence) -> Vec<String> {
     sequence.steps().iter().map(ProductStep::to_string).collect()
 }
 
-/// Seconds of a collective along axes, where each device has so many bytes before, and those that are latency.
+/// The transfer time and the latency, in seconds, of a collective along `axes` in which each device starts with `bytes` bytes.
 fn seconds(placed: &PlacedMesh, operation: Collective, axes: &[&str], bytes: u128) -> (f64, f64) {
     let groups = placed.groups(axes).expect("axes");
     let collective = GroupedCollective { operation, groups, bytes: bytes as f64 };
@@ -196,7 +196,7 @@ fn question_6_products_on_a_slice_without_wraparound() {
     assert_eq!(written(&best("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]")), ["A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"]);
 }
 
-/// A slice of v5e whose devices have so many bytes.
+/// A slice of v5e whose devices have `memory_capacity` bytes each.
 fn small(mesh: &Mesh, memory_capacity: u64) -> PlacedMesh {
     let placed = torus("tpu-v5e", mesh);
     let device = Device { memory_capacity, ..placed.machine().device().clone() };
@@ -275,6 +275,22 @@ fn question_10_an_all_to_all_is_a_fourth_of_a_gather() {
     let whole = 4096 * 4096 * 2;
     let exchange = seconds(&v4p, Collective::AllToAll, &["X"], whole / 16).0;
     near(seconds(&v4p, Collective::AllReduce, &["X"], whole).0 * 16.0 / 15.0, 8.0 * exchange);
+}
+
+#[test]
+fn steps_over_digits_of_an_axis_name_each_rank_once() {
+    // To bring the blocks of J from one order of axes to another takes digits of Y.
+    let mesh = Mesh::new([("X", 4), ("Y", 4)]);
+    let sizes = [("I", 64), ("J", 64), ("K", 64)];
+    let product = product("A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", &mesh, &sizes);
+    let plan = product.plan(&torus("tpu-v5e", &mesh)).expect("a plan");
+    for step in plan.sequences().iter().flat_map(ProductSequence::steps) {
+        let mut ranks = step.groups(&mesh).concat();
+        let all = ranks.len();
+        ranks.sort_unstable();
+        ranks.dedup();
+        assert_eq!(ranks.len(), all, "{step}");
+    }
 }
 
 const SIZES: [(&str, usize); 3] = [("I", 8), ("J", 16), ("K", 12)];

@@ -21,7 +21,7 @@ pub(super) enum Visible {
 pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
-    /// Ranks communicate, this number of times: each has so many bytes before, and no rank receives more than `received` at a time.
+    /// Ranks communicate `times` times. Each holds `bytes` bytes before, and none receives more than `received` bytes at a time.
     Together { times: u64, operation: Collective, groups: Groups, bytes: f64, received: f64, visible: Visible },
 }
 
@@ -96,15 +96,14 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     if received == 0.0 {
         return vec![Action::Copy { times: 1, bytes: source }];
     }
-    let named = |names: &[Name]| names.iter().filter_map(|name| mesh.position(*name)).collect::<Vec<_>>();
     let of_pattern = |pattern: &Pattern, received: f64| {
         // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
         let (operation, axes) = match pattern {
-            Pattern::Reduce { axes } => (Collective::Reduce, named(axes)),
-            Pattern::AllReduce { axes } => (Collective::AllReduce, named(axes)),
-            Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, named(axes)),
+            Pattern::Reduce { axes } => (Collective::Reduce, axes_of(mesh, axes)),
+            Pattern::AllReduce { axes } => (Collective::AllReduce, axes_of(mesh, axes)),
+            Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, axes_of(mesh, axes)),
             Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
-                (Collective::Exchange, named(axes))
+                (Collective::Exchange, axes_of(mesh, axes))
             }
             _ => (Collective::Exchange, all(mesh)),
         };
@@ -131,8 +130,28 @@ fn all(mesh: &Mesh) -> Vec<usize> {
     (0..mesh.ndim()).collect()
 }
 
-/// The ranks of all groups along axes.
-pub(super) fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
+/// Returns the positions of the axes that these are names of, or of digits of them such as `y%3`, each once. Groups along digits are
+/// parts of those along the axis.
+///
+/// ```
+/// use polyshard_layout::Mesh;
+/// use polyshard_planner::cost::{axes_of, groups_along};
+/// let mesh = Mesh::new([("x", 2), ("y", 4)]);
+/// let axes = axes_of(&mesh, &["y/2".into(), "y%2".into()]);
+/// assert_eq!(groups_along(&mesh, &axes), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+/// ```
+#[must_use]
+pub fn axes_of(mesh: &Mesh, names: &[Name]) -> Vec<usize> {
+    let axis = |name: &Name| name.as_str().split(['/', '%']).next().and_then(|axis| mesh.position(axis.into()));
+    let mut axes: Vec<usize> = names.iter().filter_map(axis).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    axes
+}
+
+/// Returns the ranks of all groups along axes, given as positions.
+#[must_use]
+pub fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
     let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
     let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
     firsts.map(|at| mesh.members(&at, axes).map(|member| mesh.rank(&member)).collect()).collect()

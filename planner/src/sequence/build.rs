@@ -193,7 +193,7 @@ impl Builder {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
             Box::new(SequenceError::Plan { reader: reader(), value, source_sharding, target_sharding, why })
         })?;
-        // Its first array is there, and its last one is what is wanted.
+        // The program's first array is `home`, and its last is the one that was asked for.
         let mut ids = vec![home];
         for array in &program.arrays()[1..] {
             let kind = if array.kind == ArrayKind::Output { kind } else { array.kind };

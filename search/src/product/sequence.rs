@@ -2,6 +2,7 @@
 
 use super::ProductError;
 use polyshard_layout::{DType, Mesh, Name};
+use polyshard_planner::cost::{axes_of, groups_along};
 use polyshard_planner::{Sequence, Sharded};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{KernelSpec, Pattern, Program};
@@ -52,26 +53,20 @@ impl ProductStep {
     #[must_use]
     pub fn groups(&self, mesh: &Mesh) -> Vec<Vec<usize>> {
         let Operation::Move(_, pattern) = &self.operation else { return Vec::new() };
-        let names: Vec<Name> = match pattern {
+        let axes = match pattern {
             Pattern::Local => return Vec::new(),
             Pattern::Broadcast { axes }
             | Pattern::AllGather { axes }
             | Pattern::AllToAll { axes }
             | Pattern::Reduce { axes }
             | Pattern::AllReduce { axes }
-            | Pattern::ReduceScatter { axes } => axes.clone(),
-            Pattern::Shift { axis, .. } => vec![*axis],
+            | Pattern::ReduceScatter { axes } => axes_of(mesh, axes),
+            Pattern::Shift { axis, .. } => axes_of(mesh, &[*axis]),
             Pattern::Permute | Pattern::Halo { .. } | Pattern::Exchange | Pattern::Sequence { .. } => {
-                mesh.as_slice().iter().map(|axis| axis.name).collect()
+                (0..mesh.ndim()).collect()
             }
         };
-        // Digits of an axis are axes of another mesh; their groups are inside of those along it.
-        let whole = |name: &Name| mesh.position(name.as_str().split(['/', '%']).next().unwrap_or_default().into());
-        let axes: Vec<usize> = names.iter().filter_map(whole).collect();
-        let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
-        let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
-        let group = |at: Vec<usize>| mesh.members(&at, &axes).map(|member| mesh.rank(&member)).collect::<Vec<_>>();
-        firsts.map(group).filter(|group| group.len() > 1).collect()
+        groups_along(mesh, &axes).into_iter().filter(|group| group.len() > 1).collect()
     }
 
     /// The step without the arrays' types: `all_gather(X) A`.
