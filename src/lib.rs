@@ -79,7 +79,9 @@ pub use polyshard_runtime::{
     World, exit, launched_ranks, reference,
 };
 pub use polyshard_search as search;
-pub use polyshard_search::{Choice, Choose, SearchError, SequenceChoice, SequenceSearch};
+pub use polyshard_search::{
+    Choice, Choose, Contraction, ContractionSearch, Order, SearchError, SequenceChoice, SequenceSearch,
+};
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;
 

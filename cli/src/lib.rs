@@ -7,5 +7,6 @@ pub mod command;
 mod dtypes;
 pub mod error;
 mod numbers;
+mod progress;
 mod say;
 mod snippets;

@@ -5,10 +5,11 @@ use polyshard::ndarray::ArrayD;
 use polyshard::runtime::NpyFile;
 use polyshard::{DType, Operand, einsum, reference};
 use polyshard_testing::command_line::{CommandLine, json};
-use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::start::{Ended, Start, run_with};
 use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
@@ -375,4 +376,73 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         error: `A.npy` is of f64 and `I.npy` of i32; a kernel computes in one type; convert one of them
     "#]],
     );
+}
+
+#[test]
+fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
+    let files = Files::new(test_folder!("einsum_order"), DType::F64, &[&[13, 7], &[7, 9], &[9, 13]]);
+    let (text, names) = ("ij,jk,kl->il", ["A.npy", "B.npy", "C.npy"]);
+    for order in ["ij,jk; ik,kl", "jk,kl", "C,B; A,jl", ""] {
+        for ranks in ["1", "3"] {
+            let said = files.check(Start::Plain, text, &names, &["--ranks", ranks, "--order", order]);
+            assert_eq!(said.matches("kernel ").count(), if order.is_empty() { 1 } else { 2 }, "{order}:\n{said}");
+        }
+    }
+    #[cfg(feature = "mpi")]
+    files.check(Start::Mpi(2), text, &names, &["--order", "jk,kl"]);
+    // What is printed as a chain is a file of kernels, which gives the same program.
+    let more = ["--dry-run", "--ranks", "4", "--machine", "a100", "--order", "ij,jk"];
+    let chain = files.said(Start::Plain, text, &names, &[&more[..], &["--print", "chain"]].concat());
+    let poly = files.path("order.poly");
+    fs::write(&poly, chain).expect("the folder is there");
+    let program = COMMAND_LINE.said(Start::Plain, &["lower", &poly, "--print", "program"]);
+    assert_eq!(files.said(Start::Plain, text, &names, &[&more[..], &["--print", "program"]].concat()), program);
+    let answer = json(&files.said(Start::Plain, text, &names, &[&more[..], &["--json"]].concat()));
+    assert_eq!(answer["order"], "ij,jk; kl,ik");
+    assert_eq!(answer["chains"].as_array().map(Vec::len), Some(2));
+    files.refused(text, &names, &["--dry-run", "--order", "ij,jl"], expect![[r#"
+        error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
+    "#]]);
+    files.refused("ij->ji", &["A.npy"], &["--dry-run", "--order", "ij,jk"], expect![[r#"
+        error: `out[j, i] = A[i, j]` is no product of several tensors by plain indices that is summed up; leave the order out
+    "#]]);
+}
+
+#[test]
+fn a_machine_is_measured_once_and_kept() {
+    let folder = test_folder!("einsum_machine");
+    let files = Files::new(folder, DType::F64, &[&[20, 30], &[30, 10]]);
+    let cache = files.path("cache");
+    let _ = fs::remove_dir_all(&cache);
+    let variable = format!("XDG_CACHE_HOME={cache}");
+    let run = |more: &[&str]| {
+        let out = files.path("C.npy");
+        let arguments =
+            files.arguments("ij,jk->ik", &["A.npy", "B.npy"], &[&["--ranks", "1", "--out", &out], more].concat());
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+        let ended = run_with(&[&variable], Start::Plain, program, &arguments, Duration::from_secs(120));
+        assert!(ended.success, "{}", ended.stderr);
+        ended.stdout.lines().find(|line| line.starts_with("machine")).expect("it is said").to_owned()
+    };
+    let kept = |said: &str| said.starts_with("machine  measured now, and kept in ");
+    // Where other work disturbs the measurement, it is not kept, and that is said.
+    let disturbed = |said: &str| said.contains("measured now, and not kept: ");
+    let first = run(&[]);
+    assert!(kept(&first) || disturbed(&first), "{first}");
+    let in_cache = || fs::read_dir(Path::new(&cache).join("polyshard")).map_or(0, Iterator::count);
+    assert_eq!(in_cache(), usize::from(kept(&first)));
+    let second = run(&[]);
+    match kept(&first) {
+        true => assert!(second.contains(" ago on this host; `--measure` measures it anew"), "{second}"),
+        false => assert!(kept(&second) || disturbed(&second), "{second}"),
+    }
+    let anew = run(&["--measure"]);
+    assert!(kept(&anew) || disturbed(&anew), "{anew}");
+    // A file that holds something else is measured over.
+    if let Some(file) = fs::read_dir(Path::new(&cache).join("polyshard")).ok().and_then(|mut files| files.next()) {
+        fs::write(file.expect("a file").path(), "no machine").expect("it is ours");
+        let over = run(&[]);
+        assert!(kept(&over) || disturbed(&over), "{over}");
+    }
 }

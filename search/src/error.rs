@@ -59,6 +59,12 @@ pub enum SearchError {
     /// Kernels that run in sequence have no mesh that suits all.
     #[error("no mesh of up to {} suits all of `{kernels}`; give them schedules on one mesh", counted(ranks, "rank"))]
     NoMesh { kernels: String, ranks: usize },
+    /// There is nothing to order.
+    #[error("`{kernel}` is no product of several tensors by plain indices that is summed up; leave the order out")]
+    NoOrder { kernel: String },
+    /// A step of an order cannot be taken.
+    #[error("cannot contract `{step}`: {why}")]
+    Order { step: String, why: String },
     /// Kernels do not fit together.
     #[error(transparent)]
     Sequence(#[from] Box<SequenceError>),

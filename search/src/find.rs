@@ -4,7 +4,7 @@ use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
 use crate::space::Space;
-use crate::variant::{Grid, Variant, Ways, axis_names};
+use crate::variant::{Grid, Panels, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
@@ -152,7 +152,7 @@ impl<'a> Search<'a> {
                 open = Some(bound);
                 break;
             }
-            self.variants(kernel, &grid, variant, &prices, &mut found)?;
+            self.variants(kernel, &grid, variant, bounds.sends(), &prices, &mut found)?;
         }
         let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
@@ -198,10 +198,11 @@ impl<'a> Search<'a> {
         kernel: &Kernel,
         grid: &Grid,
         variant: Option<Variant>,
+        rotates: bool,
         prices: &Prices<'_>,
         found: &mut Found,
     ) -> Result<(), SearchError> {
-        let space = Space { kernel, homes: &self.homes };
+        let space = Space { kernel, homes: &self.homes, rotates };
         if let Some(variant) = variant {
             return found.add(&space, &variant, prices);
         }
@@ -268,25 +269,32 @@ impl Found {
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
         let kernel = space.kernel;
         let grid = whole.grid();
-        let summed = space.summed(&grid);
+        let [summed, others] = space.serial(&grid);
         let mut panels = vec![None];
-        if let Some(var) = summed {
+        if let Some(&var) = summed.first() {
             let owned = space.owned_panels(&grid, var);
             if owned > 1 && owned <= kernel.vars()[var].extent.div_ceil(grid[var]) {
-                panels.push(Some((var, owned)));
+                panels.push(Some(Panels::new(var, owned)));
+                panels.extend(space.rotations(whole, var, owned).into_iter().map(Some));
             }
         }
         let mut fits = false;
         for panels in panels {
             fits |= self.price(space, &grid, &Variant { panels, ..whole.clone() }, prices)?;
         }
-        // More panels, only where the memory wants it.
-        let Some(var) = summed.filter(|_| !fits) else { return Ok(()) };
-        let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
-        let mut parts = space.owned_panels(&grid, var).max(1) * 2;
-        while !fits && parts <= extent.min(MOST_PANELS) {
-            fits = self.price(space, &grid, &Variant { panels: Some((var, parts)), ..whole.clone() }, prices)?;
-            parts *= 2;
+        if fits {
+            return Ok(());
+        }
+        // More panels, only where the memory wants it: of what is read, or of what is written.
+        for &var in summed.first().into_iter().chain(&others) {
+            let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
+            let mut count = space.owned_panels(&grid, var).max(1) * 2;
+            let mut fits = false;
+            while !fits && count <= extent.min(MOST_PANELS) {
+                let panels = Some(Panels::new(var, count));
+                fits = self.price(space, &grid, &Variant { panels, ..whole.clone() }, prices)?;
+                count *= 2;
+            }
         }
         Ok(())
     }

@@ -65,6 +65,11 @@ impl<'a> Bounds<'a> {
         Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine) }
     }
 
+    /// Whether ranks get anything from others by messages.
+    pub(crate) fn sends(&self) -> bool {
+        self.port.is_some()
+    }
+
     /// The iterations of each loop on the rank that has the most.
     pub(crate) fn extents(&self, grid: &Grid) -> Vec<usize> {
         self.kernel.vars().iter().zip(grid).map(|(var, &ranks)| var.extent.div_ceil(ranks)).collect()
@@ -261,7 +266,7 @@ fn largest(blocks: &mut [usize], copies: &[usize]) -> f64 {
 }
 
 /// The accesses of a product; none if the value is something else.
-fn factors(value: &Value) -> Option<Vec<&Access>> {
+pub(crate) fn factors(value: &Value) -> Option<Vec<&Access>> {
     match value {
         Value::Access(access) => Some(vec![access]),
         Value::Mul(left, right) => Some(factors(left)?.into_iter().chain(factors(right)?).collect()),

@@ -11,7 +11,7 @@
 //! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
 //!
 //! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
-//! chosen together (`sequence.rs`). Not searched yet: rotated loops.
+//! chosen together (`sequence.rs`).
 //!
 //! **Invariant:** no MPI, no data, and no proof of its own.
 
@@ -19,6 +19,7 @@ mod choice;
 mod error;
 mod find;
 mod grid;
+mod order;
 pub mod product;
 mod sequence;
 mod space;
@@ -27,6 +28,7 @@ mod variant;
 pub use choice::{Candidate, Choice};
 pub use error::SearchError;
 pub use find::Search;
+pub use order::{Contraction, ContractionSearch, Order};
 pub use sequence::{SequenceChoice, SequenceSearch};
 
 use polyshard_machine::Machine;

@@ -135,6 +135,16 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Search::find`](crate::Search::find); [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
+        let names = || {
+            let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
+            kernels.map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `")
+        };
+        let found = self.find_below(f64::INFINITY)?;
+        found.ok_or_else(|| SearchError::NoMesh { kernels: names(), ranks: self.ranks })
+    }
+
+    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does.
+    pub(crate) fn find_below(&self, seconds: f64) -> Result<Option<SequenceChoice>, SearchError> {
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
@@ -170,13 +180,14 @@ impl<'a> SequenceSearch<'a> {
             memory: self.memory.unwrap_or(self.machine.device().memory_capacity),
             until: self.at_most.map(|limit| Instant::now() + limit),
             moves: HashMap::new(),
+            below: seconds,
             best: None,
             least_memory: None,
             failed: None,
             open: None,
         };
         for laid in &meshes {
-            if state.best.is_some() && (laid.least() >= state.seconds() || state.open.is_some()) {
+            if laid.least() >= state.seconds() || state.open.is_some() {
                 break;
             }
             state.on_mesh(laid)?;
@@ -184,10 +195,14 @@ impl<'a> SequenceSearch<'a> {
         let State { best, least_memory, failed, open, memory, .. } = state;
         let kernel = || kernels.iter().map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `");
         match (best, least_memory, failed) {
-            (Some((cost, program, schedules)), ..) => Ok(SequenceChoice { program, cost, schedules, considered, open }),
-            (None, Some(least), _) => Err(SearchError::Memory { kernel: kernel(), ranks: self.ranks, memory, least }),
+            (Some((cost, program, schedules)), ..) => {
+                Ok(Some(SequenceChoice { program, cost, schedules, considered, open }))
+            }
+            (None, Some(least), _) if least > memory => {
+                Err(SearchError::Memory { kernel: kernel(), ranks: self.ranks, memory, least })
+            }
             (None, None, Some(failed)) => Err(failed),
-            (None, None, None) => Err(SearchError::NoMesh { kernels: kernel(), ranks: self.ranks }),
+            (None, ..) => Ok(None),
         }
     }
 
@@ -282,6 +297,8 @@ struct State<'a> {
     /// What it takes to get an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
     best: Option<(Cost, Program, Vec<Schedule>)>,
+    /// Seconds that the best takes less than.
+    below: f64,
     /// The least memory of any that was whole.
     least_memory: Option<u64>,
     failed: Option<SearchError>,
@@ -299,7 +316,7 @@ struct Chosen<'c> {
 
 impl State<'_> {
     fn seconds(&self) -> f64 {
-        self.best.as_ref().map_or(f64::INFINITY, |(cost, ..)| cost.seconds())
+        self.best.as_ref().map_or(self.below, |(cost, ..)| cost.seconds())
     }
 
     fn is_late(&self) -> bool {
@@ -357,7 +374,9 @@ impl State<'_> {
         }
         let mut found = Found::new(self.memory);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
-        found.add(&Space { kernel, homes: &[] }, &variant, &self.prices)?;
+        // What other kernels read and write is not skewed.
+        let space = Space { kernel, homes: &[], rotates: false };
+        found.add(&space, &variant, &self.prices)?;
         if found.candidates.is_empty() {
             self.least_memory = self.least_memory.into_iter().chain(found.least).min();
         }

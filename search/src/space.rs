@@ -1,16 +1,19 @@
 //! The schedules on a grid, as steps.
 
-use crate::variant::{Grid, Variant};
+use crate::variant::{Grid, Panels, Variant};
 use polyshard_dsl::{Clause, Dim, Step, dim};
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Kernel};
+use std::cmp::Reverse;
 
 /// How a kernel is laid out over grids.
 pub(crate) struct Space<'a> {
     pub(crate) kernel: &'a Kernel,
     /// Where tensors lie that are not to be moved.
     pub(crate) homes: &'a [(Name, Vec<Clause>)],
+    /// Whether loops in panels may be rotated.
+    pub(crate) rotates: bool,
 }
 
 impl Space<'_> {
@@ -19,16 +22,33 @@ impl Space<'_> {
         (0..grid.len()).filter(|&var| grid[var] > 1).collect()
     }
 
-    /// The summed loop with the most iterations on a rank, if there is one with several.
-    pub(crate) fn summed(&self, grid: &Grid) -> Option<usize> {
+    /// The loops with several iterations on a rank, those with the most first: the ones that are summed over, and the others.
+    pub(crate) fn serial(&self, grid: &Grid) -> [Vec<usize>; 2] {
         let vars = self.kernel.vars();
         let is_summed =
             |var: &usize| self.kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
         let extent = |var: &usize| vars[*var].extent.div_ceil(grid[*var]);
-        (0..vars.len())
-            .filter(is_summed)
-            .filter(|var| extent(var) > 1)
-            .max_by_key(|var| (extent(var), usize::MAX - var))
+        let mut all: Vec<usize> = (0..vars.len()).filter(|var| extent(var) > 1).collect();
+        all.sort_by_key(|var| (Reverse(extent(var)), *var));
+        let (summed, others) = all.into_iter().partition(is_summed);
+        [summed, others]
+    }
+
+    /// The ways to rotate a loop in panels, one for each coordinate of an axis: by all sets of axes along which an input that is read by panels is
+    /// replicated.
+    pub(crate) fn rotations(&self, whole: &Variant, var: usize, count: usize) -> Vec<Panels> {
+        let replicates = |over: usize| {
+            let mut inputs = self.kernel.value().accesses().into_iter().filter(|access| self.indexes(access, var));
+            inputs.any(|access| !self.indexes(access, over))
+        };
+        let axes = whole.mesh.as_slice().iter().enumerate();
+        let axes = axes.filter(|(axis, described)| {
+            described.extent == count && whole.along.var(*axis).is_some_and(|over| over != var && replicates(over))
+        });
+        let axes: Vec<usize> = axes.map(|(axis, _)| axis).filter(|_| self.rotates).collect();
+        let chosen = |set: usize| axes.iter().enumerate().filter(move |(nth, _)| set >> nth & 1 == 1);
+        let rotated = |set| Panels { var, count, rotated: chosen(set).map(|(_, &axis)| axis).collect() };
+        (1..1usize << axes.len()).map(rotated).collect()
     }
 
     /// The least number of panels of a loop such that each lies on one rank along every axis along which a tensor that is read by
@@ -76,6 +96,7 @@ impl Space<'_> {
                 inner[var] = inside;
             }
         }
+        let mut outermost: Vec<Option<Name>> = vec![None; axes.len()];
         let mut at = 0;
         while at < axes.len() {
             // As many axes as divide no loop twice.
@@ -96,7 +117,8 @@ impl Space<'_> {
             } else {
                 let outer: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "o")).collect();
                 let inside: Vec<Name> = loops.iter().map(|name| names.fresh(*name, "i")).collect();
-                for ((axis, &var), &name) in run.clone().zip(&vars).zip(&inside) {
+                for (((axis, &var), &name), &outer) in run.clone().zip(&vars).zip(&inside).zip(&outer) {
+                    outermost[axis] = Some(outer);
                     match apart[axis] {
                         Some(_) => rest.push(name),
                         None => inner[var] = name,
@@ -107,12 +129,16 @@ impl Space<'_> {
             at = run.end;
         }
         let mut panel = None;
-        if let Some((var, parts)) = variant.panels {
+        if let Some(Panels { var, count, ref rotated }) = variant.panels {
             let (outside, inside) = (names.fresh(vars[var].name, "p"), names.fresh(vars[var].name, "l"));
-            let step = Step::Divide { i: inner[var], outer: outside, inner: inside, parts };
+            let step = Step::Divide { i: inner[var], outer: outside, inner: inside, parts: count };
             inner[var] = inside;
             let order = [outside].into_iter().chain(rest.iter().chain(&inner).copied()).collect();
             schedule = schedule.apply(step).apply(Step::Reorder { order });
+            if !rotated.is_empty() {
+                let by = rotated.iter().filter_map(|&axis| outermost[axis]).collect();
+                schedule = schedule.apply(Step::Rotate { t: outside, by });
+            }
             panel = Some((var, outside));
         }
         if !axes.is_empty() {
@@ -125,7 +151,7 @@ impl Space<'_> {
                 schedule = schedule.apply(Step::Shard { tensor: tensor.name, clauses });
             }
             if let Some((var, at)) = panel {
-                for tensor in self.kernel.inputs() {
+                for tensor in self.kernel.tensors() {
                     if self.kernel.accesses_of(tensor.name).iter().any(|access| self.indexes(access, var)) {
                         schedule = schedule.apply(Step::Communicate { tensor: tensor.name, at });
                     }
@@ -160,22 +186,41 @@ impl Space<'_> {
         let shape =
             &self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
         let of_panels =
-            variant.panels.and_then(|(var, _)| (0..along.len()).find(|&number| variable(number) == Some(var)));
+            variant.panels.as_ref().and_then(|panels| (0..along.len()).find(|&at| variable(at) == Some(panels.var)));
+        // Each part of a panel of sums goes to another rank, not all of them to one.
+        let (of_panels, spared) =
+            if access == self.kernel.target() && along.len() > 1 { (None, of_panels) } else { (of_panels, None) };
+        // Where panels are rotated along others than this axis, each rank has the one that it begins with.
+        let skewed = variant.panels.as_ref().filter(|panels| !panels.rotated.is_empty() && rest.len() == 1);
+        let skewed = skewed.zip(of_panels).map(|(panels, number)| {
+            let others = panels.rotated.iter().filter(|axis| !rest.contains(axis));
+            (number, rest[0], others.copied().collect::<Vec<_>>())
+        });
         for nth in rest {
             // What is left of a dimension on a rank.
             let length = |number: usize| {
                 let ranks: usize = along[number].iter().map(|&nth| axes[nth].extent).product();
                 shape[number].div_ceil(ranks)
             };
-            let longest = (0..along.len()).max_by_key(|&number| (length(number), usize::MAX - number));
+            let others = (0..along.len()).filter(|&number| Some(number) != spared);
+            let longest = others.max_by_key(|&number| (length(number), usize::MAX - number));
             if let Some(number) = of_panels.or(longest) {
                 along[number].push(nth);
             }
         }
         let clause = |(number, along): (usize, &Vec<usize>)| {
+            let at = |axis: usize| {
+                let name = |axis: usize| AxisExpr::from(axes[axis].name.as_str());
+                match &skewed {
+                    Some((of, along, others)) if (*of, *along) == (number, axis) && !others.is_empty() => {
+                        others.iter().fold(name(axis), |sum, &other| sum + name(other)) % axes[axis].extent as i64
+                    }
+                    _ => name(axis),
+                }
+            };
             let (first, others) = along.split_first()?;
-            let first = self.dim(access, number).at(axes[*first].name.as_str());
-            Some(others.iter().fold(first, |clause, &nth| clause.at(axes[nth].name.as_str())))
+            let first = self.dim(access, number).at(at(*first));
+            Some(others.iter().fold(first, |clause, &nth| clause.at(at(nth))))
         };
         along.iter().enumerate().filter_map(clause).collect()
     }

@@ -25,8 +25,25 @@ pub(crate) struct Along {
 pub(crate) struct Variant {
     pub(crate) mesh: Mesh,
     pub(crate) along: Along,
-    /// A summed loop that runs in panels, and how many there are.
-    pub(crate) panels: Option<(usize, usize)>,
+    /// A loop that runs in panels, if one does.
+    pub(crate) panels: Option<Panels>,
+}
+
+/// A loop that runs in panels, inside of all that is divided over ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Panels {
+    /// The loop, a position in the kernel's variables.
+    pub(crate) var: usize,
+    pub(crate) count: usize,
+    /// The axes whose coordinates each rank begins at, around the end: then not all ask the same rank at one time.
+    pub(crate) rotated: Vec<usize>,
+}
+
+impl Panels {
+    /// These panels, from the first to the last on all ranks.
+    pub(crate) fn new(var: usize, count: usize) -> Self {
+        Self { var, count, rotated: Vec::new() }
+    }
 }
 
 /// Which ways to lay loops over a mesh are looked at.

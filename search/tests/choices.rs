@@ -4,13 +4,13 @@ mod machines;
 
 use expect_test::expect;
 use machines::machine;
-use polyshard::{DistArray, Execute, Operand, einsum};
+use polyshard::{DistArray, Execute, Operand, Transport, einsum};
 use polyshard_dsl::Var;
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::example;
-use polyshard_search::{Choice, Choose, SearchError};
+use polyshard_search::{Candidate, Choice, Choose, SearchError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
@@ -20,7 +20,11 @@ fn square(extent: usize) -> Schedule {
 }
 
 fn grid(choice: &Choice) -> Vec<usize> {
-    choice.best().grid().iter().map(|(_, ranks)| *ranks).collect()
+    grid_of(choice.best())
+}
+
+fn grid_of(candidate: &Candidate) -> Vec<usize> {
+    candidate.grid().iter().map(|(_, ranks)| *ranks).collect()
 }
 
 /// Runs the best schedule of an einsum over arrays filled from their global index, and compares with the sequential result.
@@ -144,6 +148,82 @@ fn the_memory_is_kept_and_what_does_not_fit_is_refused() {
     let SearchError::Memory { least, .. } = refused else { panic!("{refused}") };
     assert!(least > shares / 2);
     square(1024).auto(4, &machine).memory(least).find().expect("what is said to do does");
+}
+
+/// All schedules of a product on a machine, those that rotate a loop and those that write in panels.
+fn kinds([m, n, k]: [usize; 3], ranks: usize, memory: u64) -> [Vec<Candidate>; 2] {
+    let machine = machine(ranks, 100.0);
+    let product = Schedule::from_spec(example::matmul(m, n, k));
+    let found = product.auto(ranks, &machine).memory(memory).at_least(usize::MAX).find().expect("a choice");
+    let all: Vec<Candidate> = [found.best()].into_iter().chain(found.others()).cloned().collect();
+    let has = |candidate: &Candidate, step: &str| candidate.chain().contains(step);
+    let rotated = all.iter().filter(|candidate| has(candidate, ".rotate(")).cloned().collect();
+    let in_panels = all.iter().filter(|candidate| has(candidate, ".communicate(C, ")).cloned().collect();
+    [rotated, in_panels]
+}
+
+/// Runs a schedule by messages and in place, and compares with the sequential result.
+fn check_candidate(candidate: &Candidate) {
+    let program = candidate.schedule().lower().expect("a program");
+    for transport in [Transport::Messages, Transport::Auto] {
+        let ran = polyshard::spmd(candidate.ranks(), |world| {
+            let inputs = program.inputs().map(|array| {
+                let element = |at: &[usize]| at.iter().fold(3f32, |sum, &at| (7.0 * sum + at as f32) % 23.0 - 11.0);
+                DistArray::from_fn(world, &array.sharding, element)
+            });
+            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+            let inputs: Vec<_> = inputs.iter().collect();
+            let before = world.bytes_received();
+            let output = program.prepare(world)?.with_transport(transport)?.run(&inputs)?;
+            let received = world.bytes_received() - before;
+            program.verify(world, &inputs, &[&output], 1e-4)?;
+            Ok(received)
+        });
+        let received = ran.expect("it runs").into_iter().max().unwrap_or(0);
+        assert!(received <= 4 * candidate.words(), "{}: {received} bytes", candidate.chain());
+    }
+}
+
+#[test]
+fn rotated_schedules_are_among_those_that_are_priced_and_begin_with_what_each_rank_has() {
+    let [rotated, _] = kinds([36; 3], 9, 1 << 30);
+    // By rows, by columns, and by both, as PUMMA and Cannon's algorithm do.
+    let square: Vec<_> = rotated.iter().filter(|candidate| grid_of(candidate) == [3, 3, 1]).collect();
+    assert_eq!(square.len(), 3);
+    let patterns = |candidate: &Candidate| {
+        let program = candidate.schedule().lower().expect("a program");
+        ["A", "B"].map(|tensor| program.pattern(tensor).expect("it moves").to_string())
+    };
+    let mut found: Vec<_> = square.iter().map(|candidate| patterns(candidate)).collect();
+    found.sort_unstable();
+    let expected = [["broadcast(y)", "shift(x, 1)"], ["shift(y, 1)", "broadcast(x)"], ["shift(y, 1)", "shift(x, 1)"]];
+    assert_eq!(found, expected.map(|patterns| patterns.map(String::from)));
+    for candidate in &rotated {
+        check_candidate(candidate);
+    }
+    // Each of their inputs is moved one time less than there are panels, so they are not slower than what is the same on all ranks.
+    let machine = machine(9, 100.0);
+    let all = Schedule::from_spec(example::matmul(36, 36, 36)).auto(9, &machine).at_least(usize::MAX).find();
+    let all = all.expect("a choice");
+    let plain = |candidate: &&Candidate| grid_of(candidate) == [3, 3, 1] && candidate.steps() == 3;
+    let seconds = |rotates: bool| {
+        let of_kind = [all.best()].into_iter().chain(all.others()).filter(plain);
+        let of_kind = of_kind.filter(|candidate| candidate.chain().contains(".rotate(") == rotates);
+        of_kind.map(|candidate| candidate.cost().seconds()).fold(f64::INFINITY, f64::min)
+    };
+    assert!(seconds(true) < seconds(false), "{} and {}", seconds(true), seconds(false));
+}
+
+#[test]
+fn where_sums_have_no_room_they_are_written_in_panels() {
+    // Each of two ranks has one summand of every element: half of the output is its own, and there is no room for all of it.
+    let (share, all) = (4 * 64 * 64 / 2, 4 * 64 * 64);
+    let [_, in_panels] = kinds([64, 64, 2], 2, share + all / 2);
+    let of_sums: Vec<_> = in_panels.iter().filter(|candidate| grid_of(candidate) == [1, 1, 2]).collect();
+    assert!(!of_sums.is_empty(), "sums fit if they meet panel by panel");
+    for candidate in of_sums {
+        check_candidate(candidate);
+    }
 }
 
 #[test]

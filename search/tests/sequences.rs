@@ -51,7 +51,9 @@ fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
         .map(|(schedule, ..)| schedule.auto(ranks, machine).at_least(usize::MAX).find().expect("a choice"))
         .collect();
     let lowered = |choice: &Choice| -> Vec<Program> {
+        // Sequences rotate no loops.
         let all = [choice.best()].into_iter().chain(choice.others());
+        let all = all.filter(|candidate| !candidate.chain().contains(".rotate("));
         all.map(|candidate: &Candidate| candidate.schedule().lower().expect("it was priced")).collect()
     };
     let programs: Vec<Vec<Program>> = found.iter().map(lowered).collect();

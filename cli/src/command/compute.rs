@@ -5,25 +5,30 @@
 mod check;
 mod choosing;
 mod report;
+mod shared;
 
 pub(crate) use check::Checked;
-pub(crate) use choosing::Choosing;
+pub(crate) use choosing::{Choosing, Found};
 pub(crate) use report::{Description, described, ran};
+pub(crate) use shared::Shared;
 
 use crate::error::Result;
+use crate::progress::Shown;
 use polyshard::runtime::{Output, launched_ranks};
-use polyshard::{DType, DistArray, Element, Execute, Program, World, runtime};
+use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The files of a run.
 pub(crate) struct Files<'a> {
-    /// Those that inputs are read from, in the program's order.
+    /// Those that inputs are read from, in the order of the kernel if there is one, else of the program.
     pub(crate) inputs: &'a [PathBuf],
     /// The one to write.
     pub(crate) out: &'a Path,
     /// Whether the result is to be compared.
     pub(crate) check: bool,
+    /// What is computed, if it is one kernel, whichever the program computes it by.
+    pub(crate) kernel: Option<&'a Kernel>,
 }
 
 /// What came of a run.
@@ -73,21 +78,38 @@ pub(crate) fn compute<'p, T: Element>(
 
 /// Runs a program on the ranks that it has.
 fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Result<Option<Ran>> {
-    let inputs =
-        program.inputs().zip(files.inputs).map(|(array, path)| DistArray::<T>::read_npy(world, path, &array.sharding));
+    // Kernels in an order of their own read the inputs in that order.
+    let path_of = |nth: usize, name: Name| match files.kernel {
+        Some(kernel) => kernel.inputs().iter().position(|tensor| tensor.name == name).unwrap_or(nth),
+        None => nth,
+    };
+    let inputs = program
+        .inputs()
+        .enumerate()
+        .map(|(nth, array)| DistArray::<T>::read_npy(world, &files.inputs[path_of(nth, array.name)], &array.sharding));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let inputs: Vec<_> = inputs.iter().collect();
     world.comm().barrier()?;
     let start = Instant::now();
-    let result = program.run(world, &inputs)?;
+    let shown = world.is_root().then(|| Shown::new("running"));
+    let leaves = program.nests().map(|nest| nest.work().times).sum();
+    let mut prepared = program.prepare(world)?;
+    if let Some(shown) = &shown {
+        shown.show(0, leaves, "");
+        prepared = prepared.told(|done| shown.show(done, leaves, ""));
+    }
+    let result = prepared.run(&inputs)?;
     world.comm().barrier()?;
     let seconds = start.elapsed().as_secs_f64();
+    drop(prepared);
+    drop(shown);
     let received = world.bytes_received();
     result.to_npy(world, files.out)?;
     // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
-    let checked = match (files.check, program.body().only_nest()) {
+    let kernel = files.kernel.or_else(|| program.body().only_nest().map(|nest| &nest.kernel));
+    let checked = match (files.check, kernel) {
         (false, _) => None,
-        (true, Some(nest)) if world.is_root() => Some(check::rows::<T>(&nest.kernel, files)?),
+        (true, Some(kernel)) if world.is_root() => Some(check::rows::<T>(kernel, files)?),
         (true, Some(_)) => None,
         (true, None) => Some(check::whole(program, world, &inputs, &result)?),
     };

@@ -6,8 +6,8 @@
 mod report;
 
 use crate::axes::Axes;
-use crate::command::compute::{Choosing, Files, compute, ran, said_once};
-use crate::command::lower::listed;
+use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, said_once};
+use crate::command::lower::{chains, listed};
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use crate::say::say;
@@ -17,11 +17,10 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choice, Clause, DType, Element, KernelError, Mesh, Name, Operand, Schedule, SearchError, SourceOptions, Step,
+    Clause, Contraction, DType, Element, KernelError, Mesh, Name, Operand, Order, Schedule, SourceOptions, Step,
     einsum, parse_chain, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// Arguments of `polyshard einsum`.
 #[derive(clap::Args)]
@@ -30,6 +29,7 @@ use std::sync::OnceLock;
   polyshard random --shape 200,100 --seed 2 --out B.npy
   polyshard einsum 'ij,jk->ik' A.npy B.npy --out product.npy --ranks 2
   polyshard einsum 'C[m, n] = A[m, k] * B[k, n]' A.npy B.npy --dry-run --ranks 36 --machine a100 --top 3
+  polyshard einsum 'ij,jk,lk->il' A.npy B.npy B.npy --dry-run --ranks 4 --order 'jk,lk; ij,jl'
   polyshard einsum 'ij,jk->ik' A.npy B.npy --dry-run --mesh x=2,y=2 --shard 'A=i @ x' --shard 'B=k @ y'
   mpirun -n 3 polyshard einsum 'ik,jk->ij' A.npy A.npy --out S.npy --check")]
 pub(crate) struct Arguments {
@@ -43,6 +43,10 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
     #[command(flatten)]
     choosing: Choosing,
+    /// Contract these terms first, then these of what is left, and so on: 'ij,jk; ik,kl'. In one step with all of them, each rank does it by
+    /// itself [default: whatever is the fastest].
+    #[arg(long, value_name = "TERMS;..", conflicts_with_all = ["mesh", "all_ranks", "top", "why"])]
+    order: Option<String>,
     /// Leave no rank idle.
     #[arg(long)]
     all_ranks: bool,
@@ -109,9 +113,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     // All processes find the same mistake.
     let (problem, ranks) = said_once(prepared)?;
     if arguments.only_chooses() {
-        let machine = arguments.choosing.machine(ranks)?;
-        let choice = arguments.search(&problem.schedule, ranks, &machine)?.find()?;
-        return arguments.chosen(&problem, &choice, &machine);
+        let found = arguments.choosing.machine(ranks)?;
+        let contraction = arguments.find(&problem.schedule, ranks, &found.machine)?;
+        return arguments.chosen(&problem, &contraction, ranks, &found);
     }
     with_type!(problem.dtype, T => run_chosen::<T>(arguments, &problem, ranks))
 }
@@ -155,7 +159,20 @@ impl Arguments {
         self.dry_run || self.print.is_some() || self.why.is_some()
     }
 
-    /// The search that is asked for.
+    /// Finds what is asked for.
+    fn find(&self, schedule: &Schedule, ranks: usize, machine: &Machine) -> Result<Contraction> {
+        // What is said of one kernel's schedules is said of one kernel.
+        if self.mesh.is_some() || self.all_ranks || self.top.is_some() || self.why.is_some() {
+            return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine)?.find()?)));
+        }
+        let search = self.choosing.contraction(schedule, ranks, machine)?;
+        Ok(match &self.order {
+            Some(order) => search.order(Order::parse(schedule.kernel()?, order)?).find()?,
+            None => search.find()?,
+        })
+    }
+
+    /// The search for a schedule of one kernel.
     fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
         let mut search = self.choosing.search(schedule, ranks, machine)?.at_least(self.top.unwrap_or(1));
         if let Some(mesh) = self.mesh() {
@@ -176,21 +193,24 @@ impl Arguments {
     }
 
     /// What is printed of a choice.
-    fn chosen(&self, problem: &Problem, choice: &Choice, machine: &Machine) -> Result<String> {
-        let program = choice.program();
-        if let Some(chain) = &self.why {
+    fn chosen(&self, problem: &Problem, chosen: &Contraction, ranks: usize, found: &Found) -> Result<String> {
+        let program = chosen.program();
+        if let (Some(chain), Contraction::Whole(choice)) = (&self.why, chosen) {
             let steps = parse_chain(chain, None).map_err(|error| CliError::invalid("`--why`", error))?;
             return Ok(choice.why_not(&steps.into_iter().fold(problem.schedule.clone(), Schedule::apply))?);
         }
         Ok(match self.print {
-            Some(Print::Chain) => choice.chain(),
+            Some(Print::Chain) => match chosen {
+                Contraction::Whole(choice) => choice.chain(),
+                Contraction::Ordered(_, choice) => chains(choice.schedules())?,
+            },
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),
-            Some(Print::Cost) => choice.cost().to_string(),
+            Some(Print::Cost) => chosen.cost().to_string(),
             Some(Print::Source) => rust_source(program, &SourceOptions::default()),
             Some(Print::Main) => listed(&rust_main(program)),
-            None if self.json => report::json(choice, machine, None),
-            None => report::head(choice, machine) + &report::top(choice, self.top),
+            None if self.json => report::json(problem.schedule.kernel()?, chosen, ranks, found, None),
+            None => report::head(chosen, ranks, found) + &report::top(chosen, self.top),
         })
     }
 }
@@ -213,22 +233,23 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
     let missing = || CliError::missing("no file to write", "give `--out C.npy`");
     let out = arguments.out.as_deref().ok_or_else(missing)?;
     let elements: u128 = problem.schedule.kernel()?.output().shape.iter().map(|&extent| extent as u128).product();
-    let files = Files { inputs: &problem.inputs, out, check: arguments.check };
-    // Threads share one choice; processes make the same one each.
-    let chosen: OnceLock<Result<(Choice, Machine), SearchError>> = OnceLock::new();
+    let kernel = problem.schedule.kernel()?;
+    let files = Files { inputs: &problem.inputs, out, check: arguments.check, kernel: Some(kernel) };
+    let shared: Shared<(Contraction, Found)> = Shared::new();
     let of_run = compute::<T>(&files, elements, ranks, |world| {
-        let machine = arguments.choosing.machine_of(world)?;
-        let search = arguments.search(&problem.schedule, ranks, &machine)?;
-        let choice = chosen.get_or_init(|| Ok((search.find()?, machine.clone())));
-        let (choice, machine) = choice.as_ref().map_err(SearchError::clone)?;
-        if world.is_root() && !arguments.json {
-            say(&(report::head(choice, machine) + &report::top(choice, arguments.top)))?;
+        let found = arguments.choosing.machine_of(world)?;
+        let find = || Ok((arguments.find(&problem.schedule, ranks, &found.machine)?, found.clone()));
+        let program = shared.get(world, find, |(chosen, _)| chosen.program())?;
+        if let Some((chosen, found)) = shared.found().filter(|_| world.is_root() && !arguments.json) {
+            say(&(report::head(chosen, ranks, found) + &report::top(chosen, arguments.top)))?;
         }
-        Ok(choice.program())
+        Ok(program)
     })?;
-    Ok(match (of_run, chosen.get()) {
-        (Some(of_run), Some(Ok((choice, machine)))) if arguments.json => report::json(choice, machine, Some(&of_run)),
-        (Some(of_run), Some(Ok((choice, _)))) => ran(&of_run, Some(choice.cost().seconds())),
+    Ok(match (of_run, shared.found()) {
+        (Some(of_run), Some((chosen, found))) if arguments.json => {
+            report::json(kernel, chosen, ranks, found, Some(&of_run))
+        }
+        (Some(of_run), Some((chosen, _))) => ran(&of_run, Some(chosen.cost().seconds())),
         _ => String::new(),
     })
 }

@@ -6,7 +6,7 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
 use polyshard::runtime::Output;
-use polyshard::{DType, SourceOptions, rust_main, rust_source};
+use polyshard::{DType, Schedule, SourceOptions, rust_main, rust_source};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -72,18 +72,21 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
             texts.join("\n")
         }
-        Print::Chain => {
-            let chain = |schedule: &polyshard::Schedule| -> Result<String> {
-                let steps: String = schedule.steps().map(|step| format!(".{step}\n")).collect();
-                Ok(format!("{}\n{steps}", schedule.kernel()?.definition()))
-            };
-            schedules.iter().map(chain).collect::<Result<Vec<_>>>()?.join("\n")
-        }
+        Print::Chain => chains(schedules)?,
         Print::Main => match &arguments.out {
             Some(folder) => write(folder, &rust_main(program))?,
             None => listed(&rust_main(program)),
         },
     })
+}
+
+/// Kernels in sequence, each with its chain behind it, as a file of kernels has them.
+pub(crate) fn chains(schedules: &[Schedule]) -> Result<String> {
+    let chain = |schedule: &Schedule| -> Result<String> {
+        let steps: String = schedule.steps().map(|step| format!(".{step}\n")).collect();
+        Ok(format!("{}\n{steps}", schedule.kernel()?.definition()))
+    };
+    Ok(schedules.iter().map(chain).collect::<Result<Vec<_>>>()?.join("\n"))
 }
 
 /// Files one after the other, each behind its name.

@@ -3,22 +3,23 @@
 //! Machines are described by `polyshard-machine` and found by the runtime; here are arguments and output. Under an MPI
 //! launcher all processes come here, and the first alone prints and writes.
 
-mod progress;
 pub mod show;
 
 use crate::command::files;
 use crate::command::hardware::find;
 use crate::error::{CliError, Result};
 use crate::numbers::{size, whole};
+use crate::progress::Shown;
 use crate::say::remark;
 use clap::Subcommand;
 use polyshard::draw::{Curve, DrawError, Timing, chart};
 use polyshard::machine::units::counted;
 use polyshard::machine::{Machine, PRESETS};
-use polyshard::runtime::machine::{MeasureOptions, Measured, Noise, Point, Row, Survey, measure_with, survey};
+use polyshard::runtime::machine::{
+    MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey,
+};
 use polyshard::runtime::{Output, launched_ranks};
 use polyshard::{Result as RunResult, World, spmd};
-use progress::Shown;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -133,11 +134,11 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
         }
         Command::Measure { ranks, sizes, quick, out, plot, json } => {
             let options = options(sizes, *quick);
-            let shown = Shown::new();
+            let shown = Shown::new("measuring");
             let run = |world: &World| {
-                let progress = |progress: &_| {
+                let progress = |progress: &Progress| {
                     if world.is_root() {
-                        shown.show(progress)
+                        shown.show(progress.done as u64, progress.total as u64, &progress.next);
                     }
                 };
                 Ok(measure_with(world, &options, progress)?)

@@ -1,8 +1,7 @@
 //! Files of kernels: read, bound to arrays, and lowered by the schedules that they have, or by one that is chosen.
 
-use crate::command::compute::Choosing;
+use crate::command::compute::{Choosing, Found};
 use crate::error::{CliError, Result};
-use polyshard::machine::Machine;
 use polyshard::planner::cost::Cost;
 use polyshard::runtime::NpyFile;
 use polyshard::{
@@ -56,7 +55,7 @@ pub(crate) struct Lowered {
     /// The schedule of each kernel.
     pub(crate) schedules: Vec<Schedule>,
     /// What was chosen, and for which machine.
-    pub(crate) chosen: Option<(Chosen, Machine)>,
+    pub(crate) chosen: Option<(Chosen, Found)>,
 }
 
 /// What was chosen.
@@ -185,13 +184,13 @@ impl Kernels {
     ///
     /// # Errors
     /// That none is found, or kernels do not fit together.
-    pub(crate) fn chosen(&self, choosing: &Choosing, ranks: usize, machine: Machine) -> Result<Lowered> {
+    pub(crate) fn chosen(&self, choosing: &Choosing, ranks: usize, found: Found) -> Result<Lowered> {
         if let [schedule] = &self.schedules[..] {
-            let choice = choosing.search(schedule, ranks, &machine)?.find()?;
+            let choice = choosing.search(schedule, ranks, &found.machine)?.find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
-            return Ok(Lowered { program, schedules, chosen: Some((Chosen::Kernel(Box::new(choice)), machine)) });
+            return Ok(Lowered { program, schedules, chosen: Some((Chosen::Kernel(Box::new(choice)), found)) });
         }
-        let mut search = SequenceSearch::new(ranks, &machine);
+        let mut search = SequenceSearch::new(ranks, &found.machine);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
             let [inputs, output] = values(stage);
             search = search.stage(schedule, inputs, output[0]);
@@ -204,7 +203,7 @@ impl Kernels {
         }
         let choice = search.find()?;
         let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
-        Ok(Lowered { program, schedules, chosen: Some((Chosen::Sequence(Box::new(choice)), machine)) })
+        Ok(Lowered { program, schedules, chosen: Some((Chosen::Sequence(Box::new(choice)), found)) })
     }
 
     /// The program of all kernels.

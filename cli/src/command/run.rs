@@ -1,13 +1,12 @@
 //! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
 
-use crate::command::compute::{Choosing, Description, Files, compute, described, ran, said_once};
+use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, ran, said_once};
 use crate::command::poly::{Chosen, Kernels, Lowered, Source};
-use crate::error::{CliError, Result};
+use crate::error::Result;
 use crate::say::say;
 use crate::with_type;
 use polyshard::Element;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 /// Arguments of `polyshard run`.
 #[derive(clap::Args)]
@@ -48,25 +47,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u128, ranks: usize) -> Result<String> {
-    let files = Files { inputs: &arguments.source.inputs, out: &arguments.out, check: arguments.check };
+    let files = Files { inputs: &arguments.source.inputs, out: &arguments.out, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
     let written = said_once(kernels.written())?;
-    let lowered: OnceLock<Result<Lowered>> = written.map(Ok).map_or_else(OnceLock::new, OnceLock::from);
+    let chosen: Shared<Lowered> = Shared::new();
     let of_run = compute::<T>(&files, elements, ranks, |world| {
-        if kernels.has_auto() {
-            let machine = choosing.machine_of(world)?;
-            lowered.get_or_init(|| kernels.chosen(choosing, ranks, machine));
+        let program = match &written {
+            Some(lowered) => &lowered.program,
+            None => {
+                let found = choosing.machine_of(world)?;
+                chosen.get(world, || kernels.chosen(choosing, ranks, found), |lowered| &lowered.program)?
+            }
+        };
+        if let Some(lowered) = written.as_ref().or(chosen.found()).filter(|_| world.is_root()) {
+            say(&head(lowered, ranks))?;
         }
-        let Some(found) = lowered.get() else { return Err(CliError::Bug { what: "nothing was lowered".into() }) };
-        let found = found.as_ref().map_err(|error| CliError::Said { what: error.to_string() })?;
-        if world.is_root() {
-            say(&head(found, ranks))?;
-        }
-        Ok(&found.program)
+        Ok(program)
     })?;
     let predicted =
-        lowered.get().and_then(|found| found.as_ref().ok()?.chosen.as_ref()).map(|(chosen, _)| chosen.cost().seconds());
+        chosen.found().and_then(|lowered| lowered.chosen.as_ref()).map(|(chosen, _)| chosen.cost().seconds());
     Ok(of_run.map_or_else(String::new, |of_run| ran(&of_run, predicted)))
 }
 
@@ -77,6 +77,6 @@ pub(crate) fn head(lowered: &Lowered, ranks: usize) -> String {
         Some((Chosen::Kernel(choice), _)) => Some(choice.bound().elements()),
         _ => program.body().only_nest().map(|nest| nest.kernel.lower_bound(program.mesh().size(), None).elements()),
     };
-    let chosen = chosen.as_ref().map(|(chosen, machine)| (machine, chosen.cost()));
-    described(&Description { program, ranks, grid: None, chosen, bound })
+    let chosen = chosen.as_ref().map(|(chosen, found)| (found, chosen.cost()));
+    described(&Description { program, ranks, grid: None, order: None, chosen, bound })
 }

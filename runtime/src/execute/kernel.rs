@@ -1,6 +1,7 @@
 //! One kernel of a program on one rank: what its runs need, and the walk over its statements.
 
 use super::leaf::LeafPlan;
+use super::leaves::Leaves;
 use crate::comm::Work;
 use crate::layout::Name;
 use crate::leaf::Ramp;
@@ -148,6 +149,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         inputs: &[&DistArray<T>],
         output: &mut DistArray<T>,
         given: Option<&Kernel>,
+        leaves: &mut Leaves<'a>,
         at: &'static Location<'static>,
     ) -> Result<()> {
         let work = Work { kernel: Some(self.nest.kernel.name()), tensor: None, at };
@@ -169,7 +171,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             false => SharedInputs::none(world, inputs),
         };
         let inputs = &shared;
-        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, work }
+        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, leaves, work }
             .statements(statements)?;
         world.comm().note(Some(work));
         shared.release()
@@ -189,6 +191,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     out_tile: &'r mut Option<OutTile<T>>,
     leaf: &'r mut LeafPlan<T>,
     counters: &'r mut [i64],
+    leaves: &'r mut Leaves<'a>,
     work: Work,
 }
 
@@ -212,6 +215,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             Statement::Await(_) => Ok(()),
             Statement::Compute(_) => {
                 self.run_leaf();
+                self.leaves.next();
                 Ok(())
             }
             Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {

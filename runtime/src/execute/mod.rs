@@ -2,6 +2,7 @@
 
 mod kernel;
 mod leaf;
+mod leaves;
 mod prepared;
 mod scalars;
 mod typed;

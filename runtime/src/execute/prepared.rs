@@ -1,6 +1,7 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
 
 use super::kernel::PreparedKernel;
+use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Work;
@@ -49,6 +50,8 @@ pub struct Prepared<'a, T: Element> {
     slots: Vec<Option<usize>>,
     /// The memory of temporaries, where none is in it.
     memory: Vec<Option<Block<T>>>,
+    /// The leaves that runs have computed, and who is told.
+    leaves: Leaves<'a>,
 }
 
 /// A move, prepared.
@@ -88,7 +91,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         let slots = program.slots();
         let made = program.arrays().iter().map(|_| None).collect();
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
-        let mut prepared = Self { program, world, kernels, moves, inputs, outputs, made, slots, memory: Vec::new() };
+        let (memory, leaves) = (Vec::new(), Leaves::default());
+        let mut prepared = Self { program, world, kernels, moves, inputs, outputs, made, slots, memory, leaves };
         prepared.make_memory()?;
         Ok(prepared)
     }
@@ -130,6 +134,30 @@ impl<'a, T: Element> Prepared<'a, T> {
             reduce @ PreparedMove::Reduce(..) => reduce,
         });
         Ok(Self { kernels, moves: moves.collect(), ..self })
+    }
+
+    /// Has `tell` called after each leaf that this rank computes, with how many it has computed in all runs: for those who wait. The leaves of
+    /// a run are the sum of [`Nest::work`](polyshard_program::Nest::work)'s `times`.
+    ///
+    /// ```
+    /// # use polyshard_program::{DType, Program};
+    /// # use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// # use polyshard_runtime::{DistArray, Error, Execute, spmd};
+    /// # let mesh = Mesh::new([("x", 2)]);
+    /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// use std::cell::Cell;
+    /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
+    /// spmd(2, |world| -> Result<_, Error> {
+    ///     let (rows, computed) = (DistArray::filled(world, program.sharding("A"), 1.0f32)?, Cell::new(0));
+    ///     program.prepare(world)?.told(|leaves| computed.set(leaves)).run(&[&rows])?;
+    ///     assert_eq!(computed.get(), 0); // a redistribution computes nothing
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "a prepared program is a value: run it"]
+    pub fn told(self, tell: impl Fn(u64) + 'a) -> Self {
+        Self { leaves: self.leaves.told(Box::new(tell)), ..self }
     }
 
     /// Returns the program.
@@ -318,7 +346,8 @@ impl<'a, T: Element> Prepared<'a, T> {
             let ran = match part {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
-                    self.kernels[id.0].run(statements, &reads, target, scalars.kernel(id), at)
+                    let given = scalars.kernel(id);
+                    self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at)
                 }
                 Part::Begin(id) => {
                     let source = arrays.get(body.moves[id.0].source).block();

@@ -14,6 +14,7 @@
 //! | `measured` | predictions against measurements |
 //! | `noise` | whether other work disturbed the measurement |
 //! | `progress` | what is timed next |
+//! | `recall` | machines that were measured before |
 //!
 //! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
 
@@ -24,12 +25,14 @@ mod measured;
 mod noise;
 mod probe;
 mod progress;
+mod recall;
 mod topology;
 
 pub use measure::{MeasureOptions, measure, measure_with};
 pub use measured::{Measured, MeasuredCall, Point, Row};
 pub use noise::Noise;
 pub use progress::Progress;
+pub use recall::{Recalled, recall};
 pub use topology::Topology;
 
 use crate::{Result, World};

@@ -34,6 +34,22 @@ impl World {
         )))
     }
 
+    /// Returns what rank 0 says, on all ranks; what the others say does not matter. Collective.
+    ///
+    /// ```
+    /// use polyshard_runtime::{Error, spmd};
+    /// let told = spmd(3, |world| Ok::<_, Error>(world.tell(&format!("rank {}", world.rank()))?))?;
+    /// assert_eq!(told, ["rank 0"; 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Communicator::broadcast`](crate::comm::Communicator::broadcast).
+    pub fn tell(&self, says: &str) -> Result<String> {
+        let told = exchange_words(&*self.comm, "a text of rank 0", [says.len() as u64])?;
+        self.text_of(0, says, told[0][0] as usize)
+    }
+
     /// Returns what `rank` says, `bytes` bytes; collective.
     fn text_of(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
         if rank == self.rank() {

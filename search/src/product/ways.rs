@@ -172,7 +172,7 @@ impl<'a> Search<'a> {
         steps.extend(left.into_iter().chain(right));
         let homes: Vec<(Name, Vec<Clause>)> =
             tensors.iter().zip(ends).map(|(&tensor, ends)| (tensor, self.clauses(&ends.inside))).collect();
-        let schedule = Space { kernel: &self.kernel, homes: &homes }.schedule(variant);
+        let schedule = Space { kernel: &self.kernel, homes: &homes, rotates: false }.schedule(variant);
         let program = match schedule.unproved() {
             Ok(program) => program,
             Err(error) => {

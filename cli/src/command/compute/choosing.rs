@@ -3,9 +3,11 @@
 use crate::command::hardware::find;
 use crate::error::{CliError, Result};
 use crate::numbers::{real, size, whole};
-use polyshard::machine::{Machine, detect};
+use indicatif::HumanDuration;
+use polyshard::machine::Machine;
 use polyshard::runtime::launched_ranks;
-use polyshard::search::Search;
+use polyshard::runtime::machine::{Recalled, recall};
+use polyshard::search::{ContractionSearch, Search};
 use polyshard::{Choose, Schedule, World};
 use std::time::Duration;
 
@@ -21,9 +23,32 @@ pub(crate) struct Choosing {
     /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
+    /// Measure the machine that it runs on anew, and keep that, instead of taking what was measured before.
+    #[arg(long, conflicts_with = "machine")]
+    measure: bool,
     /// End the search after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = real, allow_negative_numbers = true)]
     at_most: Option<f64>,
+}
+
+/// A machine to choose for.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) machine: Machine,
+    /// Where its figures are from, if they are measured.
+    pub(crate) measured: Option<String>,
+}
+
+impl From<Recalled> for Found {
+    fn from(recalled: Recalled) -> Self {
+        let Recalled { machine, age, kept } = recalled;
+        let measured = match (age, kept) {
+            (Some(age), _) => format!("measured {} ago on this host; `--measure` measures it anew", HumanDuration(age)),
+            (None, Ok(file)) => format!("measured now, and kept in {}", file.display()),
+            (None, Err(why)) => format!("measured now, and not kept: {why}"),
+        };
+        Self { machine, measured: Some(measured) }
+    }
 }
 
 /// The cores that threads may run on.
@@ -75,32 +100,56 @@ impl Choosing {
         })
     }
 
+    /// As [`search`](Self::search), in any order of contraction.
+    pub(crate) fn contraction<'a>(
+        &self,
+        schedule: &Schedule,
+        ranks: usize,
+        machine: &'a Machine,
+    ) -> Result<ContractionSearch<'a>> {
+        let mut search = ContractionSearch::new(schedule, ranks, machine);
+        if let Some(memory) = self.memory {
+            search = search.memory(memory as u64);
+        }
+        Ok(match self.limit()? {
+            Some(limit) => search.at_most(limit),
+            None => search,
+        })
+    }
+
     /// The machine that is named, or this host as if it had so many ranks.
-    pub(crate) fn machine(&self, ranks: usize) -> Result<Machine> {
+    pub(crate) fn machine(&self, ranks: usize) -> Result<Found> {
         if let Some(name) = &self.machine {
             return named(name, ranks);
         }
-        let found = polyshard::spmd(ranks.min(cores()), |world| Ok(detect(world)?))?;
-        let machine =
-            found.into_iter().next().ok_or_else(|| CliError::Bug { what: "no rank found its machine".into() })?;
-        Ok(if machine.devices() == ranks { machine } else { machine.with_counts(&[ranks])? })
+        let found = polyshard::spmd(ranks.min(cores()), |world| Ok(self.recalled(world)?))?;
+        let found = found.into_iter().next();
+        let Found { machine, measured } =
+            found.ok_or_else(|| CliError::Bug { what: "no rank found its machine".into() })?;
+        let machine = if machine.devices() == ranks { machine } else { machine.with_counts(&[ranks])? };
+        Ok(Found { machine, measured })
     }
 
     /// The machine that is named, or the one that these ranks run on.
-    pub(crate) fn machine_of(&self, world: &World) -> Result<Machine> {
+    pub(crate) fn machine_of(&self, world: &World) -> Result<Found> {
         match &self.machine {
             Some(name) => named(name, world.size()),
-            None => Ok(detect(world)?),
+            None => Ok(self.recalled(world)?),
         }
+    }
+
+    fn recalled(&self, world: &World) -> polyshard::Result<Found> {
+        let folder = dirs::cache_dir().map(|folder| folder.join("polyshard"));
+        Ok(recall(world, folder.as_deref(), self.measure)?.into())
     }
 }
 
 /// A machine by its name or file, which has a device for each rank.
-fn named(name: &str, ranks: usize) -> Result<Machine> {
+fn named(name: &str, ranks: usize) -> Result<Found> {
     let machine = find(name, None)?;
     if machine.devices() < ranks {
         let what = format!("{machine} has {} devices, and {ranks} ranks are asked for", machine.devices());
         return Err(CliError::refused(what, "ask for fewer ranks, or describe a larger machine in a file"));
     }
-    Ok(machine)
+    Ok(Found { machine, measured: None })
 }

@@ -1,7 +1,6 @@
 //! What is said of a program before it runs, and after.
 
-use super::{Checked, Ran};
-use polyshard::machine::Machine;
+use super::{Checked, Found, Ran};
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
 use polyshard::{Pattern, Program, launched_ranks};
@@ -12,17 +11,19 @@ pub(crate) struct Description<'a> {
     pub(crate) program: &'a Program,
     /// The ranks that are there.
     pub(crate) ranks: usize,
-    /// How loops are divided, if that was chosen.
+    /// How loops are divided, if that was chosen for one kernel.
     pub(crate) grid: Option<String>,
+    /// What is contracted first, if that was chosen.
+    pub(crate) order: Option<String>,
     /// What it was chosen for, and what it costs there.
-    pub(crate) chosen: Option<(&'a Machine, &'a Cost)>,
+    pub(crate) chosen: Option<(&'a Found, &'a Cost)>,
     /// The elements that a rank has to receive at least, if that is known.
     pub(crate) bound: Option<u64>,
 }
 
 /// The kernels, how they lie, what moves, and what it costs, as a table.
 pub(crate) fn described(of: &Description<'_>) -> String {
-    let Description { program, ranks, grid, chosen, bound } = of;
+    let Description { program, ranks, grid, order, chosen, bound } = of;
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |what: &str, text: String| rows.push(vec![what.to_owned(), text]);
     for nest in program.nests() {
@@ -39,10 +40,17 @@ pub(crate) fn described(of: &Description<'_>) -> String {
         (used, all) if used == all => format!("{all} ({kind})"),
         (used, all) => format!("{used} of {all} ({kind})"),
     };
-    row("ranks", chosen.map_or(used, |(machine, _)| format!("{ranks} ({kind}) on {machine}")));
+    row("ranks", chosen.map_or(used, |(found, _)| format!("{ranks} ({kind}) on {}", found.machine)));
+    if let Some(measured) = chosen.and_then(|(found, _)| found.measured.as_ref()) {
+        row("machine", measured.clone());
+    }
     match grid {
         Some(grid) => row("grid", grid.clone()),
+        None if program.mesh().size() == 1 => row("mesh", "one rank".to_owned()),
         None => row("mesh", program.mesh().to_string()),
+    }
+    if let Some(order) = order {
+        row("order", order.clone());
     }
     row("moves", moves(program));
     let report = program.report();

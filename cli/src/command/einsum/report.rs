@@ -1,22 +1,34 @@
 //! What is said of a choice and of a run.
 
-use crate::command::compute::{Description, Ran, described};
+use crate::command::compute::{Description, Found, Ran, described};
 use crate::command::print;
-use polyshard::Choice;
-use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::CostedPart;
+use polyshard::{Choice, Contraction, Kernel, Schedule};
 use serde::Serialize;
 
 /// The kernel, the schedule that was chosen, and what it costs.
-pub(crate) fn head(choice: &Choice, machine: &Machine) -> String {
-    described(&Description {
-        program: choice.program(),
-        ranks: choice.ranks(),
-        grid: Some(grid(choice)),
-        chosen: Some((machine, choice.cost())),
-        bound: Some(choice.bound().elements()),
-    })
+pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String {
+    let (program, priced) = (chosen.program(), Some((found, chosen.cost())));
+    match chosen {
+        Contraction::Ordered(order, choice) => {
+            let meshes = if choice.considered() == 1 { "mesh" } else { "meshes" };
+            let order = format!("{order} ({} {meshes} considered, {})", choice.considered(), sure(choice.gap()));
+            described(&Description { program, ranks, grid: None, order: Some(order), chosen: priced, bound: None })
+        }
+        Contraction::Whole(choice) => {
+            let (grid, bound) = (Some(grid(choice)), Some(choice.bound().elements()));
+            described(&Description { program, ranks, grid, order: None, chosen: priced, bound })
+        }
+    }
+}
+
+/// How sure it is that nothing else is better.
+fn sure(gap: f64) -> String {
+    match gap {
+        0.0 => "no other can be faster".to_owned(),
+        gap => format!("another may be faster by {:.0} %", 100.0 * gap),
+    }
 }
 
 /// The loops that are divided, how many ranks that takes, and how sure it is that no other grid is better.
@@ -28,16 +40,12 @@ fn grid(choice: &Choice) -> String {
         (used, all) if used == all => format!("all {}", counted(all, "rank")),
         (used, all) => format!("{used} of {all} ranks"),
     };
-    let sure = match choice.gap() {
-        0.0 => "no other can be faster".to_owned(),
-        gap => format!("another may be faster by {:.0} %", 100.0 * gap),
-    };
-    format!("{divided} ({used}; {} considered, {sure})", counted(choice.considered(), "grid"))
+    format!("{divided} ({used}; {} considered, {})", counted(choice.considered(), "grid"), sure(choice.gap()))
 }
 
 /// The best schedules, the fastest first, if they are asked for.
-pub(super) fn top(choice: &Choice, top: Option<usize>) -> String {
-    let Some(top) = top else { return String::new() };
+pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
+    let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
     let vars: Vec<_> = choice.best().grid().iter().map(|(name, _)| name.to_string()).collect();
     let mut rows = vec![vec![
         format!("grid ({})", vars.join(" ")),
@@ -72,14 +80,23 @@ pub(super) fn top(choice: &Choice, top: Option<usize>) -> String {
 struct Answer {
     kernel: String,
     machine: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<String>,
     ranks: usize,
     used: usize,
-    grid: Vec<(String, usize)>,
-    chain: Vec<String>,
+    /// How one kernel's loops are divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grid: Option<Vec<(String, usize)>>,
+    /// What is contracted first, if there are several kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<String>,
+    /// The chain of each kernel.
+    chains: Vec<Vec<String>>,
     considered: usize,
     gap: f64,
     words: u64,
-    bound: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<f64>,
     memory_bytes: u64,
     seconds: f64,
     computing_seconds: f64,
@@ -109,8 +126,8 @@ struct RunAnswer {
     largest_error: Option<f64>,
 }
 
-pub(super) fn json(choice: &Choice, machine: &Machine, ran: Option<&Ran>) -> String {
-    let (best, cost) = (choice.best(), choice.cost());
+pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &Found, ran: Option<&Ran>) -> String {
+    let (program, cost) = (chosen.program(), chosen.cost());
     let part = |part: &polyshard::planner::cost::PartCost| PartAnswer {
         name: part.name.clone(),
         computes: matches!(part.part, CostedPart::Compute(_)),
@@ -118,17 +135,29 @@ pub(super) fn json(choice: &Choice, machine: &Machine, ran: Option<&Ran>) -> Str
         seconds: part.seconds,
         received_bytes: part.received,
     };
+    let (choice, order, schedules) = match chosen {
+        Contraction::Ordered(order, choice) => (None, Some(order.to_string()), choice.schedules()),
+        Contraction::Whole(choice) => (Some(choice), None, std::slice::from_ref(choice.schedule())),
+    };
+    let (considered, gap) = match chosen {
+        Contraction::Ordered(_, choice) => (choice.considered(), choice.gap()),
+        Contraction::Whole(choice) => (choice.considered(), choice.gap()),
+    };
+    let grid = |choice: &Choice| choice.best().grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect();
+    let chain = |schedule: &Schedule| schedule.steps().map(ToString::to_string).collect();
     let answer = Answer {
-        kernel: choice.program().kernel().statement(),
-        machine: machine.to_string(),
-        ranks: choice.ranks(),
-        used: best.ranks(),
-        grid: best.grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect(),
-        chain: choice.schedule().steps().map(ToString::to_string).collect(),
-        considered: choice.considered(),
-        gap: choice.gap(),
-        words: best.words(),
-        bound: choice.bound().words,
+        kernel: kernel.statement(),
+        machine: found.machine.to_string(),
+        measured: found.measured.clone(),
+        ranks,
+        used: program.mesh().size(),
+        grid: choice.map(|choice| grid(choice)),
+        order,
+        chains: schedules.iter().map(chain).collect(),
+        considered,
+        gap,
+        words: cost.received / program.dtype().size() as u64,
+        bound: choice.map(|choice| choice.bound().words),
         memory_bytes: cost.memory,
         seconds: cost.seconds(),
         computing_seconds: cost.computing(),

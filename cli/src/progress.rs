@@ -1,8 +1,7 @@
-//! How far a measurement is, on standard error: a bar on a terminal, now and then a line elsewhere.
+//! How far something is that takes a while, on standard error: a bar on a terminal, now and then a line elsewhere.
 
 use crate::say::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use polyshard::runtime::machine::Progress;
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -10,8 +9,10 @@ use std::time::{Duration, Instant};
 /// Between two lines.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Shows the steps of a measurement.
+/// Shows the steps of something.
 pub(crate) struct Shown {
+    /// What is going on: `measuring`.
+    doing: &'static str,
     /// Hidden if standard error is no terminal.
     bar: ProgressBar,
     /// When the last line was written.
@@ -20,30 +21,30 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Shows nothing yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(doing: &'static str) -> Self {
         let bar = match stderr().is_terminal() {
             true => ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()),
             false => ProgressBar::hidden(),
         };
         let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg} ({elapsed})");
         bar.set_style(style.expect("the template is well formed"));
-        Self { bar, last: Mutex::new(Instant::now()) }
+        Self { doing, bar, last: Mutex::new(Instant::now()) }
     }
 
-    /// Shows the next step.
-    pub(crate) fn show(&self, progress: &Progress) {
-        let Progress { done, total, next } = progress;
+    /// Shows how many of all steps are done, and what is next.
+    pub(crate) fn show(&self, done: u64, total: u64, next: &str) {
         if !self.bar.is_hidden() {
-            self.bar.set_length(*total as u64);
-            self.bar.set_position(*done as u64);
-            self.bar.set_message(next.clone());
+            self.bar.set_length(total);
+            self.bar.set_position(done);
+            self.bar.set_message(if next.is_empty() { self.doing } else { next }.to_owned());
             return;
         }
         // One thread alone shows progress, so the lock is never poisoned.
         let Ok(mut last) = self.last.lock() else { return };
         if last.elapsed() >= PAUSE {
             *last = Instant::now();
-            remark(&format_args!("measuring, {done} of {total} done: {next}"));
+            let next = if next.is_empty() { String::new() } else { format!(": {next}") };
+            remark(&format_args!("{}, {done} of {total} done{next}", self.doing));
         }
     }
 }

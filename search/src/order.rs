@@ -1,0 +1,525 @@
+//! The order in which a product of several tensors is contracted: kernels that run one after the other, with results between them.
+//!
+//! A kernel of several operands takes them two at a time on each rank (`polyhedral/src/products.rs`), so all ranks that need the same
+//! result of two compute it, each for itself. As kernels of their own they divide that work, and move what they have computed.
+
+use crate::choice::{Choice, kernel_alone};
+use crate::error::SearchError;
+use crate::find::Search;
+use crate::grid::{self, Bounds, factors};
+use crate::sequence::{SequenceChoice, SequenceSearch};
+use polyshard_layout::Name;
+use polyshard_machine::Machine;
+use polyshard_planner::cost::Cost;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Program, Value};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The most operands of which all orders are compared; of more, the one of the fewest operations is.
+const MOST_COMPARED: usize = 4;
+
+/// The most operands of which an order is looked for.
+const MOST_OPERANDS: usize = 12;
+
+/// Kernels that compute a product of several tensors one after the other.
+///
+/// ```
+/// use polyshard_dsl::{Operand, einsum};
+/// use polyshard_program::DType;
+/// use polyshard_search::Order;
+/// let (a, b, c) = ([500, 10], [10, 300], [300, 20]);
+/// let operands = [("A", &a), ("B", &b), ("C", &c)].map(|(source, shape)| Operand { source, shape });
+/// let kernel = einsum("ij,jk,kl->il", &operands, DType::F64, "D")?.check()?;
+/// let order = Order::parse(&kernel, "jk,kl")?;
+/// assert_eq!(order.to_string(), "jk,kl; ij,jl");
+/// assert_eq!(order.stages()[0].statement(), "T1[j, l] = B[j, k] * C[k, l]");
+/// assert_eq!(order.stages()[1].statement(), "D[i, l] = A[i, j] * T1[j, l]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    stages: Vec<Kernel>,
+}
+
+/// A factor of a product: an operand, or the result of others.
+#[derive(Clone, Debug)]
+struct Factor {
+    access: Access,
+    /// The kernel that makes it, if one does.
+    made: Option<KernelSpec>,
+    /// The kernels that run before that one.
+    before: Vec<KernelSpec>,
+}
+
+impl Factor {
+    /// Its indices, each once.
+    fn indices(&self) -> Vec<Name> {
+        let mut indices: Vec<Name> = Vec::new();
+        for name in self.access.index.iter().filter_map(Affine::as_variable) {
+            if !indices.contains(&name) {
+                indices.push(name);
+            }
+        }
+        indices
+    }
+
+    /// As it is written in an order.
+    fn term(access: &Access) -> String {
+        access.index.iter().filter_map(Affine::as_variable).map(|name| name.to_string()).collect()
+    }
+
+    /// The kernels that it takes, in order.
+    fn kernels(&self) -> Vec<KernelSpec> {
+        self.before.iter().chain(&self.made).cloned().collect()
+    }
+}
+
+impl Order {
+    /// Reads which operands are contracted first, and which of what is left next: `ij,jk; ik,kl`. A term is the indices of an operand or of a
+    /// result, or the name of a tensor. What is left in the end is contracted together.
+    ///
+    /// # Errors
+    /// [`SearchError::NoOrder`] if the kernel is no product of several tensors that are summed, [`SearchError::Order`] if a step names
+    /// fewer than two terms, or one that is not there.
+    pub fn parse(kernel: &Kernel, text: &str) -> Result<Self, SearchError> {
+        let mut left = operands(kernel).ok_or_else(|| SearchError::NoOrder { kernel: kernel.statement() })?;
+        for step in text.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+            let mut chosen = Vec::new();
+            for term in step.split(',').map(str::trim) {
+                let sorted = |text: &str| {
+                    let mut letters: Vec<char> = text.chars().collect();
+                    letters.sort_unstable();
+                    letters
+                };
+                let exact =
+                    |factor: &Factor| Factor::term(&factor.access) == term || factor.access.tensor.as_str() == term;
+                let alike = |factor: &Factor| sorted(&Factor::term(&factor.access)) == sorted(term);
+                let found = left.iter().position(exact).or_else(|| left.iter().position(alike));
+                let Some(found) = found else {
+                    let terms: Vec<_> = left.iter().map(|factor| Factor::term(&factor.access)).collect();
+                    return Err(SearchError::Order {
+                        step: step.to_owned(),
+                        why: format!("there is no `{term}`; what is left is {}", terms.join(", ")),
+                    });
+                };
+                chosen.push(left.remove(found));
+            }
+            if chosen.len() < 2 {
+                let why = "it names one term; give two or more".to_owned();
+                return Err(SearchError::Order { step: step.to_owned(), why });
+            }
+            let result = joined(kernel, chosen, &left);
+            left.push(result);
+        }
+        Ok(Self::of(kernel, left))
+    }
+
+    /// All orders in which a product of several tensors can be contracted two at a time, none twice; of many operands, the one of the fewest operations.
+    fn all(kernel: &Kernel) -> Vec<Self> {
+        let Some(operands) = operands(kernel).filter(|operands| (3..=MOST_OPERANDS).contains(&operands.len())) else {
+            return Vec::new();
+        };
+        if operands.len() > MOST_COMPARED {
+            return vec![Self::of(kernel, fewest(kernel, operands))];
+        }
+        let mut orders = Vec::new();
+        pairs(kernel, operands, &mut orders);
+        orders
+    }
+
+    /// The kernels, the last of which contracts what is left.
+    fn of(kernel: &Kernel, left: Vec<Factor>) -> Self {
+        let mut specs: Vec<KernelSpec> = Vec::new();
+        let mut spec = kernel.spec();
+        match <[Factor; 1]>::try_from(left) {
+            // The last step of all writes the output.
+            Ok([whole]) => {
+                specs.extend(whole.before);
+                if let Some(made) = whole.made {
+                    (spec.inputs, spec.value) = (made.inputs, made.value);
+                }
+            }
+            Err(left) => {
+                specs.extend(left.iter().flat_map(Factor::kernels));
+                (spec.inputs, spec.value) = product(kernel, &left);
+            }
+        }
+        specs.push(spec);
+        // Results are numbered as they are made.
+        let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug of polyshard");
+        Self { stages: renamed(kernel, specs).into_iter().map(check).collect() }
+    }
+
+    /// What is contracted with what, whichever comes first.
+    fn steps(&self) -> Vec<Vec<String>> {
+        let step = |kernel: &Kernel| {
+            let mut terms: Vec<String> = kernel.value().accesses().into_iter().map(Factor::term).collect();
+            terms.sort_unstable();
+            terms
+        };
+        let mut steps: Vec<_> = self.stages.iter().map(step).collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    /// Returns the kernels, in the order in which they run; the last one writes the output.
+    #[must_use]
+    pub fn stages(&self) -> &[Kernel] {
+        &self.stages
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = |kernel: &Kernel| -> String {
+            let terms: Vec<_> = kernel.value().accesses().into_iter().map(Factor::term).collect();
+            terms.join(",")
+        };
+        f.write_str(&self.stages.iter().map(step).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// The factors of a product; none if the kernel is something else, or its order is that of its text.
+fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
+    let spec = kernel.spec();
+    let is_sum = [Assign::Set, Assign::Add].contains(&kernel.assign());
+    let is_plain =
+        |access: &Access| access.outside.is_none() && access.index.iter().all(|index| index.as_variable().is_some());
+    let factors = factors(kernel.value())?;
+    let all = factors.iter().copied().chain([kernel.target()]);
+    if !is_sum || !spec.ranges.is_empty() || factors.len() < 2 || !all.into_iter().all(is_plain) {
+        return None;
+    }
+    let operand = |access: &Access| Factor { access: access.clone(), made: None, before: Vec::new() };
+    Some(factors.into_iter().map(operand).collect())
+}
+
+/// The product of these factors, summed over what neither the others nor the output need.
+fn joined(kernel: &Kernel, chosen: Vec<Factor>, left: &[Factor]) -> Factor {
+    let target = kernel.target().index.iter().filter_map(Affine::as_variable);
+    let needed: Vec<Name> = left.iter().flat_map(Factor::indices).chain(target).collect();
+    let mut indices: Vec<Name> = Vec::new();
+    for name in chosen.iter().flat_map(Factor::indices).filter(|name| needed.contains(name)) {
+        if !indices.contains(&name) {
+            indices.push(name);
+        }
+    }
+    let extent = |name: &Name| kernel.vars().iter().find(|var| var.name == *name).map_or(0, |var| var.extent as i128);
+    // All results are told apart by what they are made of, until they are named.
+    let name = chosen.iter().map(|factor| format!("({})", factor.access.tensor)).collect::<String>();
+    let name = format!("{name}{}", chosen.iter().map(|factor| Factor::term(&factor.access)).collect::<String>());
+    let name = Name::new(&name);
+    let access = Access::new(name, indices.iter().map(|&name| Affine::new([(name, 1)], 0)).collect());
+    let (inputs, value) = product(kernel, &chosen);
+    let made = KernelSpec {
+        inputs,
+        value,
+        output: (name, indices.iter().map(extent).collect()),
+        target: access.clone(),
+        assign: Assign::Set,
+        ..kernel.spec()
+    };
+    Factor { access, made: Some(made), before: chosen.iter().flat_map(Factor::kernels).collect() }
+}
+
+/// The tensors that a product reads, with their shapes, and its value.
+fn product(kernel: &Kernel, factors: &[Factor]) -> (Vec<(Name, Vec<i128>)>, Value) {
+    let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
+    for factor in factors {
+        let given = kernel.inputs().iter().find(|tensor| tensor.name == factor.access.tensor);
+        let shape = match (&factor.made, given) {
+            (Some(made), _) => made.output.1.clone(),
+            (None, Some(tensor)) => tensor.shape.iter().map(|&extent| extent as i128).collect(),
+            (None, None) => Vec::new(),
+        };
+        if inputs.iter().all(|(name, _)| *name != factor.access.tensor) {
+            inputs.push((factor.access.tensor, shape));
+        }
+    }
+    let accesses = factors.iter().map(|factor| Value::Access(factor.access.clone()));
+    let product = accesses.reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
+    (inputs, product.expect("a product has factors"))
+}
+
+/// Names results and kernels by their number.
+fn renamed(kernel: &Kernel, mut specs: Vec<KernelSpec>) -> Vec<KernelSpec> {
+    let is_taken = |name: &str| {
+        let indices = kernel.vars().iter().map(|var| var.name);
+        indices.chain(kernel.tensors().map(|tensor| tensor.name)).any(|other| other.as_str() == name)
+    };
+    let last = specs.len() - 1;
+    for nth in 0..last {
+        let mut text = format!("T{}", nth + 1);
+        while is_taken(&text) {
+            text.push('_');
+        }
+        let (old, new) = (specs[nth].output.0, Name::new(&text));
+        specs[nth].output.0 = new;
+        specs[nth].target.tensor = new;
+        specs[nth].name = Name::new(&format!("{}_{}", kernel.name(), nth + 1));
+        for spec in &mut specs[nth + 1..] {
+            spec.inputs.iter_mut().filter(|(name, _)| *name == old).for_each(|(name, _)| *name = new);
+            rename(&mut spec.value, old, new);
+        }
+    }
+    specs
+}
+
+fn rename(value: &mut Value, old: Name, new: Name) {
+    match value {
+        Value::Access(access) if access.tensor == old => access.tensor = new,
+        Value::Mul(left, right) => {
+            rename(left, old, new);
+            rename(right, old, new);
+        }
+        _ => {}
+    }
+}
+
+/// All ways to contract two after two, each once.
+fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
+    if left.len() <= 2 {
+        let order = Order::of(kernel, left);
+        if orders.iter().all(|other| other.steps() != order.steps()) {
+            orders.push(order);
+        }
+        return;
+    }
+    for one in 0..left.len() {
+        for other in one + 1..left.len() {
+            let mut rest = left.clone();
+            let second = rest.remove(other);
+            let first = rest.remove(one);
+            let result = joined(kernel, vec![first, second], &rest);
+            rest.push(result);
+            pairs(kernel, rest, orders);
+        }
+    }
+}
+
+/// The order of the fewest operations, two operands at a time, by all sets of operands (P. A. Pfeifer, J. Haegeman and F. Verstraete, "Faster
+/// identification of optimal contraction sequences for tensor networks", Phys. Rev. E 90, 2014).
+fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
+    let all = (1usize << operands.len()) - 1;
+    let indices: Vec<Vec<Name>> = operands.iter().map(Factor::indices).collect();
+    let target: Vec<Name> = kernel.target().index.iter().filter_map(Affine::as_variable).collect();
+    let of = |set: usize| -> Vec<Name> {
+        let mut found: Vec<Name> = Vec::new();
+        for name in (0..indices.len()).filter(|nth| set >> nth & 1 == 1).flat_map(|nth| &indices[nth]) {
+            if !found.contains(name) {
+                found.push(*name);
+            }
+        }
+        found
+    };
+    // What a set's product is indexed by.
+    let open: Vec<Vec<Name>> = (0..=all)
+        .map(|set| {
+            if set.count_ones() < 2 {
+                return of(set);
+            }
+            let rest = of(all & !set);
+            of(set).into_iter().filter(|name| rest.contains(name) || target.contains(name)).collect()
+        })
+        .collect();
+    let points = |one: usize, other: usize| -> f64 {
+        let mut names = open[one].clone();
+        names.extend(open[other].iter().filter(|name| !open[one].contains(name)));
+        let extent =
+            |name: &Name| kernel.vars().iter().find(|var| var.name == *name).map_or(1.0, |var| var.extent as f64);
+        names.iter().map(extent).product()
+    };
+    let mut best: Vec<(f64, usize)> = vec![(0.0, 0); all + 1];
+    for set in 1..=all {
+        if set.count_ones() < 2 {
+            continue;
+        }
+        best[set] = (f64::INFINITY, 0);
+        let lowest = set & set.wrapping_neg();
+        // The halves that hold the first operand.
+        let mut half = (set - 1) & set;
+        while half > 0 {
+            if half & lowest != 0 {
+                let other = set & !half;
+                let cost = best[half].0 + best[other].0 + points(half, other);
+                if cost < best[set].0 {
+                    best[set] = (cost, half);
+                }
+            }
+            half = (half - 1) & set;
+        }
+    }
+    // From the last step back to the operands.
+    fn build(kernel: &Kernel, set: usize, best: &[(f64, usize)], operands: &[Factor], outside: &[Factor]) -> Factor {
+        if set.count_ones() == 1 {
+            return operands[set.trailing_zeros() as usize].clone();
+        }
+        let half = best[set].1;
+        let others = |of: usize| -> Vec<Factor> {
+            let inside = (0..operands.len()).filter(|nth| (set & !of) >> nth & 1 == 1).map(|nth| operands[nth].clone());
+            inside.chain(outside.iter().cloned()).collect()
+        };
+        let first = build(kernel, half, best, operands, &others(half));
+        let second = build(kernel, set & !half, best, operands, &others(set & !half));
+        joined(kernel, vec![first, second], outside)
+    }
+    vec![build(kernel, all, &best, &operands, &[])]
+}
+
+/// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
+///
+/// ```
+/// use polyshard_dsl::{Operand, einsum};
+/// use polyshard_machine::Machine;
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::DType;
+/// use polyshard_search::{Contraction, ContractionSearch};
+/// let machine = Machine::preset("a100")?.with_counts(&[1, 16])?;
+/// let square = [8192, 8192];
+/// let operands = ["A", "B", "C"].map(|source| Operand { source, shape: &square });
+/// let chain = Schedule::from_spec(einsum("ij,jk,kl->il", &operands, DType::F32, "D")?);
+/// let found = ContractionSearch::new(&chain, 16, &machine).find()?;
+/// let Contraction::Ordered(order, choice) = found else { panic!("each rank would compute a whole product") };
+/// assert_eq!(order.stages().len(), 2);
+/// assert_eq!(choice.program().nests().count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a search is a value: find() does it"]
+pub struct ContractionSearch<'a> {
+    schedule: Schedule,
+    ranks: usize,
+    machine: &'a Machine,
+    memory: Option<u64>,
+    at_most: Option<Duration>,
+    order: Option<Order>,
+}
+
+/// What a [`ContractionSearch`] finds.
+#[derive(Clone, Debug)]
+pub enum Contraction {
+    /// One kernel is the fastest, or there is nothing to order.
+    Whole(Box<Choice>),
+    /// Several kernels are, in this order.
+    Ordered(Order, Box<SequenceChoice>),
+}
+
+impl Contraction {
+    /// Returns the program. In an order, it reads the inputs as its kernels do, one after the other.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        match self {
+            Self::Whole(choice) => choice.program(),
+            Self::Ordered(_, choice) => choice.program(),
+        }
+    }
+
+    /// Returns what it costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        match self {
+            Self::Whole(choice) => choice.cost(),
+            Self::Ordered(_, choice) => choice.cost(),
+        }
+    }
+}
+
+impl<'a> ContractionSearch<'a> {
+    /// Returns the search for this kernel, a schedule without steps, on at most so many ranks, devices `0..` of the machine.
+    pub fn new(schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Self {
+        Self { schedule: schedule.clone(), ranks, machine, memory: None, at_most: None, order: None }
+    }
+
+    /// As [`Search::memory`].
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// As [`Search::at_most`].
+    pub fn at_most(self, time: Duration) -> Self {
+        Self { at_most: Some(time), ..self }
+    }
+
+    /// Takes this order and no other.
+    pub fn order(self, order: Order) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// Searches: first what could be the fastest by its bound, until nothing else can be.
+    ///
+    /// # Errors
+    /// As [`Search::find`] and [`SequenceSearch::find`].
+    pub fn find(&self) -> Result<Contraction, SearchError> {
+        let kernel = kernel_alone(&self.schedule)?;
+        let start = Instant::now();
+        let orders = match &self.order {
+            Some(order) => vec![Some(order.clone())],
+            None => [None].into_iter().chain(Order::all(kernel).into_iter().map(Some)).collect(),
+        };
+        let least = |kernel: &Kernel| {
+            let bounds = Bounds::new(kernel, self.machine, self.ranks, []);
+            let grids = grid::all(kernel, self.ranks).unwrap_or_default();
+            grids.iter().map(|grid| bounds.seconds(grid)).reduce(f64::min).unwrap_or(0.0)
+        };
+        let bound = |order: &Option<Order>| match order {
+            Some(order) => order.stages.iter().map(least).sum(),
+            None => least(kernel),
+        };
+        let only = orders.len() == 1;
+        let mut orders: Vec<(f64, Option<Order>)> =
+            orders.into_iter().map(|order| (if only { 0.0 } else { bound(&order) }, order)).collect();
+        orders.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
+        for (bound, order) in orders {
+            let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
+            let left = self.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
+            if bound >= so_far || (best.is_some() && left.is_some_and(|left| left.is_zero())) {
+                break;
+            }
+            let found = match order {
+                None => self.whole(left).map(|choice| Some(Contraction::Whole(Box::new(choice)))),
+                Some(order) => {
+                    let found = self.ordered(&order, left).find_below(so_far);
+                    found.map(|found| found.map(|choice| Contraction::Ordered(order, Box::new(choice))))
+                }
+            };
+            match found {
+                Ok(Some(found)) if found.cost().seconds() < so_far => best = Some(found),
+                Ok(_) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match (best, failed) {
+            (Some(best), _) => Ok(best),
+            (None, Some(failed)) => Err(failed),
+            (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
+        }
+    }
+
+    fn whole(&self, left: Option<Duration>) -> Result<Choice, SearchError> {
+        let mut search = Search::new(self.schedule.clone(), self.ranks, self.machine);
+        if let Some(memory) = self.memory {
+            search = search.memory(memory);
+        }
+        match left {
+            Some(left) => search.at_most(left).find(),
+            None => search.find(),
+        }
+    }
+
+    fn ordered(&self, order: &Order, left: Option<Duration>) -> SequenceSearch<'a> {
+        let mut search = SequenceSearch::new(self.ranks, self.machine);
+        for stage in &order.stages {
+            let inputs: Vec<Name> = stage.inputs().iter().map(|tensor| tensor.name).collect();
+            search = search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name);
+        }
+        if let Some(memory) = self.memory {
+            search = search.memory(memory);
+        }
+        match left {
+            Some(left) => search.at_most(left),
+            None => search,
+        }
+    }
+}
