@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
 //! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
+//! | `emulated` | the same on two emulated nodes of four ranks, whose ports are slow |
+//! | `memory` | the most that a rank has while what is chosen runs, against what its program states |
 //! | `words` | words that the choice moves against the lower bound, where words take all the time |
 //! | `find` | seconds that searches take, of kernels and of a sequence, and that a schedule takes to be lowered, proved and not |
 
@@ -42,6 +44,26 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// Times the schedules of each kernel on emulated nodes.
+    Emulated {
+        /// Timed runs of each schedule, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// The most schedules of a kernel that are timed.
+        #[arg(long, default_value_t = 8)]
+        schedules: usize,
+        /// Extents are divided by this.
+        #[arg(long, default_value_t = 2)]
+        scale: usize,
+    },
+    /// Measures the memory of the processes that run one kernel.
+    Memory {
+        /// The ranks.
+        #[arg(long)]
+        ranks: usize,
+        /// The kernel's name.
+        kernel: String,
+    },
     /// Compares words with bounds.
     Words,
     /// Times searches.
@@ -53,6 +75,8 @@ fn main() -> polyshard::Result<()> {
         None => Ok(()),
         Some(Part::Time { ranks, runs, schedules, scale }) => time::measure(ranks, runs, schedules, scale),
         Some(Part::Files { ranks, runs }) => files::compare(ranks, runs),
+        Some(Part::Emulated { runs, schedules, scale }) => time::emulate(runs, schedules, scale),
+        Some(Part::Memory { ranks, kernel }) => time::memory(ranks, &kernel),
         Some(Part::Words) => words::compare(),
         Some(Part::Find) => words::find(),
     }

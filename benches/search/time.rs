@@ -1,48 +1,122 @@
 //! What is chosen against what could have been: predicted and measured.
 
 use super::kernels::{Kernel, timed};
-use polyshard::machine::{Machine, detect, units};
+use polyshard::machine::{Device, Interconnect, Level, Machine, detect, units};
 use polyshard::prelude::*;
+use polyshard::runtime::{Transport, spmd_emulated};
 use polyshard::search::Candidate;
 use polyshard::{Backend, DType};
 use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::peak::{forget_peak, of_all_ranks, peak};
 use polyshard_testing::bench::record::median;
 
 /// Times the schedules of all kernels, and prints a row for each.
 pub(crate) fn measure(ranks: usize, runs: usize, schedules: usize, scale: usize) -> polyshard::Result<()> {
     polyshard::spmd(ranks, |world| {
         let machine = detect(world)?;
-        if world.is_root() {
-            let backend = if world.backend() == Backend::Mpi { "MPI" } else { "threads" };
-            println!(
-                "\n{ranks} ranks, {backend}, f64, {} of memory a rank a second",
-                units::scaled(machine.device().memory_bandwidth, "B/s")
-            );
-            println!(
-                "{:8} {:>4}  {:20} {:>10} {:>10} {:>6}  {:20} {:>6} {:>6}  {:>6} {:>5}",
-                "kernel",
-                "of",
-                "chosen",
-                "predicted",
-                "measured",
-                "off",
-                "fastest",
-                "regret",
-                "noise",
-                "order",
-                "worst"
-            );
+        let backend = if world.backend() == Backend::Mpi { "MPI" } else { "threads" };
+        table(world, &machine, &format!("{backend} ({machine})"), [runs, schedules, scale], false)
+    })?;
+    Ok(())
+}
+
+/// As [`measure`], on two nodes of four ranks that are emulated by threads: the ports of a node are shared, and ten times slower than those of its
+/// ranks.
+pub(crate) fn emulate(runs: usize, schedules: usize, scale: usize) -> polyshard::Result<()> {
+    let level =
+        |name: &str, count, bandwidth, latency| Level::new(name, count, Interconnect::Switch, bandwidth, latency);
+    let node = Level { shared_ports: Some(1), ..level("node", 2, 1e7, 1e-3) };
+    let (levels, device) = (vec![node, level("rank", 4, 1e8, 5e-4)], Device::default());
+    let links = Machine::new(
+        "two nodes",
+        levels.clone(),
+        Device { memory_bandwidth: 1e10, memory_capacity: 1 << 40, ..device },
+    )?;
+    spmd_emulated(&links, 1.0, |world| {
+        // What its devices compute is measured, all ranks at once; its links are those that are emulated.
+        let machine = Machine::new("two nodes", levels.clone(), detect(world)?.device().clone())?;
+        table(world, &machine, "emulated nodes, none idle", [runs, schedules, scale], true)
+    })?;
+    Ok(())
+}
+
+fn table(
+    world: &World,
+    machine: &Machine,
+    of: &str,
+    [runs, schedules, scale]: [usize; 3],
+    emulated: bool,
+) -> polyshard::Result<()> {
+    if world.is_root() {
+        println!(
+            "\n{} ranks, {of}, f64, {} of memory a rank a second",
+            world.size(),
+            units::scaled(machine.device().memory_bandwidth, "B/s")
+        );
+        println!(
+            "{:8} {:>4}  {:20} {:>10} {:>10} {:>6}  {:20} {:>6} {:>6}  {:>6} {:>5}",
+            "kernel", "of", "chosen", "predicted", "measured", "off", "fastest", "regret", "noise", "order", "worst"
+        );
+    }
+    for kernel in timed(scale) {
+        row(world, &kernel, machine, [runs, schedules], emulated)?;
+    }
+    Ok(())
+}
+
+/// Runs what is chosen for one kernel by messages, and prints the bytes of the rank that had most, besides what it had before there were any
+/// arrays, and what the program states.
+pub(crate) fn memory(ranks: usize, name: &str) -> polyshard::Result<()> {
+    let kernels = timed(1);
+    let Some(kernel) = kernels.iter().find(|kernel| kernel.name == name) else { return Ok(()) };
+    polyshard::spmd(ranks, |world| {
+        let machine = detect(world)?;
+        // As many schedules as there are, so that one that moves much is among them.
+        let choice = kernel.schedule(DType::F64)?.auto(world.size(), &machine).all_ranks().at_least(4).find()?;
+        let moves = |candidate: &&Candidate| candidate.words();
+        let most =
+            [choice.best()].into_iter().chain(choice.others()).take(4).max_by_key(moves).unwrap_or(choice.best());
+        let program = most.schedule().lower()?;
+        world.release_memory();
+        world.comm().barrier()?;
+        forget_peak();
+        let before = peak();
+        let inputs = program.inputs().map(|array| DistArray::from_fn(world, &array.sharding, |at| at[0] as f64));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
+        let mut output = prepared.output()?;
+        for _ in 0..2 {
+            prepared.run_into(&inputs.iter().collect::<Vec<_>>(), &mut output)?;
         }
-        for kernel in timed(scale) {
-            row(world, &kernel, &machine, runs, schedules)?;
+        world.comm().barrier()?;
+        let [has, before] = of_all_ranks(world, [peak(), before])?;
+        let more = has.iter().zip(&before).map(|(has, before)| has - before).max().unwrap_or(0);
+        if world.is_root() {
+            let bound = most.cost().memory as f64;
+            println!(
+                "{name:8} {ranks:>4}  {:20} {:>10} {:>10} {:>6.2}",
+                self::name(most),
+                units::scaled(bound, "B"),
+                units::scaled(more as f64, "B"),
+                more as f64 / bound
+            );
         }
         Ok(())
     })?;
     Ok(())
 }
 
-fn row(world: &World, kernel: &Kernel, machine: &Machine, runs: usize, schedules: usize) -> polyshard::Result<()> {
-    let choice = kernel.schedule(DType::F64)?.auto(world.size(), machine).at_least(schedules).find()?;
+fn row(
+    world: &World,
+    kernel: &Kernel,
+    machine: &Machine,
+    [runs, schedules]: [usize; 2],
+    emulated: bool,
+) -> polyshard::Result<()> {
+    let search = kernel.schedule(DType::F64)?;
+    let search = search.auto(world.size(), machine).at_least(schedules);
+    // Of threads that emulate ranks, those that compute have the cores of those that are idle.
+    let choice = if emulated { search.all_ranks() } else { search }.find()?;
     let candidates: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).take(schedules).collect();
     // The chosen one twice: what two of the same differ by is noise.
     let contestants: Vec<&Candidate> = candidates.iter().copied().chain([choice.best()]).collect();

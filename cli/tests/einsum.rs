@@ -400,9 +400,14 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
     let answer = json(&files.said(Start::Plain, text, &names, &[&more[..], &["--json"]].concat()));
     assert_eq!(answer["order"], "ij,jk; kl,ik");
     assert_eq!(answer["chains"].as_array().map(Vec::len), Some(2));
-    files.refused(text, &names, &["--dry-run", "--order", "ij,jl"], expect![[r#"
+    files.refused(
+        text,
+        &names,
+        &["--dry-run", "--order", "ij,jl"],
+        expect![[r#"
         error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
-    "#]]);
+    "#]],
+    );
     files.refused("ij->ji", &["A.npy"], &["--dry-run", "--order", "ij,jk"], expect![[r#"
         error: `out[j, i] = A[i, j]` is no product of several tensors by plain indices that is summed up; leave the order out
     "#]]);

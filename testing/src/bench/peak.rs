@@ -11,6 +11,14 @@ pub fn peak() -> u64 {
     kilobytes("/proc/self/status", "VmHWM:") * 1024
 }
 
+/// Forgets what this process has had before: [`peak`] is of what comes now.
+///
+/// # Panics
+/// If the system does not let it, as only Linux does.
+pub fn forget_peak() {
+    fs::write("/proc/self/clear_refs", "5").expect("Linux forgets the peak of a process");
+}
+
 /// The bytes of memory that this process has had at most, or where ranks get at memory of one another, its share of what it has now.
 ///
 /// Memory that ranks share counts for every one that touches it, so its peak says more than what a rank holds. Of a page that
