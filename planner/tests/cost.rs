@@ -1,7 +1,7 @@
 //! What programs cost on machines: each part against what its collective takes there, and leaves against what they do.
 
 use expect_test::expect;
-use polyshard_dsl::{Clause, Var, partial};
+use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{Collective, Mesh, Placement, Sharding};
 use polyshard_machine::{Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
 use polyshard_planner::cost::{CostedPart, Spent, cost};
@@ -147,8 +147,12 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let [m, k] = ["m", "k"].map(Var::new);
     let mesh = Mesh::new([("z", 4)]);
     let machine = machine(4, 1);
-    let divided = Schedule::from_spec(example::matmul(64, 64, 4096)).distribute(["k"], ["ko"], ["ki"], &mesh);
-    let divided = divided.shard("A", [k.at("z")]).shard("B", [k.at("z")]);
+    let divided = |rows| {
+        let divided = Schedule::from_spec(example::matmul(rows, 64, 4096)).distribute(["k"], ["ko"], ["ki"], &mesh);
+        divided.shard("A", [k.at("z")]).shard("B", [k.at("z")])
+    };
+    let short = divided(64);
+    let divided = divided(128);
     let moving = |clauses: Vec<Clause>| {
         let program = divided.clone().shard("C", clauses).lower().expect("it is legal");
         cost(&program, &machine).expect("a cost").moving()
@@ -157,11 +161,25 @@ fn sums_and_moves_are_priced_as_what_they_are() {
         let collective = GroupedCollective { operation, groups: vec![vec![0, 1, 2, 3]], bytes };
         seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
     };
-    let bytes = 64.0 * 64.0 * 4.0;
+    let bytes = 128.0 * 64.0 * 4.0;
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     assert_eq!(moving(vec![partial("z")]), 0.0);
-    close(moving(vec![m.at("z")]), time(Collective::ReduceScatter, bytes));
-    close(moving(vec![]), time(Collective::AllReduce, bytes));
+    // In the order of the ranks, each gets its piece of all terms from those who have them; else as the library likes.
+    let any_order = |clauses: Vec<Clause>| {
+        let program = divided.clone().shard("C", clauses).reassociate("C").lower().expect("it is legal");
+        cost(&program, &machine).expect("a cost").moving()
+    };
+    close(moving(vec![m.at("z")]), time(Collective::Exchange, bytes));
+    close(any_order(vec![m.at("z")]), time(Collective::ReduceScatter, bytes));
+    close(moving(vec![]), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
+    close(any_order(vec![]), time(Collective::AllReduce, bytes));
+    close(any_order(vec![pin("z", 0)]), time(Collective::Reduce, bytes));
+    let at_one = time(Collective::Exchange, bytes) + time(Collective::Reduce, bytes * 3.0 / 4.0);
+    close(moving(vec![pin("z", 0)]), at_one);
+    // Of few bytes, all terms go to whoever wants the sum.
+    let program = short.shard("C", [pin("z", 0)]).lower().expect("it is legal");
+    let bytes = 64.0 * 64.0 * 4.0;
+    close(cost(&program, &machine).expect("a cost").moving(), time(Collective::Reduce, 3.0 * bytes));
     // A redistribution goes between pairs, three quarters of each tile.
     let [rows, columns] =
         [0, 1].map(|dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, "z")]).expect("one"));

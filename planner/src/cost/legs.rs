@@ -57,26 +57,56 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, received, visible }
     };
     let leg = |leg: &Leg| match (leg, transfer.direction) {
-        (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => None,
-        (Leg::Copy, _) => Some(Action::Copy { times: at_owners, bytes: tile }),
-        (Leg::Collective { axes, owners }, direction) => {
-            let operation = match (owners, direction) {
-                (Owners::One(_), Direction::In) => Collective::Broadcast,
-                (Owners::One(_), Direction::Out { .. }) => Collective::Reduce,
-                (Owners::Parts, Direction::In) => Collective::AllGather,
-                (Owners::Parts, Direction::Out { .. }) => Collective::ReduceScatter,
-                (Owners::All, _) => Collective::AllReduce,
-            };
-            Some(together(at_owners, operation, axes))
+        (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
+        (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
+        (Leg::Collective { axes, owners }, Direction::In) => {
+            let operation = if let Owners::One(_) = owners { Collective::Broadcast } else { Collective::AllGather };
+            vec![together(at_owners, operation, axes)]
         }
-        (Leg::Shift(shift), _) => Some(together(volume.times - at_owners, Collective::Permute, &[shift.axis])),
-        (Leg::Permute { .. }, _) => Some(together(at_owners, Collective::Exchange, &all(mesh))),
+        (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
+            let operation = match owners {
+                Owners::One(_) => Collective::Reduce,
+                Owners::Parts => Collective::ReduceScatter,
+                Owners::All => Collective::AllReduce,
+            };
+            match any_order || !nest.kernel.dtype().is_float() {
+                true => vec![together(at_owners, operation, axes)],
+                false => {
+                    let sums = in_order(operation, members(axes, mesh) as f64, tile, transfer.tile.in_pieces);
+                    let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
+                        times: at_owners,
+                        operation,
+                        groups: Groups::Along(axes.to_vec()),
+                        bytes,
+                        received: if nth == 0 { received } else { 0.0 },
+                        visible: Visible::Combined,
+                    };
+                    sums.into_iter().enumerate().map(action).collect()
+                }
+            }
+        }
+        (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
+        (Leg::Permute { .. }, _) => vec![together(at_owners, Collective::Exchange, &all(mesh))],
         (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
             let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach[axis] != Reach::OWN).collect();
-            Some(together(at_owners, Collective::Exchange, &far))
+            vec![together(at_owners, Collective::Exchange, &far)]
         }
     };
-    transfer.route.legs.iter().filter_map(leg).collect()
+    transfer.route.legs.iter().flat_map(leg).collect()
+}
+
+/// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
+/// whoever wants the sum gets all terms whole. With each operation the bytes that a rank holds before, of `bytes` that are summed.
+fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Collective, f64)> {
+    match (operation, in_pieces) {
+        (Collective::Reduce, true) => {
+            vec![(Collective::Exchange, bytes), (Collective::Reduce, bytes * (members - 1.0) / members)]
+        }
+        (Collective::Reduce, false) => vec![(Collective::Reduce, bytes * (members - 1.0))],
+        (Collective::AllReduce, true) => vec![(Collective::Exchange, bytes), (Collective::AllGather, bytes / members)],
+        (Collective::AllReduce, false) => vec![(Collective::AllGather, bytes)],
+        _ => vec![(Collective::Exchange, bytes)],
+    }
 }
 
 /// What a move between two arrays is; no rank receives more bytes by it than `received`.
