@@ -122,7 +122,7 @@ impl Choosing {
         if let Some(name) = &self.machine {
             return named(name, ranks);
         }
-        let found = polyshard::spmd(ranks.min(cores()), |world| Ok(self.recalled(world)?))?;
+        let found = polyshard::spmd(ranks.min(cores()), |world| self.recalled(world))?;
         let found = found.into_iter().next();
         let Found { machine, measured } =
             found.ok_or_else(|| CliError::Bug { what: "no rank found its machine".into() })?;
