@@ -193,26 +193,26 @@ fn what_is_chosen_is_printed() {
         files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &[&machine, more].concat())
     };
     expect![[r#"
-        .distribute([i], [io], [ii], mesh(x: 3))
-        .shard(A, i @ x)
+        .distribute([j], [jo], [ji], mesh(x: 6))
+        .shard(A, j @ x)
         .shard(B, j @ x)
         .shard(out, i @ x)
-        .tensorize([ii, k, j])
+        .tensorize([i, k, ji])
     "#]]
     .assert_eq(&print(&["--print", "chain"]));
     expect![[r#"
-        kernel  out[i, k] = A[i, j] * B[j, k], i 512, k 512, j 512, f32, 269.0 Moperations
+        kernel  out[i, k] = A[i, j] * B[j, k], i 512, k 512, j 512, f32, 270.5 Moperations
         ranks   6 (threads) on a100: 4 node x 16 gpu
-        grid    i 3 (3 of 6 ranks; 25 grids considered, no other can be faster)
-        moves   B all_gather(x), 700.4 kB
-        words   at most 175104 a rank; no algorithm on as many ranks moves fewer than 115934: 1.51
-        memory  at most 3.50 MB a rank
-        time    10.19 us predicted: computing 4.60 us, moving 5.59 us
+        grid    j 6 (all 6 ranks; 25 grids considered, no other can be faster)
+        moves   out reduce_scatter(x), 880.6 kB
+        words   at most 220160 a rank; no algorithm on as many ranks moves fewer than 107102: 2.06
+        memory  at most 3.85 MB a rank
+        time    8.55 us predicted: computing 2.31 us, moving 6.24 us
 
-        grid (i k j)  ranks  steps   words  / bound   seconds   memory
-        3 1 1             3      1  175104    1.510  10.19 us  3.50 MB
-        1 3 1             3      1  175104    1.510  10.19 us  3.50 MB
-        1 1 3             3      1  175104    1.510  10.19 us  4.55 MB
+        grid (i k j)  ranks  steps   words  / bound  seconds   memory
+        1 1 6             6      1  220160    2.056  8.55 us  3.85 MB
+        1 1 5             5      1  210944    1.889  8.88 us  3.99 MB
+        1 1 4             4      1  196608    1.702  9.35 us  4.19 MB
     "#]]
     .assert_eq(&print(&["--dry-run", "--top", "3"]));
     assert!(print(&["--print", "program"]).contains("einsum"));

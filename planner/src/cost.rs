@@ -106,6 +106,32 @@ impl Cost {
     pub fn moving(&self) -> f64 {
         self.seconds() - self.computing()
     }
+
+    /// Returns the part that takes the most of the time, if any takes some.
+    #[must_use]
+    pub fn dominant(&self) -> Option<&PartCost> {
+        self.parts.iter().filter(|part| part.seconds > 0.0).max_by(|one, other| one.seconds.total_cmp(&other.seconds))
+    }
+}
+
+impl PartCost {
+    /// What takes less of what this part is spent on.
+    fn remedy(&self) -> &'static str {
+        let is_leaf = matches!(self.part, CostedPart::Compute(_));
+        match &self.spent {
+            Spent::Computing => "divide the loops over more ranks",
+            Spent::Memory if is_leaf && self.times > 1 => {
+                "touch fewer elements again and again, in fewer and larger tiles"
+            }
+            Spent::Memory if is_leaf => "divide the loops over more ranks, whose memories are read at once",
+            Spent::Memory => "let the array lie as the leaf reads it",
+            Spent::InPlace => "shard the array so that each rank has more of what it reads",
+            Spent::Messages(bottleneck) if bottleneck == "latency" => "move it in fewer and larger messages",
+            Spent::Messages(_) => {
+                "divide the loops so that less of it moves, or lay the axes along which it does inside of a node"
+            }
+        }
+    }
 }
 
 impl fmt::Display for Cost {
@@ -127,7 +153,10 @@ impl fmt::Display for Cost {
             f,
             "in all {all}, of which {computing} computing; at most {} of memory",
             scaled(self.memory as f64, "B")
-        )
+        )?;
+        let Some(most) = self.dominant() else { return Ok(()) };
+        let percent = 100.0 * most.seconds / self.seconds();
+        writeln!(f, "{} takes {percent:.0} % of it; what would help: {}", most.name, most.remedy())
     }
 }
 
