@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 /// The most operands of which all orders are compared; of more, the one of the fewest operations is.
 const MOST_COMPARED: usize = 4;
 
+/// The most meshes that are looked at for each order, and the most ranks of all of them, since each takes longer the more ranks it has.
+const MOST_MESHES: usize = 24;
+const MOST_LOOKED_AT: usize = 64 * MOST_MESHES;
+
 /// The most operands of which an order is looked for.
 const MOST_OPERANDS: usize = 12;
 
@@ -510,6 +514,7 @@ impl<'a> ContractionSearch<'a> {
 
     fn ordered(&self, order: &Order, left: Option<Duration>) -> SequenceSearch<'a> {
         let mut search = SequenceSearch::new(self.ranks, self.machine);
+        search = search.most_meshes((MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES));
         for stage in &order.stages {
             let inputs: Vec<Name> = stage.inputs().iter().map(|tensor| tensor.name).collect();
             search = search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name);

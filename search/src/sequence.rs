@@ -50,6 +50,7 @@ pub struct SequenceSearch<'a> {
     machine: &'a Machine,
     memory: Option<u64>,
     at_most: Option<Duration>,
+    most_meshes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +105,7 @@ impl SequenceChoice {
 impl<'a> SequenceSearch<'a> {
     /// Returns the search for a sequence without kernels yet, on at most so many ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
-        Self { stages: Vec::new(), ranks, machine, memory: None, at_most: None }
+        Self { stages: Vec::new(), ranks, machine, memory: None, at_most: None, most_meshes: usize::MAX }
     }
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
@@ -127,6 +128,11 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Search::at_most`](crate::Search::at_most).
     pub fn at_most(self, time: Duration) -> Self {
         Self { at_most: Some(time), ..self }
+    }
+
+    /// Looks at so many meshes, those first that could be the fastest; what it leaves open is the gap.
+    pub(crate) fn most_meshes(self, most_meshes: usize) -> Self {
+        Self { most_meshes, ..self }
     }
 
     /// Searches.
@@ -186,8 +192,12 @@ impl<'a> SequenceSearch<'a> {
             failed: None,
             open: None,
         };
-        for laid in &meshes {
+        for (nth, laid) in meshes.iter().enumerate() {
             if laid.least() >= state.seconds() || state.open.is_some() {
+                break;
+            }
+            if nth == self.most_meshes {
+                state.open = Some(laid.least());
                 break;
             }
             state.on_mesh(laid)?;
