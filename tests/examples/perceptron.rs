@@ -46,18 +46,17 @@ fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
         lines[..8],
         [
             "X[B_d, M] * W1[M, F_t] -> Z[B_d, F_t]",
-            "all_gather(t) H[B_d, F_t] -> H[B_d, F]; all_gather(t) W2[F_t, M] -> W2[F, M]; H[B_d, F] * W2[F, M] -> Y[B_d, M]",
+            "H[B_d, F_t] * W2[F_t, M] -> Y[B_d, M] {U_t}; all_reduce(t) Y[B_d, M] {U_t} -> Y[B_d, M]",
             "H[B_d, F_t] * dY[B_d, M] -> dW2[F_t, M] {U_d}",
             "dY[B_d, M] * W2[F_t, M] -> dH[B_d, F_t]",
             "X[B_d, M] * dZ[B_d, F_t] -> dW1[M, F_t] {U_d}",
-            "all_gather(t) dZ[B_d, F_t] -> dZ[B_d, F]; all_gather(t) W1[M, F_t] -> W1[M, F]; dZ[B_d, F] * W1[M, F] -> dX[B_d, M]",
+            "dZ[B_d, F_t] * W1[M, F_t] -> dX[B_d, M] {U_t}; all_reduce(t) dX[B_d, M] {U_t} -> dX[B_d, M]",
             "all_reduce(d) dW2[F_t, M] {U_d} -> dW2[F_t, M]",
             "all_reduce(d) dW1[M, F_t] {U_d} -> dW1[M, F_t]",
         ]
     );
-    // So few terms take longer to sum up than factors to gather: of H and dZ 8 rows, of W2 and W1 24, of which three others have 8 columns
-    // each; and of both gradients the other's term.
-    let bytes = 4 * (2 * 3 * 8 * (8 + 24) + 2 * (8 * 24));
+    // Of so few elements a rank gets all terms whole: three others' of 8 rows of Y and dX, and of both gradients the other's.
+    let bytes = 4 * (2 * 3 * (8 * 24) + 2 * (8 * 24));
     let said = format!(" s, {bytes} bytes received by rank 0; planned for the busiest ranks: {bytes}");
     assert!(lines[8].ends_with(&said), "{stdout}");
 }
