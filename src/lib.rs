@@ -80,7 +80,7 @@ pub use polyshard_runtime::{
 };
 pub use polyshard_search as search;
 pub use polyshard_search::{
-    Choice, Choose, Contraction, ContractionSearch, Order, SearchError, SequenceChoice, SequenceSearch,
+    Choice, Choose, Contraction, ContractionSearch, Limits, Order, SearchError, SequenceChoice, SequenceSearch,
 };
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;

@@ -3,6 +3,7 @@
 use crate::choice::{Candidate, Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
+use crate::limits::Limits;
 use crate::space::Space;
 use crate::variant::{Grid, Panels, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
@@ -20,8 +21,7 @@ pub struct Search<'a> {
     schedule: Schedule,
     ranks: usize,
     machine: &'a Machine,
-    memory: Option<u64>,
-    at_most: Option<Duration>,
+    limits: Limits,
     all_ranks: bool,
     at_least: usize,
     mesh: Option<Mesh>,
@@ -37,8 +37,7 @@ impl<'a> Search<'a> {
             schedule,
             ranks,
             machine,
-            memory: None,
-            at_most: None,
+            limits: Limits::default(),
             all_ranks: false,
             at_least: 1,
             mesh: None,
@@ -48,12 +47,17 @@ impl<'a> Search<'a> {
 
     /// Sets the bytes that a rank may hold, in place of what the machine's devices have.
     pub fn memory(self, bytes: u64) -> Self {
-        Self { memory: Some(bytes), ..self }
+        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
     }
 
     /// Ends the search after so long, once there is a schedule; what it leaves open is the [gap](Choice::gap).
     pub fn at_most(self, time: Duration) -> Self {
-        Self { at_most: Some(time), ..self }
+        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
+    }
+
+    /// Sets both of these, as data.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Leaves no rank idle.
@@ -117,7 +121,7 @@ impl<'a> Search<'a> {
         }
         self.check(kernel)?;
         let start = Instant::now();
-        let memory = self.memory.unwrap_or(self.machine.device().memory_capacity);
+        let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
         let bounds = Bounds::new(kernel, self.machine, self.ranks, self.homes.iter().map(|(tensor, _)| *tensor));
         let name = || kernel.name().to_string();
         let too_many = || SearchError::TooMany { kernel: name(), loops: kernel.vars().len(), ranks: self.ranks };
@@ -141,6 +145,7 @@ impl<'a> Search<'a> {
                 along(&one.2).cmp(&along(&other.2))
             })
         });
+        let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory));
         let considered = grids.len();
         let mut open = None;
@@ -148,11 +153,11 @@ impl<'a> Search<'a> {
             if found.candidates.len() >= self.at_least && found.best().is_some_and(|best| best <= bound) {
                 break;
             }
-            if !found.candidates.is_empty() && self.at_most.is_some_and(|limit| start.elapsed() > limit) {
+            if !found.candidates.is_empty() && self.limits.at_most.is_some_and(|limit| start.elapsed() > limit) {
                 open = Some(bound);
                 break;
             }
-            self.variants(kernel, &grid, variant, bounds.sends(), &prices, &mut found)?;
+            self.variants(&space, &grid, variant, &prices, &mut found)?;
         }
         let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
@@ -195,20 +200,18 @@ impl<'a> Search<'a> {
     /// Prices the schedules on a grid.
     fn variants(
         &self,
-        kernel: &Kernel,
+        space: &Space<'_>,
         grid: &Grid,
         variant: Option<Variant>,
-        rotates: bool,
         prices: &Prices<'_>,
         found: &mut Found,
     ) -> Result<(), SearchError> {
-        let space = Space { kernel, homes: &self.homes, rotates };
         if let Some(variant) = variant {
-            return found.add(&space, &variant, prices);
+            return found.add(space, &variant, prices);
         }
         let orders = self.orders(Space::divided(grid));
-        let axes = axis_names(&[kernel]);
-        orders.into_iter().try_for_each(|order| found.add(&space, &Variant::of_grid(grid, &order, &axes), prices))
+        let axes = axis_names(&[space.kernel]);
+        orders.into_iter().try_for_each(|order| found.add(space, &Variant::of_grid(grid, &order, &axes), prices))
     }
 
     /// In which orders loops may be laid over the machine: it matters where it has several levels.

@@ -19,6 +19,7 @@ mod choice;
 mod error;
 mod find;
 mod grid;
+mod limits;
 mod order;
 pub mod product;
 mod sequence;
@@ -28,6 +29,7 @@ mod variant;
 pub use choice::{Candidate, Choice};
 pub use error::SearchError;
 pub use find::Search;
+pub use limits::Limits;
 pub use order::{Contraction, ContractionSearch, Order};
 pub use sequence::{SequenceChoice, SequenceSearch};
 

@@ -7,6 +7,7 @@ use crate::choice::{Choice, kernel_alone};
 use crate::error::SearchError;
 use crate::find::Search;
 use crate::grid::{self, Bounds, factors};
+use crate::limits::Limits;
 use crate::sequence::{SequenceChoice, SequenceSearch};
 use polyshard_layout::Name;
 use polyshard_machine::Machine;
@@ -50,33 +51,38 @@ pub struct Order {
 #[derive(Clone, Debug)]
 struct Factor {
     access: Access,
-    /// The kernel that makes it, if one does.
-    made: Option<KernelSpec>,
-    /// The kernels that run before that one.
-    before: Vec<KernelSpec>,
+    /// The positions of the operands that it is made of.
+    of: Vec<usize>,
+    /// The kernels that make it, in order; none if it is an operand.
+    kernels: Vec<KernelSpec>,
 }
 
 impl Factor {
     /// Its indices, each once.
     fn indices(&self) -> Vec<Name> {
-        let mut indices: Vec<Name> = Vec::new();
-        for name in self.access.index.iter().filter_map(Affine::as_variable) {
-            if !indices.contains(&name) {
-                indices.push(name);
-            }
-        }
-        indices
+        each_once(self.access.index.iter().filter_map(Affine::as_variable))
     }
 
     /// As it is written in an order.
     fn term(access: &Access) -> String {
         access.index.iter().filter_map(Affine::as_variable).map(|name| name.to_string()).collect()
     }
+}
 
-    /// The kernels that it takes, in order.
-    fn kernels(&self) -> Vec<KernelSpec> {
-        self.before.iter().chain(&self.made).cloned().collect()
+/// These names, each where it comes first.
+fn each_once(names: impl IntoIterator<Item = Name>) -> Vec<Name> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
     }
+    found
+}
+
+/// The iterations of an index.
+fn extent(kernel: &Kernel, index: Name) -> usize {
+    kernel.vars().iter().find(|var| var.name == index).map_or(1, |var| var.extent)
 }
 
 impl Order {
@@ -134,23 +140,20 @@ impl Order {
 
     /// The kernels, the last of which contracts what is left.
     fn of(kernel: &Kernel, left: Vec<Factor>) -> Self {
-        let mut specs: Vec<KernelSpec> = Vec::new();
-        let mut spec = kernel.spec();
-        match <[Factor; 1]>::try_from(left) {
-            // The last step of all writes the output.
-            Ok([whole]) => {
-                specs.extend(whole.before);
-                if let Some(made) = whole.made {
-                    (spec.inputs, spec.value) = (made.inputs, made.value);
-                }
+        let mut specs: Vec<KernelSpec> = left.iter().flat_map(|factor| factor.kernels.clone()).collect();
+        let last = match &left[..] {
+            // What makes the whole writes the output instead.
+            [_] => {
+                let KernelSpec { inputs, value, .. } =
+                    specs.pop().expect("a whole is made; this is a bug of polyshard");
+                KernelSpec { inputs, value, ..kernel.spec() }
             }
-            Err(left) => {
-                specs.extend(left.iter().flat_map(Factor::kernels));
-                (spec.inputs, spec.value) = product(kernel, &left);
+            _ => {
+                let (inputs, value) = product(kernel, &left);
+                KernelSpec { inputs, value, ..kernel.spec() }
             }
-        }
-        specs.push(spec);
-        // Results are numbered as they are made.
+        };
+        specs.push(last);
         let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug of polyshard");
         Self { stages: renamed(kernel, specs).into_iter().map(check).collect() }
     }
@@ -195,36 +198,31 @@ fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
     if !is_sum || !spec.ranges.is_empty() || factors.len() < 2 || !all.into_iter().all(is_plain) {
         return None;
     }
-    let operand = |access: &Access| Factor { access: access.clone(), made: None, before: Vec::new() };
-    Some(factors.into_iter().map(operand).collect())
+    let operand =
+        |(nth, access): (usize, &Access)| Factor { access: access.clone(), of: vec![nth], kernels: Vec::new() };
+    Some(factors.into_iter().enumerate().map(operand).collect())
 }
 
 /// The product of these factors, summed over what neither the others nor the output need.
 fn joined(kernel: &Kernel, chosen: Vec<Factor>, left: &[Factor]) -> Factor {
     let target = kernel.target().index.iter().filter_map(Affine::as_variable);
     let needed: Vec<Name> = left.iter().flat_map(Factor::indices).chain(target).collect();
-    let mut indices: Vec<Name> = Vec::new();
-    for name in chosen.iter().flat_map(Factor::indices).filter(|name| needed.contains(name)) {
-        if !indices.contains(&name) {
-            indices.push(name);
-        }
-    }
-    let extent = |name: &Name| kernel.vars().iter().find(|var| var.name == *name).map_or(0, |var| var.extent as i128);
-    // All results are told apart by what they are made of, until they are named.
-    let name = chosen.iter().map(|factor| format!("({})", factor.access.tensor)).collect::<String>();
-    let name = format!("{name}{}", chosen.iter().map(|factor| Factor::term(&factor.access)).collect::<String>());
-    let name = Name::new(&name);
+    let indices = each_once(chosen.iter().flat_map(Factor::indices).filter(|name| needed.contains(name)));
+    // Results are told apart by what they are made of, until they are numbered.
+    let of: Vec<usize> = chosen.iter().flat_map(|factor| factor.of.clone()).collect();
+    let name = Name::new(&format!("{of:?}"));
     let access = Access::new(name, indices.iter().map(|&name| Affine::new([(name, 1)], 0)).collect());
     let (inputs, value) = product(kernel, &chosen);
     let made = KernelSpec {
         inputs,
         value,
-        output: (name, indices.iter().map(extent).collect()),
+        output: (name, indices.iter().map(|&index| extent(kernel, index) as i128).collect()),
         target: access.clone(),
         assign: Assign::Set,
         ..kernel.spec()
     };
-    Factor { access, made: Some(made), before: chosen.iter().flat_map(Factor::kernels).collect() }
+    let kernels = chosen.into_iter().flat_map(|factor| factor.kernels).chain([made]).collect();
+    Factor { access, of, kernels }
 }
 
 /// The tensors that a product reads, with their shapes, and its value.
@@ -232,10 +230,9 @@ fn product(kernel: &Kernel, factors: &[Factor]) -> (Vec<(Name, Vec<i128>)>, Valu
     let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
     for factor in factors {
         let given = kernel.inputs().iter().find(|tensor| tensor.name == factor.access.tensor);
-        let shape = match (&factor.made, given) {
+        let shape = match (factor.kernels.last(), given) {
             (Some(made), _) => made.output.1.clone(),
-            (None, Some(tensor)) => tensor.shape.iter().map(|&extent| extent as i128).collect(),
-            (None, None) => Vec::new(),
+            (None, given) => given.iter().flat_map(|tensor| &tensor.shape).map(|&extent| extent as i128).collect(),
         };
         if inputs.iter().all(|(name, _)| *name != factor.access.tensor) {
             inputs.push((factor.access.tensor, shape));
@@ -308,14 +305,8 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
     let all = (1usize << operands.len()) - 1;
     let indices: Vec<Vec<Name>> = operands.iter().map(Factor::indices).collect();
     let target: Vec<Name> = kernel.target().index.iter().filter_map(Affine::as_variable).collect();
-    let of = |set: usize| -> Vec<Name> {
-        let mut found: Vec<Name> = Vec::new();
-        for name in (0..indices.len()).filter(|nth| set >> nth & 1 == 1).flat_map(|nth| &indices[nth]) {
-            if !found.contains(name) {
-                found.push(*name);
-            }
-        }
-        found
+    let of = |set: usize| {
+        each_once((0..indices.len()).filter(|nth| set >> nth & 1 == 1).flat_map(|nth| indices[nth].iter().copied()))
     };
     // What a set's product is indexed by.
     let open: Vec<Vec<Name>> = (0..=all)
@@ -328,11 +319,8 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
         })
         .collect();
     let points = |one: usize, other: usize| -> f64 {
-        let mut names = open[one].clone();
-        names.extend(open[other].iter().filter(|name| !open[one].contains(name)));
-        let extent =
-            |name: &Name| kernel.vars().iter().find(|var| var.name == *name).map_or(1.0, |var| var.extent as f64);
-        names.iter().map(extent).product()
+        let names = each_once(open[one].iter().chain(&open[other]).copied());
+        names.into_iter().map(|index| extent(kernel, index) as f64).product()
     };
     let mut best: Vec<(f64, usize)> = vec![(0.0, 0); all + 1];
     for set in 1..=all {
@@ -395,8 +383,7 @@ pub struct ContractionSearch<'a> {
     schedule: Schedule,
     ranks: usize,
     machine: &'a Machine,
-    memory: Option<u64>,
-    at_most: Option<Duration>,
+    limits: Limits,
     order: Option<Order>,
 }
 
@@ -427,22 +414,54 @@ impl Contraction {
             Self::Ordered(_, choice) => choice.cost(),
         }
     }
+
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        match self {
+            Self::Whole(choice) => std::slice::from_ref(choice.schedule()),
+            Self::Ordered(_, choice) => choice.schedules(),
+        }
+    }
+
+    /// Returns how many grids of the one kernel there were to choose from, or meshes of all.
+    #[must_use]
+    pub fn considered(&self) -> usize {
+        match self {
+            Self::Whole(choice) => choice.considered(),
+            Self::Ordered(_, choice) => choice.considered(),
+        }
+    }
+
+    /// As [`Choice::gap`].
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        match self {
+            Self::Whole(choice) => choice.gap(),
+            Self::Ordered(_, choice) => choice.gap(),
+        }
+    }
 }
 
 impl<'a> ContractionSearch<'a> {
     /// Returns the search for this kernel, a schedule without steps, on at most so many ranks, devices `0..` of the machine.
     pub fn new(schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Self {
-        Self { schedule: schedule.clone(), ranks, machine, memory: None, at_most: None, order: None }
+        Self { schedule: schedule.clone(), ranks, machine, limits: Limits::default(), order: None }
     }
 
     /// As [`Search::memory`].
     pub fn memory(self, bytes: u64) -> Self {
-        Self { memory: Some(bytes), ..self }
+        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
     }
 
     /// As [`Search::at_most`].
     pub fn at_most(self, time: Duration) -> Self {
-        Self { at_most: Some(time), ..self }
+        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
+    }
+
+    /// As [`Search::limits`].
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Takes this order and no other.
@@ -477,14 +496,18 @@ impl<'a> ContractionSearch<'a> {
         let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
         for (bound, order) in orders {
             let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
-            let left = self.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
-            if bound >= so_far || (best.is_some() && left.is_some_and(|left| left.is_zero())) {
+            let at_most = self.limits.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
+            let limits = Limits { at_most, ..self.limits };
+            if bound >= so_far || (best.is_some() && at_most == Some(Duration::ZERO)) {
                 break;
             }
             let found = match order {
-                None => self.whole(left).map(|choice| Some(Contraction::Whole(Box::new(choice)))),
+                None => {
+                    let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(limits);
+                    whole.find().map(|choice| Some(Contraction::Whole(Box::new(choice))))
+                }
                 Some(order) => {
-                    let found = self.ordered(&order, left).find_below(so_far);
+                    let found = self.ordered(&order, limits).find_below(so_far);
                     found.map(|found| found.map(|choice| Contraction::Ordered(order, Box::new(choice))))
                 }
             };
@@ -501,30 +524,12 @@ impl<'a> ContractionSearch<'a> {
         }
     }
 
-    fn whole(&self, left: Option<Duration>) -> Result<Choice, SearchError> {
-        let mut search = Search::new(self.schedule.clone(), self.ranks, self.machine);
-        if let Some(memory) = self.memory {
-            search = search.memory(memory);
-        }
-        match left {
-            Some(left) => search.at_most(left).find(),
-            None => search.find(),
-        }
-    }
-
-    fn ordered(&self, order: &Order, left: Option<Duration>) -> SequenceSearch<'a> {
-        let mut search = SequenceSearch::new(self.ranks, self.machine);
-        search = search.most_meshes((MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES));
-        for stage in &order.stages {
-            let inputs: Vec<Name> = stage.inputs().iter().map(|tensor| tensor.name).collect();
-            search = search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name);
-        }
-        if let Some(memory) = self.memory {
-            search = search.memory(memory);
-        }
-        match left {
-            Some(left) => search.at_most(left),
-            None => search,
-        }
+    fn ordered(&self, order: &Order, limits: Limits) -> SequenceSearch<'a> {
+        let most_meshes = (MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES);
+        let search = SequenceSearch::new(self.ranks, self.machine).limits(limits).most_meshes(most_meshes);
+        order.stages.iter().fold(search, |search, stage| {
+            let inputs = stage.inputs().iter().map(|tensor| tensor.name);
+            search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name)
+        })
     }
 }

@@ -9,6 +9,7 @@ use crate::SearchError;
 use crate::choice::{Candidate, gap};
 use crate::find::{Found, permutations};
 use crate::grid::Bounds;
+use crate::limits::Limits;
 use crate::space::Space;
 use crate::variant::{Along, Variant, Ways, axis_names};
 use polyshard_layout::{Mesh, Name, Sharding};
@@ -48,8 +49,7 @@ pub struct SequenceSearch<'a> {
     stages: Vec<Stage>,
     ranks: usize,
     machine: &'a Machine,
-    memory: Option<u64>,
-    at_most: Option<Duration>,
+    limits: Limits,
     most_meshes: usize,
 }
 
@@ -105,7 +105,7 @@ impl SequenceChoice {
 impl<'a> SequenceSearch<'a> {
     /// Returns the search for a sequence without kernels yet, on at most so many ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
-        Self { stages: Vec::new(), ranks, machine, memory: None, at_most: None, most_meshes: usize::MAX }
+        Self { stages: Vec::new(), ranks, machine, limits: Limits::default(), most_meshes: usize::MAX }
     }
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
@@ -122,12 +122,17 @@ impl<'a> SequenceSearch<'a> {
 
     /// As [`Search::memory`](crate::Search::memory).
     pub fn memory(self, bytes: u64) -> Self {
-        Self { memory: Some(bytes), ..self }
+        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
     }
 
     /// As [`Search::at_most`](crate::Search::at_most).
     pub fn at_most(self, time: Duration) -> Self {
-        Self { at_most: Some(time), ..self }
+        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
+    }
+
+    /// As [`Search::limits`](crate::Search::limits).
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Looks at so many meshes, those first that could be the fastest; what it leaves open is the gap.
@@ -141,12 +146,14 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Search::find`](crate::Search::find); [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
-        let names = || {
-            let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
-            kernels.map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `")
-        };
         let found = self.find_below(f64::INFINITY)?;
-        found.ok_or_else(|| SearchError::NoMesh { kernels: names(), ranks: self.ranks })
+        found.ok_or_else(|| SearchError::NoMesh { kernels: self.names(), ranks: self.ranks })
+    }
+
+    /// The names of the kernels, as they stand between the quotes of a message.
+    fn names(&self) -> String {
+        let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
+        kernels.map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `")
     }
 
     /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does.
@@ -183,8 +190,8 @@ impl<'a> SequenceSearch<'a> {
             prices: Prices::new(self.machine),
             kernels: &kernels,
             fixed: &fixed,
-            memory: self.memory.unwrap_or(self.machine.device().memory_capacity),
-            until: self.at_most.map(|limit| Instant::now() + limit),
+            memory: self.limits.memory.unwrap_or(self.machine.device().memory_capacity),
+            until: self.limits.at_most.map(|limit| Instant::now() + limit),
             moves: HashMap::new(),
             below: seconds,
             best: None,
@@ -203,13 +210,12 @@ impl<'a> SequenceSearch<'a> {
             state.on_mesh(laid)?;
         }
         let State { best, least_memory, failed, open, memory, .. } = state;
-        let kernel = || kernels.iter().map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `");
         match (best, least_memory, failed) {
             (Some((cost, program, schedules)), ..) => {
                 Ok(Some(SequenceChoice { program, cost, schedules, considered, open }))
             }
             (None, Some(least), _) if least > memory => {
-                Err(SearchError::Memory { kernel: kernel(), ranks: self.ranks, memory, least })
+                Err(SearchError::Memory { kernel: self.names(), ranks: self.ranks, memory, least })
             }
             (None, None, Some(failed)) => Err(failed),
             (None, ..) => Ok(None),

@@ -37,6 +37,9 @@ impl Space<'_> {
     /// The ways to rotate a loop in panels, one for each coordinate of an axis: by all sets of axes along which an input that is read by panels is
     /// replicated.
     pub(crate) fn rotations(&self, whole: &Variant, var: usize, count: usize) -> Vec<Panels> {
+        if !self.rotates {
+            return Vec::new();
+        }
         let replicates = |over: usize| {
             let mut inputs = self.kernel.value().accesses().into_iter().filter(|access| self.indexes(access, var));
             inputs.any(|access| !self.indexes(access, over))
@@ -45,7 +48,7 @@ impl Space<'_> {
         let axes = axes.filter(|(axis, described)| {
             described.extent == count && whole.along.var(*axis).is_some_and(|over| over != var && replicates(over))
         });
-        let axes: Vec<usize> = axes.map(|(axis, _)| axis).filter(|_| self.rotates).collect();
+        let axes: Vec<usize> = axes.map(|(axis, _)| axis).collect();
         let chosen = |set: usize| axes.iter().enumerate().filter(move |(nth, _)| set >> nth & 1 == 1);
         let rotated = |set| Panels { var, count, rotated: chosen(set).map(|(_, &axis)| axis).collect() };
         (1..1usize << axes.len()).map(rotated).collect()
@@ -191,10 +194,12 @@ impl Space<'_> {
         let (of_panels, spared) =
             if access == self.kernel.target() && along.len() > 1 { (None, of_panels) } else { (of_panels, None) };
         // Where panels are rotated along others than this axis, each rank has the one that it begins with.
-        let skewed = variant.panels.as_ref().filter(|panels| !panels.rotated.is_empty() && rest.len() == 1);
-        let skewed = skewed.zip(of_panels).map(|(panels, number)| {
-            let others = panels.rotated.iter().filter(|axis| !rest.contains(axis));
-            (number, rest[0], others.copied().collect::<Vec<_>>())
+        let name = |axis: usize| AxisExpr::from(axes[axis].name.as_str());
+        let skewed = variant.panels.as_ref().zip(of_panels).and_then(|(panels, _)| {
+            let [along] = rest[..] else { return None };
+            let others = panels.rotated.iter().filter(|&&axis| axis != along).map(|&axis| name(axis));
+            let sum = others.reduce(|sum, other| sum + other)?;
+            Some((along, (name(along) + sum) % axes[along].extent as i64))
         });
         for nth in rest {
             // What is left of a dimension on a rank.
@@ -209,14 +214,9 @@ impl Space<'_> {
             }
         }
         let clause = |(number, along): (usize, &Vec<usize>)| {
-            let at = |axis: usize| {
-                let name = |axis: usize| AxisExpr::from(axes[axis].name.as_str());
-                match &skewed {
-                    Some((of, along, others)) if (*of, *along) == (number, axis) && !others.is_empty() => {
-                        others.iter().fold(name(axis), |sum, &other| sum + name(other)) % axes[axis].extent as i64
-                    }
-                    _ => name(axis),
-                }
+            let at = |axis: usize| match &skewed {
+                Some((along, at)) if *along == axis => at.clone(),
+                _ => name(axis),
             };
             let (first, others) = along.split_first()?;
             let first = self.dim(access, number).at(at(*first));

@@ -12,7 +12,7 @@ pub(crate) use choosing::{Choosing, Found};
 pub(crate) use report::{Description, described, ran};
 pub(crate) use shared::Shared;
 
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::progress::Shown;
 use polyshard::runtime::{Output, launched_ranks};
 use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
@@ -79,15 +79,16 @@ pub(crate) fn compute<'p, T: Element>(
 /// Runs a program on the ranks that it has.
 fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Result<Option<Ran>> {
     // Kernels in an order of their own read the inputs in that order.
-    let path_of = |nth: usize, name: Name| match files.kernel {
-        Some(kernel) => kernel.inputs().iter().position(|tensor| tensor.name == name).unwrap_or(nth),
-        None => nth,
+    let place = |nth: usize, name: Name| match files.kernel {
+        Some(kernel) => kernel.inputs().iter().position(|tensor| tensor.name == name),
+        None => Some(nth),
     };
-    let inputs = program
-        .inputs()
-        .enumerate()
-        .map(|(nth, array)| DistArray::<T>::read_npy(world, &files.inputs[path_of(nth, array.name)], &array.sharding));
-    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let inputs = program.inputs().enumerate().map(|(nth, array)| -> Result<_> {
+        let place = place(nth, array.name);
+        let path = place.ok_or_else(|| CliError::Bug { what: format!("the kernel does not read `{}`", array.name) })?;
+        Ok(DistArray::<T>::read_npy(world, &files.inputs[path], &array.sharding)?)
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let inputs: Vec<_> = inputs.iter().collect();
     world.comm().barrier()?;
     let start = Instant::now();

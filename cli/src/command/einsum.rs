@@ -17,8 +17,8 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Clause, Contraction, DType, Element, KernelError, Mesh, Name, Operand, Order, Schedule, SourceOptions, Step,
-    einsum, parse_chain, rust_main, rust_source,
+    Choose, Clause, Contraction, ContractionSearch, DType, Element, KernelError, Mesh, Name, Operand, Order, Schedule,
+    SourceOptions, Step, einsum, parse_chain, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
 
@@ -165,7 +165,7 @@ impl Arguments {
         if self.mesh.is_some() || self.all_ranks || self.top.is_some() || self.why.is_some() {
             return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine)?.find()?)));
         }
-        let search = self.choosing.contraction(schedule, ranks, machine)?;
+        let search = ContractionSearch::new(schedule, ranks, machine).limits(self.choosing.limits()?);
         Ok(match &self.order {
             Some(order) => search.order(Order::parse(schedule.kernel()?, order)?).find()?,
             None => search.find()?,
@@ -174,7 +174,8 @@ impl Arguments {
 
     /// The search for a schedule of one kernel.
     fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
-        let mut search = self.choosing.search(schedule, ranks, machine)?.at_least(self.top.unwrap_or(1));
+        let search = schedule.auto(ranks, machine).limits(self.choosing.limits()?);
+        let mut search = search.at_least(self.top.unwrap_or(1));
         if let Some(mesh) = self.mesh() {
             search = search.on(&mesh);
         }

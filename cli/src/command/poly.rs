@@ -5,8 +5,8 @@ use crate::error::{CliError, Result};
 use polyshard::planner::cost::Cost;
 use polyshard::runtime::NpyFile;
 use polyshard::{
-    Choice, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Schedule,
-    Scheduled, Sequence, SequenceChoice, SequenceError, SequenceSearch, Stage, Step,
+    Choice, Choose, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program,
+    Schedule, Scheduled, Sequence, SequenceChoice, SequenceError, SequenceSearch, Stage, Step,
 };
 use std::fs;
 use std::ops::Range;
@@ -186,20 +186,14 @@ impl Kernels {
     /// That none is found, or kernels do not fit together.
     pub(crate) fn chosen(&self, choosing: &Choosing, ranks: usize, found: Found) -> Result<Lowered> {
         if let [schedule] = &self.schedules[..] {
-            let choice = choosing.search(schedule, ranks, &found.machine)?.find()?;
+            let choice = schedule.auto(ranks, &found.machine).limits(choosing.limits()?).find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
             return Ok(Lowered { program, schedules, chosen: Some((Chosen::Kernel(Box::new(choice)), found)) });
         }
-        let mut search = SequenceSearch::new(ranks, &found.machine);
+        let mut search = SequenceSearch::new(ranks, &found.machine).limits(choosing.limits()?);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
             let [inputs, output] = values(stage);
             search = search.stage(schedule, inputs, output[0]);
-        }
-        if let Some(memory) = choosing.memory {
-            search = search.memory(memory as u64);
-        }
-        if let Some(limit) = choosing.limit()? {
-            search = search.at_most(limit);
         }
         let choice = search.find()?;
         let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());

@@ -7,8 +7,7 @@ use indicatif::HumanDuration;
 use polyshard::machine::Machine;
 use polyshard::runtime::launched_ranks;
 use polyshard::runtime::machine::{Recalled, recall};
-use polyshard::search::{ContractionSearch, Search};
-use polyshard::{Choose, Schedule, World};
+use polyshard::{Limits, World};
 use std::time::Duration;
 
 /// How a schedule is chosen.
@@ -19,7 +18,7 @@ pub(crate) struct Choosing {
     ranks: Option<usize>,
     /// The bytes that a rank may hold, such as 512MiB [default: its share of the memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) memory: Option<usize>,
+    memory: Option<usize>,
     /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
@@ -82,39 +81,11 @@ impl Choosing {
         }
     }
 
-    /// The time after which the search ends.
-    pub(crate) fn limit(&self) -> Result<Option<Duration>> {
+    /// What the search may take, and what it may find.
+    pub(crate) fn limits(&self) -> Result<Limits> {
         let range = |found| CliError::OutOfRange { what: "`--at-most`", range: "0 or more", found };
-        self.at_most.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| range(seconds))).transpose()
-    }
-
-    /// The search that is asked for.
-    pub(crate) fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
-        let mut search = schedule.auto(ranks, machine);
-        if let Some(memory) = self.memory {
-            search = search.memory(memory as u64);
-        }
-        Ok(match self.limit()? {
-            Some(limit) => search.at_most(limit),
-            None => search,
-        })
-    }
-
-    /// As [`search`](Self::search), in any order of contraction.
-    pub(crate) fn contraction<'a>(
-        &self,
-        schedule: &Schedule,
-        ranks: usize,
-        machine: &'a Machine,
-    ) -> Result<ContractionSearch<'a>> {
-        let mut search = ContractionSearch::new(schedule, ranks, machine);
-        if let Some(memory) = self.memory {
-            search = search.memory(memory as u64);
-        }
-        Ok(match self.limit()? {
-            Some(limit) => search.at_most(limit),
-            None => search,
-        })
+        let at_most = self.at_most.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| range(seconds)));
+        Ok(Limits { memory: self.memory.map(|bytes| bytes as u64), at_most: at_most.transpose()? })
     }
 
     /// The machine that is named, or this host as if it had so many ranks.

@@ -135,13 +135,9 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         seconds: part.seconds,
         received_bytes: part.received,
     };
-    let (choice, order, schedules) = match chosen {
-        Contraction::Ordered(order, choice) => (None, Some(order.to_string()), choice.schedules()),
-        Contraction::Whole(choice) => (Some(choice), None, std::slice::from_ref(choice.schedule())),
-    };
-    let (considered, gap) = match chosen {
-        Contraction::Ordered(_, choice) => (choice.considered(), choice.gap()),
-        Contraction::Whole(choice) => (choice.considered(), choice.gap()),
+    let (choice, order) = match chosen {
+        Contraction::Ordered(order, _) => (None, Some(order.to_string())),
+        Contraction::Whole(choice) => (Some(choice), None),
     };
     let grid = |choice: &Choice| choice.best().grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect();
     let chain = |schedule: &Schedule| schedule.steps().map(ToString::to_string).collect();
@@ -153,9 +149,9 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         used: program.mesh().size(),
         grid: choice.map(|choice| grid(choice)),
         order,
-        chains: schedules.iter().map(chain).collect(),
-        considered,
-        gap,
+        chains: chosen.schedules().iter().map(chain).collect(),
+        considered: chosen.considered(),
+        gap: chosen.gap(),
         words: cost.received / program.dtype().size() as u64,
         bound: choice.map(|choice| choice.bound().words),
         memory_bytes: cost.memory,
