@@ -3,14 +3,15 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
+//! | `emulated` | the same on two emulated nodes of four ranks, whose ports are slow, without idle ranks |
 //! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
-//! | `emulated` | the same on two emulated nodes of four ranks, whose ports are slow |
-//! | `memory` | the most that a rank has while what is chosen runs, against what its program states |
+//! | `memory` | the most that a rank has while a schedule runs, against what its program states |
 //! | `words` | words that the choice moves against the lower bound, where words take all the time |
 //! | `find` | seconds that searches take, of kernels and of a sequence, and that a schedule takes to be lowered, proved and not |
 
 mod files;
 mod kernels;
+mod memory;
 mod time;
 mod words;
 
@@ -76,7 +77,7 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Time { ranks, runs, schedules, scale }) => time::measure(ranks, runs, schedules, scale),
         Some(Part::Files { ranks, runs }) => files::compare(ranks, runs),
         Some(Part::Emulated { runs, schedules, scale }) => time::emulate(runs, schedules, scale),
-        Some(Part::Memory { ranks, kernel }) => time::memory(ranks, &kernel),
+        Some(Part::Memory { ranks, kernel }) => memory::measure(ranks, &kernel),
         Some(Part::Words) => words::compare(),
         Some(Part::Find) => words::find(),
     }

@@ -3,11 +3,10 @@
 use super::kernels::{Kernel, timed};
 use polyshard::machine::{Device, Interconnect, Level, Machine, detect, units};
 use polyshard::prelude::*;
-use polyshard::runtime::{Transport, spmd_emulated};
+use polyshard::runtime::spmd_emulated;
 use polyshard::search::Candidate;
 use polyshard::{Backend, DType};
 use polyshard_testing::bench::clock::together;
-use polyshard_testing::bench::peak::{forget_peak, of_all_ranks, peak};
 use polyshard_testing::bench::record::median;
 
 /// Times the schedules of all kernels, and prints a row for each.
@@ -61,48 +60,6 @@ fn table(
     for kernel in timed(scale) {
         row(world, &kernel, machine, [runs, schedules], emulated)?;
     }
-    Ok(())
-}
-
-/// Runs what is chosen for one kernel by messages, and prints the bytes of the rank that had most, besides what it had before there were any
-/// arrays, and what the program states.
-pub(crate) fn memory(ranks: usize, name: &str) -> polyshard::Result<()> {
-    let kernels = timed(1);
-    let Some(kernel) = kernels.iter().find(|kernel| kernel.name == name) else { return Ok(()) };
-    polyshard::spmd(ranks, |world| {
-        let machine = detect(world)?;
-        // As many schedules as there are, so that one that moves much is among them.
-        let choice = kernel.schedule(DType::F64)?.auto(world.size(), &machine).all_ranks().at_least(4).find()?;
-        let moves = |candidate: &&Candidate| candidate.words();
-        let most =
-            [choice.best()].into_iter().chain(choice.others()).take(4).max_by_key(moves).unwrap_or(choice.best());
-        let program = most.schedule().lower()?;
-        world.release_memory();
-        world.comm().barrier()?;
-        forget_peak();
-        let before = peak();
-        let inputs = program.inputs().map(|array| DistArray::from_fn(world, &array.sharding, |at| at[0] as f64));
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
-        let mut output = prepared.output()?;
-        for _ in 0..2 {
-            prepared.run_into(&inputs.iter().collect::<Vec<_>>(), &mut output)?;
-        }
-        world.comm().barrier()?;
-        let [has, before] = of_all_ranks(world, [peak(), before])?;
-        let more = has.iter().zip(&before).map(|(has, before)| has - before).max().unwrap_or(0);
-        if world.is_root() {
-            let bound = most.cost().memory as f64;
-            println!(
-                "{name:8} {ranks:>4}  {:20} {:>10} {:>10} {:>6.2}",
-                self::name(most),
-                units::scaled(bound, "B"),
-                units::scaled(more as f64, "B"),
-                more as f64 / bound
-            );
-        }
-        Ok(())
-    })?;
     Ok(())
 }
 
@@ -198,7 +155,7 @@ pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> poly
 }
 
 /// The grid and the steps of a schedule.
-fn name(candidate: &Candidate) -> String {
+pub(crate) fn name(candidate: &Candidate) -> String {
     let grid: Vec<_> =
         candidate.grid().iter().filter(|(_, ranks)| *ranks > 1).map(|(name, ranks)| format!("{name}{ranks}")).collect();
     let steps = candidate.steps();
