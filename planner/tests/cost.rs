@@ -177,7 +177,7 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     close(any_order(vec![pin("z", 0)]), time(Collective::Reduce, bytes));
     let at_one = time(Collective::Exchange, bytes) + time(Collective::Reduce, bytes * 3.0 / 4.0);
     close(moving(vec![pin("z", 0)]), at_one);
-    // Of few bytes, all terms go to whoever wants the sum.
+    // If they are short, all terms go to the rank that needs the sum.
     let program = short.shard("C", [pin("z", 0)]).lower().expect("it is legal");
     let bytes = 64.0 * 64.0 * 4.0;
     close(cost(&program, &machine).expect("a cost").moving(), time(Collective::Reduce, 3.0 * bytes));

@@ -69,21 +69,20 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
                 Owners::Parts => Collective::ReduceScatter,
                 Owners::All => Collective::AllReduce,
             };
-            match any_order || !nest.kernel.dtype().is_float() {
-                true => vec![together(at_owners, operation, axes)],
-                false => {
-                    let sums = in_order(operation, members(axes, mesh) as f64, tile, transfer.tile.in_pieces);
-                    let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
-                        times: at_owners,
-                        operation,
-                        groups: Groups::Along(axes.to_vec()),
-                        bytes,
-                        received: if nth == 0 { received } else { 0.0 },
-                        visible: Visible::Combined,
-                    };
-                    sums.into_iter().enumerate().map(action).collect()
-                }
-            }
+            let sums = match any_order || !nest.kernel.dtype().is_float() {
+                true => vec![(operation, tile)],
+                false => in_order(operation, members(axes, mesh) as f64, tile, transfer.tile.in_pieces),
+            };
+            // Where terms are read in place, they are read once.
+            let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
+                times: at_owners,
+                operation,
+                groups: Groups::Along(axes.to_vec()),
+                bytes,
+                received: if nth == 0 { received } else { 0.0 },
+                visible: Visible::Combined,
+            };
+            sums.into_iter().enumerate().map(action).collect()
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
         (Leg::Permute { .. }, _) => vec![together(at_owners, Collective::Exchange, &all(mesh))],
@@ -96,7 +95,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
 }
 
 /// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
-/// whoever wants the sum gets all terms whole. With each operation the bytes that a rank holds before, of `bytes` that are summed.
+/// each rank that needs the sum gets all terms whole. Returns operations, each with the bytes that a rank holds before it; `bytes` are summed.
 fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Collective, f64)> {
     match (operation, in_pieces) {
         (Collective::Reduce, true) => {

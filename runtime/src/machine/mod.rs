@@ -96,7 +96,11 @@ pub fn detect(world: &World) -> Result<Machine> {
 /// # Errors
 /// As for [`detect`].
 pub fn survey(world: &World) -> Result<Survey> {
-    let topology = Topology::find(world)?;
+    survey_of(world, Topology::find(world)?)
+}
+
+/// As [`survey`], of ranks that are known to be there.
+fn survey_of(world: &World, topology: Topology) -> Result<Survey> {
     let load = noise::load(world)?;
     let (round, budget) = (Duration::from_millis(2), Duration::from_millis(12));
     let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: EXTRA };

@@ -1,6 +1,6 @@
 //! Machines that were measured before: a file for each host, kind of ranks, and how many of them.
 
-use super::{Survey, Topology, survey};
+use super::{Survey, Topology, survey_of};
 use crate::{Backend, Output, Result, World};
 use polyshard_machine::Machine;
 use std::fs;
@@ -19,7 +19,7 @@ pub struct Recalled {
     pub kept: Result<PathBuf, String>,
 }
 
-/// Returns the machine that the ranks of `world` are: as it was measured before, if `folder` has a file of it, else as [`survey`] finds it.
+/// Returns the machine that the ranks of `world` are: as it was measured before, if `folder` has a file of it, else as [`survey`](super::survey) finds it.
 /// What is found is kept in `folder`, unless other work disturbed it. Without a folder, or if `anew`, it is measured in any case.
 ///
 /// A file is of a host (that of rank 0), the cores that ranks may run on, threads or processes, nodes, and ranks on each. Whoever
@@ -52,7 +52,7 @@ pub fn recall(world: &World, folder: Option<&Path>, anew: bool) -> Result<Recall
         let age = Duration::from_secs(age.parse().unwrap_or_default());
         return Ok(Recalled { machine, age: Some(age), kept: file.ok_or_else(String::new) });
     }
-    let Survey { machine, noise, .. } = survey(world)?;
+    let Survey { machine, noise, .. } = survey_of(world, topology)?;
     let failed = match (&file, noise.warnings(&machine).into_iter().next()) {
         (None, _) => "there is no folder for it".to_owned(),
         (Some(_), Some(warning)) => warning,
