@@ -37,8 +37,8 @@ pub(crate) struct Bounds<'a> {
     rate: f64,
     /// Tensors that lie where they lie, of which a rank may hold all that it touches.
     placed: Vec<Name>,
-    /// Bytes per second that a device can receive at most; none if it need not receive anything, as it sees the memory of others.
-    port: Option<f64>,
+    /// What a device can receive by at most; none if it need not receive anything, as it sees the memory of others.
+    port: Option<Port>,
     domains: Vec<Domain>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Bounds<'a> {
         // Whichever is faster, since the leaf is not known yet.
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
-        let port = (!sees_others).then(|| machine.levels().iter().map(port).sum());
+        let port = (!sees_others).then(|| Port::new(machine));
         Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine) }
     }
 
@@ -90,9 +90,13 @@ impl<'a> Bounds<'a> {
     /// The elements that a rank touches and does not hold.
     pub(crate) fn words(&self, grid: &Grid) -> f64 {
         let extents = self.extents(grid);
-        let words = self.accesses.iter().filter(|access| !self.placed.contains(&access.tensor));
-        let words = words.map(|access| (self.elements(access, &extents) - self.held(access, grid)).max(0.0));
-        words.sum()
+        self.fetched(grid, &extents).sum()
+    }
+
+    /// For each access whose tensor may lie anywhere, the elements that a rank touches and does not hold.
+    fn fetched<'b>(&'b self, grid: &'b Grid, extents: &'b [usize]) -> impl Iterator<Item = f64> + 'b {
+        let accesses = self.accesses.iter().filter(|access| !self.placed.contains(&access.tensor));
+        accesses.map(move |access| (self.elements(access, extents) - self.held(access, grid)).max(0.0))
     }
 
     /// The most elements of a tensor that a rank holds: each dimension is divided as the loop that indexes it, and the others divide
@@ -151,17 +155,44 @@ impl<'a> Bounds<'a> {
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
         let leaf =
             f64::max(self.operations(&extents) / self.rate, touched * size / self.machine.device().memory_bandwidth);
-        leaf + self.port.map_or(0.0, |port| self.words(grid) * size / port)
+        let moved = |port: &Port| self.fetched(grid, &extents).map(|words| port.seconds(words * size)).sum::<f64>();
+        leaf + self.port.as_ref().map_or(0.0, moved)
+    }
+}
+
+/// What devices receive from others by.
+struct Port {
+    /// Bytes per second at most, and as many that they send.
+    bandwidth: f64,
+    /// Seconds of a message at least.
+    latency: f64,
+    /// How many times as long as that it takes at least, by what was measured.
+    factor: f64,
+}
+
+impl Port {
+    /// The ports of one device.
+    fn new(machine: &Machine) -> Self {
+        Self::of_levels(machine, machine.levels().iter().map(port).sum(), machine.levels())
+    }
+
+    fn of_levels(machine: &Machine, bandwidth: f64, levels: &[Level]) -> Self {
+        let latency = levels.iter().filter(|level| level.count > 1).map(|level| level.latency);
+        let factors = machine.profiles().iter().flat_map(|profile| profile.factor.iter().copied());
+        Self { bandwidth, latency: latency.fold(f64::INFINITY, f64::min), factor: factors.fold(1.0, f64::min) }
+    }
+
+    /// Seconds in which so many bytes come, which are one transfer or more.
+    fn seconds(&self, bytes: f64) -> f64 {
+        if bytes > 0.0 { self.factor * (bytes / self.bandwidth + self.latency) } else { 0.0 }
     }
 }
 
 /// Devices that are next to one another: those of one member of a level, whose ports they may share.
 struct Domain {
     devices: usize,
-    /// Bytes per second that all of them receive at most from others, and as many that they send.
-    bandwidth: f64,
-    /// Seconds of a message from others.
-    latency: f64,
+    /// The ports of all of them together.
+    port: Port,
 }
 
 /// The domains of a machine that see no memory of others.
@@ -177,8 +208,7 @@ fn domains(machine: &Machine) -> Vec<Domain> {
             None => devices as f64 * port(outer),
         };
         let bandwidth = outside.iter().filter(|outer| outer.count > 1).map(ports).sum();
-        let latency = outside.iter().filter(|outer| outer.count > 1).map(|outer| outer.latency);
-        Domain { devices, bandwidth, latency: latency.fold(f64::INFINITY, f64::min) }
+        Domain { devices, port: Port::of_levels(machine, bandwidth, outside) }
     };
     let sees = |devices: usize| devices < machine.devices() && machine.shares_memory(&[0, devices]);
     let all = (0..levels.len()).filter(|&level| levels[level].count > 1).map(of_level);
@@ -195,10 +225,9 @@ impl Bounds<'_> {
         let extents = self.extents(&grid);
         let transfer = |access: &&Access| {
             let missing = (self.elements(access, &extents) - self.held(access, &grid)).max(0.0);
-            let alone = self.port.map_or(0.0, |port| missing * size / port);
+            let alone = self.port.as_ref().map_or(0.0, |port| port.seconds(missing * size));
             let together = self.domains.iter().map(|domain| {
-                let missing = self.missing(access, &grid, variant, domain.devices);
-                if missing > 0.0 { missing * size / domain.bandwidth + domain.latency } else { 0.0 }
+                domain.port.seconds(self.missing(access, &grid, variant, domain.devices) * size)
             });
             (together.fold(alone, f64::max) - alone).max(0.0)
         };
