@@ -1,6 +1,6 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, Mesh, Name, Reach};
+use polyshard_layout::{Collective, DType, Mesh, Name, Reach};
 use polyshard_program::reduction::LoweredStep;
 use polyshard_program::{
     Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
@@ -69,20 +69,8 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
                 Owners::Parts => Collective::ReduceScatter,
                 Owners::All => Collective::AllReduce,
             };
-            let sums = match any_order || !nest.kernel.dtype().is_float() {
-                true => vec![(operation, tile)],
-                false => in_order(operation, members(axes, mesh) as f64, tile, transfer.tile.in_pieces),
-            };
-            // Where terms are read in place, they are read once.
-            let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
-                times: at_owners,
-                operation,
-                groups: Groups::Along(axes.to_vec()),
-                bytes,
-                received: if nth == 0 { received } else { 0.0 },
-                visible: Visible::Combined,
-            };
-            sums.into_iter().enumerate().map(action).collect()
+            let in_pieces = (!any_order && meets_in_order(nest.kernel.dtype())).then_some(transfer.tile.in_pieces);
+            sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
         (Leg::Permute { .. }, _) => vec![together(at_owners, Collective::Exchange, &all(mesh))],
@@ -92,6 +80,38 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         }
     };
     transfer.route.legs.iter().flat_map(leg).collect()
+}
+
+/// Whether sums are taken in the order of the ranks: of floats that programs compute in. Types to plan with are for machines whose libraries
+/// sum them up.
+fn meets_in_order(dtype: DType) -> bool {
+    dtype.is_float() && dtype.native().is_ok()
+}
+
+/// Sums of tiles in groups: by the library's collective, or in the order of the ranks, in pieces or not. No rank receives more bytes at a time
+/// than the second.
+fn sums(
+    times: u64,
+    operation: Collective,
+    axes: &[usize],
+    mesh: &Mesh,
+    [tile, received]: [f64; 2],
+    in_pieces: Option<bool>,
+) -> Vec<Action> {
+    let operations = match in_pieces {
+        None => vec![(operation, tile)],
+        Some(in_pieces) => in_order(operation, members(axes, mesh) as f64, tile, in_pieces),
+    };
+    // Where terms are read in place, they are read once.
+    let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
+        times,
+        operation,
+        groups: Groups::Along(axes.to_vec()),
+        bytes,
+        received: if nth == 0 { received } else { 0.0 },
+        visible: Visible::Combined,
+    };
+    operations.into_iter().enumerate().map(action).collect()
 }
 
 /// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
@@ -125,33 +145,33 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     if received == 0.0 {
         return vec![Action::Copy { times: 1, bytes: source }];
     }
+    let in_pieces = meets_in_order(program.dtype()).then_some(moved.in_pieces == Some(true));
     let of_pattern = |pattern: &Pattern, received: f64| {
-        // Sums meet by collectives; all else goes between pairs of ranks, whatever it is called.
-        let (operation, axes) = match pattern {
-            Pattern::Reduce { axes } => (Collective::Reduce, axes_of(mesh, axes)),
-            Pattern::AllReduce { axes } => (Collective::AllReduce, axes_of(mesh, axes)),
-            Pattern::ReduceScatter { axes } => (Collective::ReduceScatter, axes_of(mesh, axes)),
-            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
-                (Collective::Exchange, axes_of(mesh, axes))
-            }
-            _ => (Collective::Exchange, all(mesh)),
+        let closed = |operation: Collective, axes: &[Name]| {
+            sums(1, operation, &axes_of(mesh, axes), mesh, [source, received], in_pieces)
+        };
+        let axes = match pattern {
+            Pattern::Reduce { axes } => return closed(Collective::Reduce, axes),
+            Pattern::AllReduce { axes } => return closed(Collective::AllReduce, axes),
+            Pattern::ReduceScatter { axes } => return closed(Collective::ReduceScatter, axes),
+            // All else goes between pairs of ranks, whatever it is called.
+            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => axes_of(mesh, axes),
+            _ => all(mesh),
         };
         let members = members(&axes, mesh) as f64;
-        let bytes = match operation {
-            Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
-            _ => source,
-        };
-        let visible = if operation == Collective::Exchange { Visible::Copied } else { Visible::Combined };
-        Action::Together { times: 1, operation, groups: Groups::Along(axes), bytes, received, visible }
+        // Of what is held, the own part stays.
+        let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
+        let (operation, groups) = (Collective::Exchange, Groups::Along(axes));
+        vec![Action::Together { times: 1, operation, groups, bytes, received, visible: Visible::Copied }]
     };
     match &moved.pattern {
         // What is summed up moves on.
         Pattern::Sequence { patterns } => {
             let then = received.min(elements(moved.target) * size);
             let legs = patterns.iter().enumerate();
-            legs.map(|(nth, pattern)| of_pattern(pattern, if nth == 0 { received - then } else { then })).collect()
+            legs.flat_map(|(nth, pattern)| of_pattern(pattern, if nth == 0 { received - then } else { then })).collect()
         }
-        pattern => vec![of_pattern(pattern, received)],
+        pattern => of_pattern(pattern, received),
     }
 }
 
