@@ -9,7 +9,7 @@
 mod legs;
 
 use crate::placement::PlacedMesh;
-use legs::{Action, Groups, Visible};
+use legs::{Action, Groups};
 pub use legs::{axes_of, groups_along};
 use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
@@ -434,18 +434,9 @@ impl<'a> Pricing<'a> {
             let (seconds, how) = match leg {
                 // What is copied is read and written.
                 Action::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
-                Action::Together { times, operation, groups, bytes, received, visible } => {
-                    let (each, how) = match self.prices.messages(self.mesh, *operation, groups, *bytes)? {
-                        Some(by_messages) => by_messages,
-                        None => {
-                            let touched = match visible {
-                                Visible::Lent => 0.0,
-                                Visible::Copied => 2.0 * received,
-                                Visible::Combined => *received,
-                            };
-                            (touched / memory, Spent::InPlace)
-                        }
-                    };
+                Action::Together { times, operation, groups, bytes, touched } => {
+                    let messages = self.prices.messages(self.mesh, *operation, groups, *bytes)?;
+                    let (each, how) = messages.unwrap_or((touched / memory, Spent::InPlace));
                     (*times as f64 * each, how)
                 }
             };

@@ -6,23 +6,13 @@ use polyshard_program::{
     Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
 };
 
-/// What becomes of the bytes that a rank receives where it sees the memory of those who have them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Visible {
-    /// They are one box of another's shard, which the leaf reads where it is: it takes no longer than its own.
-    Lent,
-    /// They are read, and written to a tile.
-    Copied,
-    /// They are read, and combined with what the rank has.
-    Combined,
-}
-
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
-    /// Ranks communicate `times` times. Each holds `bytes` bytes before, and none receives more than `received` bytes at a time.
-    Together { times: u64, operation: Collective, groups: Groups, bytes: f64, received: f64, visible: Visible },
+    /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
+    /// `touched` bytes there and in their own, besides what a leaf reads anyway.
+    Together { times: u64, operation: Collective, groups: Groups, bytes: f64, touched: f64 },
 }
 
 /// Who communicates.
@@ -49,12 +39,13 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
             _ => tile,
         };
-        let visible = match (transfer.direction, operation) {
-            (Direction::Out { .. }, _) => Visible::Combined,
-            (Direction::In, Collective::Broadcast | Collective::Permute) => Visible::Lent,
-            (Direction::In, _) => Visible::Copied,
+        let touched = match (transfer.direction, operation) {
+            (Direction::Out { .. }, _) => combined(received, 2.0),
+            // One box of another's shard, which the leaf reads where it is.
+            (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
+            (Direction::In, _) => 2.0 * received,
         };
-        Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, received, visible }
+        Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, touched }
     };
     let leg = |leg: &Leg| match (leg, transfer.direction) {
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
@@ -82,6 +73,11 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     transfer.route.legs.iter().flat_map(leg).collect()
 }
 
+/// The bytes that a rank reads and writes to combine what it sees of the others of so many members with what it has.
+fn combined(received: f64, members: f64) -> f64 {
+    received + 2.0 * received / f64::max(members - 1.0, 1.0)
+}
+
 /// Whether sums are taken in the order of the ranks: of floats that programs compute in. Types to plan with are for machines whose libraries
 /// sum them up.
 fn meets_in_order(dtype: DType) -> bool {
@@ -103,13 +99,13 @@ fn sums(
         Some(in_pieces) => in_order(operation, members(axes, mesh) as f64, tile, in_pieces),
     };
     // Where terms are read in place, they are read once.
+    let touched = combined(received, members(axes, mesh) as f64);
     let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
         times,
         operation,
         groups: Groups::Along(axes.to_vec()),
         bytes,
-        received: if nth == 0 { received } else { 0.0 },
-        visible: Visible::Combined,
+        touched: if nth == 0 { touched } else { 0.0 },
     };
     operations.into_iter().enumerate().map(action).collect()
 }
@@ -137,8 +133,8 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
             let (operation, groups) = (step.collective, Groups::Of(step.groups.to_vec()));
-            let (bytes, visible) = (source / step.parts as f64, Visible::Combined);
-            Action::Together { times: 1, operation, groups, bytes, received: bytes, visible }
+            let bytes = source / step.parts as f64;
+            Action::Together { times: 1, operation, groups, bytes, touched: combined(bytes, 2.0) }
         };
         return steps.steps().iter().map(step).collect();
     }
@@ -162,7 +158,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
         // Of what is held, the own part stays.
         let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
         let (operation, groups) = (Collective::Exchange, Groups::Along(axes));
-        vec![Action::Together { times: 1, operation, groups, bytes, received, visible: Visible::Copied }]
+        vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
     };
     match &moved.pattern {
         // What is summed up moves on.
