@@ -1,13 +1,14 @@
 //! A group of one rank.
 //!
 //! A mesh axis of extent 1 needs no communication, but a program that names it must still run, so the
-//! group exists and copies. It asks its origin only for what the ranks share: the count of bytes received
-//! and the way to end all ranks.
+//! group exists and copies. It asks its origin only for what the ranks share: the count of bytes received,
+//! flights, and the way to end all ranks.
 
 use super::shared::OneProcess;
-use super::{CollectiveCall, Communicator, Received, SharedMemory, check};
+use super::{CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check};
 use crate::Result;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The group of one rank, split off from `origin` without communication.
 pub(crate) struct Alone {
@@ -45,6 +46,20 @@ impl Communicator for Alone {
 
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         check::exchange(1, 0, sends, receives)
+    }
+
+    fn post(&self, mut sends: Vec<(usize, Arc<Piece>)>, mut receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        // The origin delivers what its ranks send themselves.
+        let ranks = sends.iter_mut().map(|send| &mut send.0).chain(receives.iter_mut().map(|receive| &mut receive.0));
+        for rank in ranks {
+            check::member(1, *rank)?;
+            *rank = self.origin.rank();
+        }
+        self.origin.post(sends, receives)
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.origin.poll(flights)
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {

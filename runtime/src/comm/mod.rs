@@ -10,6 +10,9 @@
 //! | [`mpi`] | ranks are processes; the only module that knows MPI; it finds ranks that wait for what cannot come, and checks calls if asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
+//! | `flight` | messages that do not wait, with the memory that they own until they are done |
+//! | `piece` | that memory, which is cut and joined without copies |
+//! | `rounds` | collectives as data, and the machine that runs them over such messages |
 //! | `layout` | where the bytes of a message are in a buffer |
 //! | `shared` | memory that ranks see of one another |
 //! | `collective` | a collective as a value, with its buffers |
@@ -30,12 +33,15 @@ mod checking;
 mod collective;
 mod combine;
 pub(crate) mod emulated;
+mod flight;
 mod in_order;
 pub(crate) mod launcher;
 mod layout;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod piece;
 mod received;
+mod rounds;
 mod shared;
 pub(crate) mod threads;
 mod words;
@@ -46,8 +52,11 @@ pub(crate) use combine::{combine, combine_terms};
 pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining, Order};
+pub use flight::Flight;
 pub use layout::{Layout, Level};
+pub use piece::Piece;
 pub use received::Received;
+pub use rounds::{Arrival, Carrier, Chain, Receive, Round, Rounds, Running};
 pub use shared::{Located, SharedMemory, Stranded};
 
 use crate::Result;
@@ -56,6 +65,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A buffer's part in a broadcast.
 pub enum Broadcast<'a> {
@@ -165,6 +175,62 @@ pub trait Communicator {
     /// # Errors
     /// As for [`receive`](Self::receive).
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()>;
+
+    /// Posts all the messages given, each as (rank, piece), and returns at once (MPI 3.1, section 3.7.2): the flight owns the
+    /// memory until it is done. Otherwise as [`exchange`](Self::exchange).
+    ///
+    /// Messages of flights between two ranks of a group match in the order posted, and meet no others; flights may end in any
+    /// order. A [`poll`](Self::poll) or [`wait`](Self::wait) must find each done before it is dropped: if not, every later call
+    /// of this rank is an error, and so is the end of its program.
+    ///
+    /// ```
+    /// use polyshard_runtime::comm::Piece;
+    /// use polyshard_runtime::{Error, spmd};
+    /// use std::sync::Arc;
+    /// let received = spmd(3, |world| {
+    ///     let (rank, size) = (world.rank(), world.size());
+    ///     let own = Arc::new(Piece::copy_of(&[rank as u8; 4], "what is sent")?);
+    ///     let sends = vec![((rank + 1) % size, own)];
+    ///     let receives = vec![((rank + size - 1) % size, Piece::new(4, "what is received")?)];
+    ///     let mut flight = world.comm().post(sends, receives)?;
+    ///     let mut computed = 0;
+    ///     while world.comm().poll(&mut [&mut flight])? == 0 {
+    ///         computed += 1;
+    ///         std::thread::yield_now();
+    ///     }
+    ///     let (_, received) = flight.into_pieces().expect("it is done");
+    ///     Ok::<_, Error>(received[0].to_vec())
+    /// })?;
+    /// assert_eq!(received, [[2; 4], [0; 4], [1; 4]]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank is none of the group, messages of this rank to itself do not pair, another rank failed, or this rank has dropped
+    /// a flight.
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight>;
+
+    /// Lets flights of this rank, of any of its groups, make progress, and returns how many of them are done
+    /// (MPI 3.1, section 3.7.5). Never waits, and allocates nothing.
+    ///
+    /// A rank that polls is one that computes: others wait for it, and nobody looks for a deadlock that it may be in.
+    ///
+    /// # Errors
+    /// If a message is not as long as the piece for it, another rank failed, or this rank has dropped a flight.
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize>;
+
+    /// Waits until all these flights are done; a rank that waits may be found in a deadlock, as one that
+    /// [receives](Self::receive).
+    ///
+    /// # Errors
+    /// As for [`poll`](Self::poll), and if the ranks wait for each other.
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        for flight in &mut *flights {
+            self.poll(&mut [flight])?;
+            flight.wait()?;
+        }
+        self.poll(flights).map(drop)
+    }
 
     /// Takes part in a collective: the one method behind all of those below, so that a wrapper has one method to wrap.
     ///

@@ -11,12 +11,13 @@
 //!
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
-//! behind, and buffers are Rust slices that outlive the call.
+//! behind but in a flight, which owns its buffers (`flight`), and other buffers are Rust slices that outlive the call.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
 mod datatype;
 mod exchange;
+mod flight;
 mod memory;
 mod poll;
 pub(crate) mod process;
@@ -27,17 +28,20 @@ mod status;
 mod watched;
 
 use super::received::Counter;
-use super::{Broadcast, CollectiveCall, Communicator, Header, Layout, Received, SharedMemory, check, in_order};
+use super::{
+    Broadcast, CollectiveCall, Communicator, Flight, Header, Layout, Piece, Received, SharedMemory, check, in_order,
+};
 use crate::{CommError, Error, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
 use status::checked;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// All messages carry one tag: they match in order, by group and rank.
+/// All messages that are waited for carry one tag: they match in order, by group and rank.
 const TAG: c_int = 0;
 
 /// One process' view of a group of MPI processes.
@@ -51,6 +55,8 @@ pub struct MpiCommunicator {
     limit: usize,
     /// Shared by all groups of this process.
     received: Rc<Counter>,
+    /// The numbers in the world of all ranks, once they have been asked for.
+    members: OnceCell<Arc<[usize]>>,
     /// Where reductions put their results; 8-byte words, so that every element type is aligned.
     scratch: RefCell<Vec<u64>>,
 }
@@ -112,8 +118,8 @@ impl MpiCommunicator {
             checked("asking for the rank", ffi::MPI_Comm_rank(raw, &mut rank))?;
             checked("asking for the size", ffi::MPI_Comm_size(raw, &mut size))?;
         }
-        let scratch = RefCell::default();
-        Ok(Self { raw, rank: rank as usize, size: size as usize, owned, limit, received, scratch })
+        let (rank, size, scratch, members) = (rank as usize, size as usize, RefCell::default(), OnceCell::new());
+        Ok(Self { raw, rank, size, owned, limit, received, members, scratch })
     }
 
     fn broadcast_part(&self, part: Broadcast<'_>) -> Result<()> {
@@ -192,6 +198,12 @@ impl MpiCommunicator {
         Self::new(raw, true, self.limit, Rc::clone(&self.received))
     }
 
+    /// The numbers in the world of all ranks of the group.
+    fn members(&self) -> &Arc<[usize]> {
+        let ranks = || (0..self.size as c_int).collect::<Vec<_>>();
+        self.members.get_or_init(|| process::world_ranks(self.raw, &ranks()).into())
+    }
+
     /// Says that a message from `from` is not as long as the buffer for it.
     fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
         check::length(process::world_rank(self.raw, self.rank), process::world_rank(self.raw, from), expected, sent)
@@ -213,6 +225,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
+        process::check_flights()?;
         check::peer(self.size, self.rank, to)?;
         let span = self.span(data.len())?;
         // SAFETY: MPI reads `data`, which `span` describes, and is done with it when it returns.
@@ -221,6 +234,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        process::check_flights()?;
         check::peer(self.size, self.rank, from)?;
         let span = self.span(into.len())?;
         let mut status = status::empty();
@@ -233,6 +247,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
+        process::check_flights()?;
         check::exchange(self.size, self.rank, sends, receives)?;
         match (sends, &mut *receives) {
             (&[(to, data)], [(from, into)]) if to != self.rank => self.send_receive(to, data, *from, into),
@@ -240,7 +255,23 @@ impl Communicator for MpiCommunicator {
         }
     }
 
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        process::check_flights()?;
+        super::flight::post([self.size, self.rank], &process::dropped(), sends, receives, |sends, receives| {
+            self.start(sends, receives)
+        })
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        process::check_flights()?;
+        super::flight::poll(flights, Some(&self.received))
+    }
+
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        // Others may be in this rank's memory until it has come to the fence.
+        if !matches!(collective, CollectiveCall::Fence) {
+            process::check_flights()?;
+        }
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
@@ -290,6 +321,7 @@ impl Communicator for MpiCommunicator {
         receives: &[Option<Layout>],
         into: &mut [u8],
     ) -> Result<bool> {
+        process::check_flights()?;
         let [out, back] = [(sends, data.len()), (receives, into.len())].map(|(layouts, len)| {
             let ends = layouts.iter().flatten().map(Layout::end);
             assert!(
@@ -305,6 +337,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
+        process::check_flights()?;
         Ok(Box::new(self.divided(color, key)?))
     }
 

@@ -6,14 +6,16 @@
 //! all take what they need from what the others brought. Reductions combine in rank order, so results do
 //! not depend on timing. Long messages are read where their sender has them, which waits for that
 //! ([`rendezvous`]); short ones are copied when they are sent, and again when they are received. No data are copied
-//! under the lock.
+//! under the lock. Messages that do not wait are copied by whoever posts the second side of one ([`flights`]).
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
 mod arrivals;
 mod failure;
+mod flights;
 mod group;
 mod message;
+mod operation;
 mod rendezvous;
 mod state;
 
@@ -23,7 +25,7 @@ pub(crate) use state::Shared;
 use super::call::Call;
 use super::received::Counter;
 use super::shared::OneProcess;
-use super::{Broadcast, CollectiveCall, Communicator, Received, SharedMemory, check, combine};
+use super::{Broadcast, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check, combine, flight};
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
 use group::GroupId;
@@ -52,6 +54,11 @@ impl ThreadComm {
     /// Returns this rank's number in the world.
     fn this(&self) -> usize {
         self.members[self.rank]
+    }
+
+    /// Refuses any call once this rank has dropped a flight that was not done.
+    fn check(&self) -> Result<()> {
+        self.shared.dropped(self.this()).check(|| self.this())
     }
 
     fn meet(&self, call: Call<'static>, data: Message) -> Result<Arc<Contributions>> {
@@ -125,16 +132,19 @@ impl Communicator for ThreadComm {
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
+        self.check()?;
         check::peer(self.size(), self.rank, to)?;
         self.shared.send(self.group, self.this(), [(self.members[to], Message::eager(data))])
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        self.check()?;
         check::peer(self.size(), self.rank, from)?;
         self.take(from, into)
     }
 
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
+        self.check()?;
         check::exchange(self.size(), self.rank, sends, receives)?;
         let others = sends.iter().filter(|send| send.0 != self.rank);
         let messages = others.map(|&(to, data)| (self.members[to], data));
@@ -145,7 +155,26 @@ impl Communicator for ThreadComm {
         })
     }
 
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        self.check()?;
+        let this = self.this();
+        flight::post([self.size(), self.rank], self.shared.dropped(this), sends, receives, |mut sends, mut receives| {
+            sends.iter_mut().for_each(|(to, _)| *to = self.members[*to]);
+            receives.iter_mut().for_each(|(from, _)| *from = self.members[*from]);
+            self.shared.post(self.group, this, sends, receives)
+        })
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.check()?;
+        flight::poll(flights, Some(&self.received))
+    }
+
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        // Others may be in this rank's memory until it has come to the fence.
+        if !matches!(collective, CollectiveCall::Fence) {
+            self.check()?;
+        }
         let (size, rank) = (self.size(), self.rank);
         collective.check(size, rank)?;
         let received = collective.received(size, rank);
@@ -212,6 +241,7 @@ impl Communicator for ThreadComm {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
+        self.check()?;
         let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
         let place = &contributions.memberships[self.rank];
         Ok(Box::new(Self {

@@ -54,6 +54,20 @@ pub(super) fn within(call: &str, members: &[usize], world: usize) -> String {
     if members.len() == world { format!("in {call}") } else { format!("in {call} with {}", name(members)) }
 }
 
+/// Says what a rank waits for that waits for messages: the ranks that it receives from and those that it sends to, and the bytes
+/// of each; there may be more of them.
+pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2], more: bool) -> String {
+    let others = if more { " and others" } else { "" };
+    let clauses = peers.into_iter().zip(bytes).zip(["to receive", "to send"].into_iter().zip(["from", "to"]));
+    let clauses = clauses.filter(|((ranks, _), _)| !ranks.is_empty());
+    let clauses = clauses.map(|((mut ranks, bytes), (verb, direction))| {
+        ranks.sort_unstable();
+        ranks.dedup();
+        format!("{verb} {} {direction} {}{others}", amount(bytes), name(&ranks))
+    });
+    clauses.collect::<Vec<_>>().join(" and ")
+}
+
 /// Says a number of bytes.
 pub(super) fn amount(bytes: usize) -> String {
     plural(bytes, "byte")

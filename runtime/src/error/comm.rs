@@ -24,6 +24,11 @@ pub enum CommError {
         else { "receives more messages from itself than it sends" }
     )]
     Unpaired { rank: usize, sends: usize, receives: usize },
+    /// A rank has dropped a flight before it was done.
+    #[error(
+        "rank {rank} dropped a flight before it was done: `poll` until it is, or `wait` for it, before it is dropped"
+    )]
+    DroppedFlight { rank: usize },
     /// There is not one count for each rank of the group.
     #[error("{} for a group of {}: give one per rank", plural(*.counts, "count"), plural(*.size, "rank"))]
     Counts { counts: usize, size: usize },

@@ -2,7 +2,7 @@
 //!
 //! Ranks are the devices of a [`Machine`](polyshard_machine::Machine). Every message reserves the ports that
 //! it would pass there, on a clock that all ranks share, and whoever receives it sleeps until it would have arrived.
-//! Collectives are carried out for real, as the point-to-point messages of rings and chains, so what they cost
+//! Collectives are carried out for real, as the [rounds](super::rounds) of rings and chains, so what they cost
 //! follows from the messages alone: concurrent groups meet at the ports that they share, and nothing asks the planner
 //! how long a collective should take. That is what makes measuring here a test of the planner's model.
 //!
@@ -10,17 +10,13 @@
 //! | --- | --- |
 //! | `network` | ports, and when a message arrives |
 //! | `wire` | real messages, each with its time |
-//! | `ring` | all-gather, reduce-scatter, and all-reduce as both |
-//! | `chain` | broadcast and reduce |
 //!
 //! As on MPI, ranks need not find out that they call collectives differently; they do where they then wait in a
 //! circle or for other lengths. Agreeing costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence)
 //! and [`split`](Communicator::split) are the threads' own. Ranks share no memory here, for what is written there
 //! would pass no port.
 
-mod chain;
 mod network;
-mod ring;
 mod wire;
 
 pub(crate) use network::Network;
@@ -29,14 +25,20 @@ use super::received::Counter;
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
 use super::{
-    Broadcast, CollectiveCall, Combining, Communicator, Received, SharedMemory, check, exchange_words, in_order,
+    Arrival, Broadcast, Carrier, Chain, CollectiveCall, Combining, Communicator, Flight, Piece, Received, Rounds,
+    SharedMemory, check, exchange_words, flight, in_order,
 };
 use crate::Result;
 use crate::memory::split_mut;
-use ring::Blocks;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::Wire;
+
+/// Segments of each half of a broadcast or a reduction, where there is someone to hand them on.
+const SEGMENTS: usize = 16;
+/// Segments are not cut smaller than this many bytes.
+const LEAST: usize = 512;
 
 /// One rank's view of a group of an emulated machine.
 pub(crate) struct Emulated {
@@ -68,6 +70,32 @@ impl Emulated {
 
     fn count(&self, bytes: usize) {
         self.received.message(bytes);
+    }
+
+    /// Carries out a collective with a root: two chains around the group, one in each direction, each with half of the data.
+    ///
+    /// ```text
+    /// broadcast from 0     first half  0 -> 1 -> 2 -> 3      second half  0 -> 3 -> 2 -> 1
+    /// reduce to 0                      1 -> 2 -> 3 -> 0                   3 -> 2 -> 1 -> 0
+    /// ```
+    fn chains(&self, root: usize, data: &[u8], combining: Option<Combining>) -> Result<Piece> {
+        let (wire, size) = (&self.collectives, self.size());
+        let unit = combining.map_or(1, |combining| combining.dtype.size());
+        let middle = data.len() / unit / 2 * unit;
+        let mut bounds = segments(0..middle, unit, size - 1);
+        let half = bounds.len() - 1;
+        bounds.extend(&segments(middle..data.len(), unit, size - 1)[1..]);
+        let chains = Chain::both_ways(size, root, [0..half, half..bounds.len() - 1]);
+        let (chains, arrival) = match combining {
+            Some(_) => (chains.map(Chain::reversed), Arrival::Combine),
+            None => (chains, Arrival::Replace),
+        };
+        let seconds = |from, to| wire.seconds_per_byte(from, to);
+        self.run(Rounds::chains(&chains, self.rank(), bounds, arrival, seconds), data, combining)
+    }
+
+    fn run(&self, rounds: Rounds, data: &[u8], combining: Option<Combining>) -> Result<Piece> {
+        rounds.start(Piece::copy_of(data, "the data of a collective")?, combining).wait(&self.collectives)
     }
 
     fn all_to_all_parts(
@@ -128,43 +156,59 @@ impl Communicator for Emulated {
         Ok(())
     }
 
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        self.messages.post(sends, receives)
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.messages.check()?;
+        flight::poll(flights, Some(&self.received))
+    }
+
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
-        let (wire, size, rank) = (&self.collectives, self.size(), self.rank());
+        let (size, rank) = (self.size(), self.rank());
         collective.check(size, rank)?;
         self.count(collective.received(size, rank));
         match collective {
             CollectiveCall::Barrier => self.all_meet(),
             CollectiveCall::Fence | CollectiveCall::Headers { .. } => self.messages.comm().collective(collective),
-            CollectiveCall::Broadcast(Broadcast::Send(data)) => {
-                chain::broadcast(wire, rank, chain::Outgoing::Root(data))
-            }
+            CollectiveCall::Broadcast(Broadcast::Send(data)) => self.chains(rank, data, None).map(drop),
             CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
-                chain::broadcast(wire, root, chain::Outgoing::Other(into))
+                into.copy_from_slice(&self.chains(root, into, None)?);
+                Ok(())
             }
             CollectiveCall::AllGather { send, into, counts } => {
-                let blocks = Blocks::of(counts, 1);
-                into[blocks.of_rank(rank)].copy_from_slice(send);
-                ring::all_gather(wire, into, &blocks)
+                let start: usize = counts[..rank].iter().sum();
+                into[start..start + send.len()].copy_from_slice(send);
+                into.copy_from_slice(&self.run(Rounds::ring_all_gather(rank, counts, 1), into, None)?);
+                Ok(())
             }
             CollectiveCall::AllToAll { send, send_counts, into, receive_counts } => {
                 self.all_to_all_parts(send, send_counts, into, receive_counts)
             }
             CollectiveCall::Reduce { root, data, combining } => {
-                chain::reduce(wire, root, data, combining.dtype, combining.op)
+                let sum = self.chains(root, data, Some(combining))?;
+                if rank == root {
+                    data.copy_from_slice(&sum);
+                }
+                Ok(())
             }
-            CollectiveCall::AllReduce { data, combining: Combining { dtype, op, .. } } => {
-                let blocks = Blocks::even(data.len(), size, dtype.size());
-                ring::reduce_scatter(wire, data, &blocks, dtype, op)?;
-                ring::all_gather(wire, data, &blocks)
+            CollectiveCall::AllReduce { data, combining } => {
+                let unit = combining.dtype.size();
+                let bounds = Rounds::segments(data.len(), size, unit);
+                let counts: Vec<usize> = bounds.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                let sums = Rounds::ring_reduce_scatter(rank, &counts, unit);
+                let rounds = sums.then(Rounds::ring_all_gather(rank, &counts, unit));
+                data.copy_from_slice(&self.run(rounds, data, Some(combining))?);
+                Ok(())
             }
-            CollectiveCall::ReduceScatter { send, into, counts, combining: Combining { dtype, op, .. } } => {
-                let blocks = Blocks::of(counts, dtype.size());
-                let mut sums = send.to_vec();
-                ring::reduce_scatter(wire, &mut sums, &blocks, dtype, op)?;
-                into.copy_from_slice(&sums[blocks.of_rank(rank)]);
+            CollectiveCall::ReduceScatter { send, into, counts, combining } => {
+                let rounds = Rounds::ring_reduce_scatter(rank, counts, combining.dtype.size());
+                let start: usize = counts[..rank].iter().sum();
+                into.copy_from_slice(&self.run(rounds, send, Some(combining))?[start..start + into.len()]);
                 Ok(())
             }
         }
@@ -198,6 +242,13 @@ impl Communicator for Emulated {
     fn abort(&self, message: &str) {
         self.messages.comm().abort(message);
     }
+}
+
+/// Returns where the segments of a half begin, and where the last ends, for so many hops: without anyone to hand them on, one will
+/// do. There is one even if it is empty, so that the ranks meet.
+fn segments(half: Range<usize>, unit: usize, hops: usize) -> Vec<usize> {
+    let count = if hops == 1 { 1 } else { half.len().div_ceil(LEAST).clamp(1, SEGMENTS) };
+    Rounds::segments(half.len(), count, unit).into_iter().map(|bound| half.start + bound).collect()
 }
 
 #[cfg(test)]

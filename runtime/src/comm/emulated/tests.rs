@@ -140,3 +140,15 @@ fn a_rank_that_waits_for_a_message_is_told_of_a_failure() {
     });
     assert_eq!(result.unwrap_err().to_string(), "rank 0: the disk is full");
 }
+
+#[test]
+fn segments_are_whole_units_and_make_up_the_half() {
+    for (half, unit, hops, count) in
+        [(8..8, 8, 3, 1), (0..4000, 8, 3, 8), (16..100_016, 8, 2, 16), (3..9000, 1, 1, 1), (4..516, 4, 9, 1)]
+    {
+        let bounds = segments(half.clone(), unit, hops);
+        assert_eq!(bounds.len(), count + 1, "{half:?}");
+        assert_eq!((bounds[0], bounds[count]), (half.start, half.end));
+        assert!(bounds.windows(2).all(|pair| pair[0] <= pair[1] && (pair[1] - pair[0]) % unit == 0));
+    }
+}

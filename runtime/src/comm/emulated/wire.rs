@@ -11,8 +11,9 @@
 
 use super::network::Network;
 use crate::Result;
+use crate::comm::flight::{self, Transfer};
 use crate::comm::threads::Shared;
-use crate::comm::{Communicator, check};
+use crate::comm::{Carrier, Communicator, Flight, Piece, check};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -98,5 +99,100 @@ impl Wire {
         self.comm.exchange(&own, &mut wanted)?;
         let last = coming.into_iter().map(f64::from_ne_bytes).fold(0.0, f64::max);
         self.network.sleep_until(last, &self.ranks)
+    }
+
+    /// Refuses any call once this rank has dropped a flight that was not done.
+    pub(super) fn check(&self) -> Result<()> {
+        self.ranks.dropped(self.world_rank()).check(|| self.world_rank())
+    }
+}
+
+impl Carrier for Wire {
+    /// A message is there when the emulated time has come, and whoever polls sees that it is.
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        self.check()?;
+        let (this, me) = (self.rank(), self.world_rank());
+        flight::post([self.size(), this], self.ranks.dropped(me), sends, receives, |sends, receives| {
+            let now = self.network.now();
+            let (mut leaving, mut coming) = (Vec::new(), Vec::new());
+            for (to, piece) in sends {
+                let arrival = self.network.send(me, self.members[to], piece.len(), now);
+                let time = Piece::copy_of(&arrival.to_ne_bytes(), "the time of a message")?;
+                leaving.extend([(to, piece), (to, Arc::new(time))]);
+            }
+            for (from, piece) in receives {
+                coming.extend([(from, piece), (from, Piece::new(size_of::<f64>(), "the time of a message")?)]);
+            }
+            let flight = self.comm.post(leaving, coming)?;
+            Ok(TimedTransfer {
+                flight,
+                arrival: None,
+                network: Arc::clone(&self.network),
+                ranks: Arc::clone(&self.ranks),
+            })
+        })
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.check()?;
+        flight::poll(flights, None)
+    }
+
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        flights.iter_mut().try_for_each(|flight| flight.wait())?;
+        self.poll(flights).map(drop)
+    }
+}
+
+/// The messages of a flight, each followed by the time at which it arrives.
+struct TimedTransfer {
+    /// The messages and times, between the threads.
+    flight: Flight,
+    /// When the last message arrives, once that is known.
+    arrival: Option<f64>,
+    network: Arc<Network>,
+    ranks: Arc<Shared>,
+}
+
+impl TimedTransfer {
+    /// Returns when the last message arrives, if all are on their way.
+    fn arrival(&mut self) -> Result<Option<f64>> {
+        if self.arrival.is_none() && self.flight.poll(None)? {
+            let mut last = 0.0;
+            self.flight.read(&mut |place, data| {
+                if let (1, Ok(time)) = (place % 2, data.try_into()) {
+                    last = f64::max(last, f64::from_ne_bytes(time));
+                }
+            });
+            self.arrival = Some(last);
+        }
+        Ok(self.arrival)
+    }
+}
+
+impl Transfer for TimedTransfer {
+    fn poll(&mut self) -> Result<bool> {
+        self.ranks.check()?;
+        Ok(self.arrival()?.is_some_and(|arrival| arrival <= self.network.now()))
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.flight.wait()?;
+        match self.arrival()? {
+            Some(arrival) => self.network.sleep_until(arrival, &self.ranks),
+            None => panic!("a flight was waited for and is not done: this is a bug of polyshard"),
+        }
+    }
+
+    fn read(&self, read: &mut dyn FnMut(usize, &[u8])) {
+        self.flight.read(&mut |place, data| {
+            if place % 2 == 0 {
+                read(place / 2, data);
+            }
+        });
+    }
+
+    fn take(&mut self) -> Vec<Piece> {
+        self.flight.take().into_iter().step_by(2).collect()
     }
 }

@@ -45,7 +45,7 @@ impl MpiCommunicator {
     /// Sends and receives all messages that are not to or from this rank itself.
     pub(super) fn send_receive_all(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         let mut requests = Vec::with_capacity(sends.len() + receives.len());
-        if let Err(error) = self.start_all(sends, receives, &mut requests) {
+        if let Err(error) = self.start_all(TAG, sends, receives, &mut requests) {
             if !requests.is_empty() {
                 // MPI holds pointers into the caller's buffers, and nobody may ever complete the messages.
                 process::fail(&error.to_string());
@@ -87,6 +87,7 @@ impl MpiCommunicator {
     /// Starts all receives and then all sends. Stops at the first error, with what was started in `requests`.
     pub(super) fn start_all(
         &self,
+        tag: c_int,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],
         requests: &mut Vec<ffi::MPI_Request>,
@@ -99,7 +100,7 @@ impl MpiCommunicator {
             // SAFETY: the span describes the slice, which the caller keeps borrowed until the request is done.
             let code = unsafe {
                 let into = address_mut(into);
-                ffi::MPI_Irecv(into, span.count, span.datatype, from, TAG, self.raw, &mut request)
+                ffi::MPI_Irecv(into, span.count, span.datatype, from, tag, self.raw, &mut request)
             };
             checked("starting a receive", code)?;
             requests.push(request);
@@ -110,7 +111,7 @@ impl MpiCommunicator {
             // SAFETY: as above; MPI reads the slice only.
             let code = unsafe {
                 let data = address(data);
-                ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, TAG, self.raw, &mut request)
+                ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, tag, self.raw, &mut request)
             };
             checked("starting a send", code)?;
             requests.push(request);

@@ -6,13 +6,14 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
+use crate::comm::flight::Dropped;
 use crate::{LaunchError, Result};
 use mpi::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, process, ptr, thread};
 
@@ -22,6 +23,9 @@ thread_local! {
     /// What is to be done before MPI is finalised, on the thread that it belongs to.
     static LAST: Cell<Option<fn()>> = const { Cell::new(None) };
 }
+
+/// Whether this rank has dropped a flight that was not done. Processes ask for it in their exit handlers, too.
+static DROPPED: LazyLock<Arc<Dropped>> = LazyLock::new(Arc::default);
 
 /// Whether some thread has a world.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -84,20 +88,44 @@ pub(super) fn is_running() -> bool {
 
 /// Returns the world rank of rank `rank` of a group.
 pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
-    let (from, mut to) = (rank as c_int, rank as c_int);
-    // SAFETY: both communicators are live, the groups are freed, and the pointers are to locals. An error
-    // leaves the rank as it is: this is asked for messages only.
+    world_ranks(group, &[rank as c_int])[0]
+}
+
+/// Returns the world ranks of ranks of a group.
+pub(super) fn world_ranks(group: ffi::MPI_Comm, ranks: &[c_int]) -> Vec<usize> {
+    let mut to = ranks.to_vec();
+    // SAFETY: both communicators are live, the groups are freed, and the arrays have the length given. An error
+    // leaves the ranks as they are: this is asked for messages only.
     unsafe {
         let (mut here, mut world) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
         if ffi::MPI_Comm_group(group, &mut here) == 0 {
             if ffi::MPI_Comm_group(ffi::RSMPI_COMM_WORLD, &mut world) == 0 {
-                ffi::MPI_Group_translate_ranks(here, 1, &from, world, &mut to);
+                let count = ranks.len() as c_int;
+                ffi::MPI_Group_translate_ranks(here, count, ranks.as_ptr(), world, to.as_mut_ptr());
                 ffi::MPI_Group_free(&mut world);
             }
             ffi::MPI_Group_free(&mut here);
         }
     }
-    to as usize
+    to.into_iter().map(|rank| rank as usize).collect()
+}
+
+/// Returns this process' rank in the world.
+fn rank() -> usize {
+    let mut rank = 0;
+    // SAFETY: MPI is initialised: the caller has a communicator.
+    unsafe { ffi::MPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
+    rank as usize
+}
+
+/// Returns whether this rank has dropped a flight that was not done.
+pub(super) fn dropped() -> Arc<Dropped> {
+    Arc::clone(&DROPPED)
+}
+
+/// Refuses any call once this rank has dropped a flight that was not done.
+pub(super) fn check_flights() -> Result<()> {
+    DROPPED.check(rank)
 }
 
 /// Notes what all ranks of a group have found out together, so that none of them says it as its own trouble.
@@ -110,16 +138,14 @@ pub(super) fn all_say(message: &str) {
 /// Many ranks often fail alike. Rank 0 speaks at once, the others wait, the higher the longer, so that the abort of a
 /// lower rank comes before they have said the same: it may take a second where there are fewer cores than processes.
 pub(crate) fn fail(message: &str) -> ! {
-    let mut rank = 0;
-    // SAFETY: MPI is initialised: the caller has a communicator.
-    unsafe { ffi::MPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
+    let rank = rank();
     if rank > 0 {
-        let delay = 1500 + 100 * u64::from(rank.unsigned_abs());
+        let delay = 1500 + 100 * rank as u64;
         thread::sleep(Duration::from_millis(delay.min(5000)));
     }
     // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
     let is_shared = TOGETHER.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(message);
-    let text = if is_shared { message.into() } else { crate::error::named(rank as usize, message) };
+    let text = if is_shared { message.into() } else { crate::error::named(rank, message) };
     let text = format!("{text}\n");
     let _ = io::stderr().write_all(text.as_bytes());
     abort(1)

@@ -54,6 +54,7 @@ impl Start {
 
     /// Waits until all ranks have come to the end of the program.
     pub(crate) fn end(&self) -> Result<()> {
+        process::check_flights()?;
         match self {
             Self::Alone(_) => Ok(()),
             Self::Watched(comm, _) if comm.is_checked() => comm.agree_to_end(),

@@ -21,18 +21,31 @@ pub(super) fn empty() -> ffi::MPI_Status {
 impl MpiCommunicator {
     /// Checks the end of a receive of `expected` bytes from `from`, and counts the bytes.
     pub(super) fn arrived(&self, code: c_int, status: &ffi::MPI_Status, from: usize, expected: usize) -> Result<()> {
-        // Open MPI tells the length of a message that was too long; others tell what there was room for.
-        let sent = bytes(status);
-        if class(code) == ffi::MPI_ERR_TRUNCATE as c_int {
-            return Err(self.length(from, expected, sent.filter(|&sent| sent > expected)));
+        match arrival(code, status, expected)? {
+            Arrival::Whole => self.count(expected),
+            Arrival::OtherLength(sent) => return Err(self.length(from, expected, sent)),
         }
-        checked("receive", code)?;
-        if sent != Some(expected) {
-            return Err(self.length(from, expected, sent));
-        }
-        self.count(expected);
         Ok(())
     }
+}
+
+/// How a message has arrived.
+pub(super) enum Arrival {
+    /// As long as its buffer.
+    Whole,
+    /// With so many bytes, if that is known.
+    OtherLength(Option<usize>),
+}
+
+/// Returns how a receive of `expected` bytes has ended.
+pub(super) fn arrival(code: c_int, status: &ffi::MPI_Status, expected: usize) -> Result<Arrival> {
+    // Open MPI tells the length of a message that was too long; others tell what there was room for.
+    let sent = bytes(status);
+    if class(code) == ffi::MPI_ERR_TRUNCATE as c_int {
+        return Ok(Arrival::OtherLength(sent.filter(|&sent| sent > expected)));
+    }
+    checked("receive", code)?;
+    Ok(if sent == Some(expected) { Arrival::Whole } else { Arrival::OtherLength(sent) })
 }
 
 /// Returns the bytes of the message that `status` is about.

@@ -19,11 +19,14 @@ use super::memory::NodeMemory;
 use super::{MpiCommunicator, process};
 use crate::Result;
 use crate::comm::call::Call;
-use crate::comm::{CollectiveCall, Communicator, Layout, Received, SharedMemory, Work, check, exchange_words};
+use crate::comm::{
+    CollectiveCall, Communicator, Flight, Layout, Piece, Received, SharedMemory, Work, check, exchange_words,
+};
 use agreement::Agreement;
 use memory::WatchedMemory;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use watch::{Group, Waiting, Watch};
 
 /// The numbers of groups that all programs have: all ranks in a program, those at its end, and those at the board of a node.
@@ -59,6 +62,10 @@ impl Watched {
 
     /// Notes that this rank calls this, and agrees with the others that it does.
     fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
+        // Others may be in this rank's memory until it has come to the fence.
+        if *call != Call::Fence {
+            process::check_flights()?;
+        }
         let waiting = self.watch.meets(&self.group, call);
         if let Some(agreement) = &self.agreement {
             agreement.reach(&self.inner, &self.group.members, self.watch.size, call)?;
@@ -128,6 +135,28 @@ impl Communicator for Watched {
         let from = receives.iter().map(|(from, into)| (members[*from], into.len()));
         let _waiting = self.watch.messages(from, sends.iter().map(|(to, data)| (members[*to], data.len())));
         self.inner.exchange(sends, receives)
+    }
+
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        let mut flight = self.inner.post(sends, receives)?;
+        flight.noted = self.group.note(flight.messages());
+        Ok(flight)
+    }
+
+    // A rank that polls is not noted: between two polls it computes, and may do anything yet. One that polls for ever for what
+    // cannot come hangs, as one that computes for ever; `wait` is for those that have nothing else to do.
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.inner.poll(flights)
+    }
+
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        for flight in &mut *flights {
+            if self.poll(&mut [flight])? == 0 {
+                let _waiting = self.watch.flies(&flight.noted);
+                flight.wait()?;
+            }
+        }
+        self.poll(flights).map(drop)
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {

@@ -5,51 +5,61 @@
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
 
 use super::super::call::Call;
-use super::super::words::{Operation, amount, deadlock, within};
+use super::super::flight::Dropped;
+use super::super::words::deadlock;
 use super::super::{Header, Stranded};
 use super::arrivals::{Arrivals, Brings, Contributions, Round};
 use super::failure::Failure;
+use super::flights::{Link, Pending, Progress};
 use super::group::{GroupId, Membership, divide};
 use super::message::Message;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A world of threads. All rank numbers here are world ranks, unless a group is named with them.
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
-    wake: Vec<Condvar>,
+    pub(super) wake: Vec<Condvar>,
+    /// Whether a rank has failed, for those that ask often.
+    failed: Arc<AtomicBool>,
+    /// By rank.
+    dropped: Vec<Arc<Dropped>>,
     /// What ranks must not give back themselves; the last of them does.
     stranded: Arc<Mutex<Vec<Stranded>>>,
     /// For ranks that wait at a fence or withdraw messages; few do at a time, so all groups share it.
     fence: Condvar,
 }
 
-struct State {
-    ranks: Vec<Rank>,
+pub(super) struct State {
+    pub(super) ranks: Vec<Rank>,
     /// The number of ranks that wait or have ended.
     idle: usize,
-    groups: HashMap<GroupId, Arrivals>,
+    pub(super) groups: HashMap<GroupId, Arrivals>,
     /// The group that is made next.
     next_group: GroupId,
     failure: Option<Failure>,
+    failed: Arc<AtomicBool>,
+    /// Messages that do not wait, of which one side has been posted.
+    pub(super) flights: HashMap<Link, Pending>,
 }
 
-struct Rank {
-    status: Status,
+pub(super) struct Rank {
+    pub(super) status: Status,
     /// Whether a failure has ended its wait, and not what it waited for.
     interrupted: bool,
     /// Messages that have been sent to this rank, by group and sender.
-    inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
+    pub(super) inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
     /// The messages of this rank that are read in place and have not been yet.
     unread: usize,
     /// The contributions of the collective that has just ended the rank's wait.
     contributions: Option<Arc<Contributions>>,
 }
 
-enum Status {
+pub(super) enum Status {
     Running,
     Receives {
         group: GroupId,
@@ -63,6 +73,11 @@ enum Status {
     },
     /// It waits until its messages have been read.
     Sends,
+    /// It waits for a flight, which has these receives and sends: the other rank and the bytes.
+    Flies {
+        progress: Arc<Progress>,
+        peers: [Vec<(usize, usize)>; 2],
+    },
     Ended,
 }
 
@@ -77,15 +92,19 @@ impl Shared {
             contributions: None,
         };
         let world = Arrivals::new((0..size).collect());
+        let failed = Arc::<AtomicBool>::default();
         let state = State {
             ranks: (0..size).map(rank).collect(),
             idle: 0,
             groups: HashMap::from([(GroupId::WORLD, world)]),
             next_group: GroupId::WORLD.next(),
             failure: None,
+            failed: Arc::clone(&failed),
+            flights: HashMap::new(),
         };
         let wake = (0..size).map(|_| Condvar::new()).collect();
-        Self { state: Mutex::new(state), wake, stranded: Arc::default(), fence: Condvar::new() }
+        let dropped = (0..size).map(|_| Arc::default()).collect();
+        Self { state: Mutex::new(state), wake, failed, dropped, stranded: Arc::default(), fence: Condvar::new() }
     }
 
     /// What the last rank gives back.
@@ -107,7 +126,12 @@ impl Shared {
     /// # Errors
     /// What a rank would get that waits here.
     pub(crate) fn check(&self) -> Result<()> {
-        self.lock().check_failure()
+        if self.failed.load(Ordering::Acquire) { self.lock().check_failure() } else { Ok(()) }
+    }
+
+    /// Returns whether `rank` has dropped a flight that was not done.
+    pub(in crate::comm) fn dropped(&self, rank: usize) -> &Arc<Dropped> {
+        &self.dropped[rank]
     }
 
     /// Ends all waits with `failure`; what fails later may only tell who else found the same.
@@ -120,6 +144,13 @@ impl Shared {
         let mut state = self.lock();
         state.ranks[rank].status = Status::Ended;
         state.idle += 1;
+        if let Err(error) = self.dropped[rank].check(|| rank) {
+            state.fail(Failure::Error { rank, message: error.to_string() }, &self.wake);
+        }
+        // Who polls for what the rank has not posted would poll for ever.
+        if let Some(message) = state.unmatched(rank) {
+            state.fail(Failure::Mismatch(message), &self.wake);
+        }
         state.check_deadlock(&self.wake);
     }
 
@@ -289,10 +320,11 @@ impl Shared {
             for rank in &mut state.ranks {
                 rank.inbox.retain(|key, _| key.0 != group);
             }
+            state.flights.retain(|key, _| key.0 != group);
         }
     }
 
-    fn wait<'a>(
+    pub(super) fn wait<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         this: usize,
@@ -311,19 +343,19 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock is a bug of ours; the other ranks must still learn of the failure.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn check_failure(&self) -> Result<()> {
+    pub(super) fn check_failure(&self) -> Result<()> {
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
     }
 
     /// The error that the failure is to a rank that waits or would.
-    fn failed(&self) -> Error {
+    pub(super) fn failed(&self) -> Error {
         self.failure.as_ref().expect("a wait ended without its end: this is a bug of polyshard").to_waiting()
     }
 
@@ -335,17 +367,18 @@ impl State {
         self.ranks[this].inbox.get(&(group, from)).and_then(VecDeque::front)
     }
 
-    fn resume(&mut self, rank: usize, wake: &[Condvar]) {
+    pub(super) fn resume(&mut self, rank: usize, wake: &[Condvar]) {
         self.ranks[rank].status = Status::Running;
         self.idle -= 1;
         wake[rank].notify_one();
     }
 
-    fn fail(&mut self, failure: Failure, wake: &[Condvar]) {
+    pub(super) fn fail(&mut self, failure: Failure, wake: &[Condvar]) {
         if let Some(first) = &mut self.failure {
             return first.merge(&failure);
         }
         self.failure = Some(failure);
+        self.failed.store(true, Ordering::Release);
         for rank in 0..self.ranks.len() {
             if !matches!(self.ranks[rank].status, Status::Running | Status::Ended) {
                 self.ranks[rank].interrupted = true;
@@ -382,33 +415,5 @@ impl State {
         }
         contributions.memberships = memberships.into_iter().flatten().collect();
         contributions
-    }
-
-    /// Returns what `rank` does.
-    fn operation(&self, rank: usize) -> Operation {
-        match &self.ranks[rank].status {
-            Status::Running => Operation::Runs,
-            Status::Ended => Operation::Ended,
-            Status::Receives { from, bytes, .. } => {
-                Operation::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
-            }
-            Status::Sends => {
-                let inboxes = self.ranks.iter().enumerate().flat_map(|(to, other)| {
-                    let of_rank = other.inbox.iter().filter(|((_, from), _)| *from == rank);
-                    of_rank.flat_map(move |(_, queue)| queue.iter().map(move |message| (to, message)))
-                });
-                match inboxes.into_iter().find(|(_, message)| message.is_borrowed()) {
-                    Some((to, message)) => {
-                        Operation::Waits(format!("for rank {to} to receive {}", amount(message.len())))
-                    }
-                    None => Operation::Runs,
-                }
-            }
-            Status::Meets { group, rank } => {
-                let collective = &self.groups[group];
-                let call = collective.call(*rank).map_or_else(String::new, Call::to_string);
-                Operation::Waits(within(&call, &collective.members, self.ranks.len()))
-            }
-        }
     }
 }

@@ -17,8 +17,19 @@ pub(super) struct Report {
     pub(super) place: Place,
     /// Of each group that the rank is in, how many collectives it has begun.
     pub(super) calls: Vec<(u64, u64)>,
+    /// How many messages of flights it has posted.
+    pub(super) posted: Vec<Posted>,
     /// The same for people.
     pub(super) operation: Operation,
+}
+
+/// How many messages of flights a rank has posted in a group with a peer, of the world's ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Posted {
+    pub(super) group: u64,
+    pub(super) peer: usize,
+    /// Those to be received and those to be sent.
+    pub(super) counts: [u64; 2],
 }
 
 /// Where a rank is, as far as that says who else must do something.
@@ -30,6 +41,9 @@ pub(super) enum Place {
     Meets { group: u64, number: u64, kind: [usize; 2], members: Vec<usize> },
     /// Waiting for messages: the world's ranks, and whether the message goes to the rank; all of them, or some.
     Messages { peers: Vec<(usize, bool)>, all: bool },
+    /// Waiting for a flight of a group: of each message the world's rank, whether it goes to the rank, and its number among those
+    /// that have been posted; all of them, or some.
+    Flies { group: u64, messages: Vec<(usize, bool, u64)>, all: bool },
 }
 
 impl Report {
@@ -53,7 +67,15 @@ impl Report {
                 words.extend([2, usize::from(*all), peers.len()]);
                 words.extend(peers.iter().map(|&(rank, sent)| 2 * rank + usize::from(sent)));
             }
+            Place::Flies { group, messages, all } => {
+                words.extend([3, usize::from(*all), *group as usize, messages.len()]);
+                let both = |&(rank, sent, number): &(usize, bool, u64)| [2 * rank + usize::from(sent), number as usize];
+                words.extend(messages.iter().flat_map(both));
+            }
         }
+        words.push(self.posted.len());
+        let posted = |it: &Posted| [it.group as usize, it.peer, it.counts[0] as usize, it.counts[1] as usize];
+        words.extend(self.posted.iter().flat_map(posted));
         words.extend(self.calls.iter().flat_map(|&(group, calls)| [group as usize, calls as usize]));
         with_text(&words, text)
     }
@@ -82,15 +104,27 @@ impl Report {
                 let members = (0..count).map(|_| next()).collect::<Result<_>>()?;
                 Place::Meets { group, number, kind, members }
             }
-            _ => {
+            2 => {
                 let (all, count) = (next()? == 1, next()?);
                 let peers = (0..count).map(|_| next().map(|word| (word / 2, word % 2 == 1))).collect::<Result<_>>()?;
                 Place::Messages { peers, all }
             }
+            _ => {
+                let (all, group, count) = (next()? == 1, next()? as u64, next()?);
+                let mut message = || {
+                    let (word, number) = (next()?, next()? as u64);
+                    Ok((word / 2, word % 2 == 1, number))
+                };
+                let messages = (0..count).map(|_| message()).collect::<Result<_>>()?;
+                Place::Flies { group, messages, all }
+            }
         };
+        let count = next()?;
+        let mut one = || Ok(Posted { group: next()? as u64, peer: next()?, counts: [next()? as u64, next()? as u64] });
+        let posted = (0..count).map(|_| one()).collect::<Result<_>>()?;
         let rest: Vec<usize> = words.collect();
         let calls = rest.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect();
-        Ok(Self { round, rank, turn, waited, place, calls, operation })
+        Ok(Self { round, rank, turn, waited, place, calls, posted, operation })
     }
 }
 
@@ -104,12 +138,15 @@ mod tests {
             Place::Runs,
             Place::Meets { group: u64::MAX, number: 7, kind: [1, 2], members: vec![0, 2, 5] },
             Place::Messages { peers: vec![(3, true), (0, false)], all: false },
+            Place::Flies { group: 7, messages: vec![(3, true, 9), (0, false, 1 << 40)], all: true },
         ];
         let doings =
             [Operation::Runs, Operation::Waits("in barrier".into()), Operation::RunsAfter("in barrier".into())];
+        let doings = doings.into_iter().chain([Operation::Ended]);
         for (place, operation) in places.into_iter().zip(doings) {
             let calls = vec![(0, 9), (u64::MAX, 3)];
-            let report = Report { round: 3, rank: 1, turn: 70, waited: 1200, place, calls, operation };
+            let posted = vec![Posted { group: u64::MAX, peer: 3, counts: [4, 5] }];
+            let report = Report { round: 3, rank: 1, turn: 70, waited: 1200, place, calls, posted, operation };
             let bytes = report.to_bytes(u64::MAX - 5);
             assert_eq!(Report::from_bytes(&bytes, u64::MAX - 5).unwrap(), report);
             assert!(Report::from_bytes(&bytes, 5).is_err(), "it is another program's");

@@ -4,11 +4,15 @@
 //! a rank that runs, or does not answer                 may do anything yet
 //! one in a collective of a group                       goes on if every member has come to it, or may do so yet
 //! one that waits for messages                          goes on if a peer may do anything yet, or does the other half
+//! one that waits for a flight                          goes on if each peer may do anything yet, or has posted the other half
 //! ```
+//!
+//! What has been posted comes whatever its sender waits for, since every call of MPI lets messages go on; so a rank that waits for
+//! a long message is not taken to be stuck. A rank that polls is one that runs.
 //!
 //! The other ranks wait for one another, or for one that has left: nothing can come any more.
 
-use super::report::{Place, Report};
+use super::report::{Place, Posted, Report};
 
 /// Returns, by rank, whether it can never go on; `reports` are of one moment, none of a rank that does not answer.
 pub(super) fn stuck(reports: &[Option<Report>]) -> Vec<bool> {
@@ -42,6 +46,18 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
                 .iter()
                 .any(|&(peer, sent)| !stuck.get(peer).is_some_and(|stuck| *stuck) || other_half(peer, sent))
         }
+        Place::Flies { group, messages, all } => {
+            let is_posted = |other: &Report, sent: bool, number: u64| {
+                // A rank that has left the group no longer says what it has posted there.
+                let has_left = other.calls.iter().all(|(id, _)| id != group);
+                let here = |it: &&Posted| (it.group, it.peer) == (*group, report.rank);
+                let count = other.posted.iter().find(here).map_or(0, |it| it.counts[usize::from(!sent)]);
+                has_left || count >= number
+            };
+            !all || messages.iter().all(|&(peer, sent, number)| {
+                of(peer).filter(|_| stuck[peer]).is_none_or(|other| is_posted(other, sent, number))
+            })
+        }
     }
 }
 
@@ -55,7 +71,7 @@ mod tests {
 
     fn at(place: Place, calls: &[(u64, u64)]) -> Option<Report> {
         let (calls, operation) = (calls.to_vec(), Operation::Runs);
-        Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, operation })
+        Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, posted: Vec::new(), operation })
     }
 
     fn meets(group: u64, number: u64, kind: usize, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {
@@ -124,5 +140,33 @@ mod tests {
         check(vec![sends(1), sends(2), sends(0)], &[0, 1, 2]);
         check(vec![receives(1), sends(0), receives(0)], &[]);
         check(vec![receives(1), barrier(), barrier()], &[0, 1, 2]);
+    }
+
+    /// A rank at this place that has posted as many messages to rank 0, and none from it.
+    fn has_posted(count: u64, mut report: Option<Report>) -> Option<Report> {
+        if let Some(report) = &mut report {
+            report.posted = vec![Posted { group: WORLD, peer: 0, counts: [0, count] }];
+        }
+        report
+    }
+
+    fn flies(from: usize, number: u64) -> Option<Report> {
+        at(Place::Flies { group: WORLD, messages: vec![(from, false, number)], all: true }, &[(WORLD, 4), (END, 0)])
+    }
+
+    #[test]
+    fn a_flight_needs_what_is_posted_and_not_what_its_peer_does() {
+        check(vec![flies(1, 3), has_posted(3, barrier()), barrier()], &[]);
+        check(vec![flies(1, 3), has_posted(2, barrier()), barrier()], &[0, 1, 2]);
+        check(vec![flies(1, 3), has_posted(2, at(Place::Runs, &[(WORLD, 4)])), barrier()], &[]);
+        // Of two, one can never come.
+        let both = |all| {
+            let messages = vec![(1, false, 1), (2, false, 1)];
+            at(Place::Flies { group: WORLD, messages, all }, &[(WORLD, 4), (END, 0)])
+        };
+        check(vec![both(true), has_posted(1, barrier()), barrier()], &[0, 1, 2]);
+        check(vec![both(false), has_posted(1, barrier()), barrier()], &[]);
+        // What a rank has sent to others is of no use.
+        check(vec![barrier(), has_posted(9, flies(0, 1)), barrier()], &[0, 1, 2]);
     }
 }

@@ -5,13 +5,19 @@
 //! ```text
 //! words of a collective   1, group, number of the call in the group, how many words the call has, they, its text
 //! words of messages       2, how many, bytes to receive, bytes to send, peers: 2 * rank, and 1 more if it is sent to
+//! words of a flight       3, as above with the group before the peers, and behind each peer the message's number
 //! ```
+//!
+//! A message of a flight comes if the other side is posted, whatever the other rank does meanwhile, since every call of MPI lets
+//! its messages go on. So each rank counts what it posts, by group and peer, and a message has the number that it has there: the
+//! other side is posted if the other rank has counted as many.
 
 use super::header;
-use super::report::{Place, Report};
+use super::report::{Place, Posted, Report};
 use crate::comm::Work;
 use crate::comm::call::Call;
-use crate::comm::words::{Operation, amount, name, within};
+use crate::comm::flight::Noted;
+use crate::comm::words::{Operation, messages, within};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +27,7 @@ use std::time::Duration;
 const WORDS: usize = 20;
 const COLLECTIVE: u64 = 1;
 const MESSAGES: u64 = 2;
+const FLIGHT: u64 = 3;
 
 /// Where the words of a call begin, where its text, and where the peers of messages.
 const CALL: usize = 4;
@@ -49,11 +56,32 @@ pub(super) struct Group {
     pub(super) members: Arc<[usize]>,
     /// How many collectives this process has begun in it.
     calls: Arc<AtomicU64>,
+    /// How many messages of flights it has posted in it, by member: to be received and to be sent.
+    posted: Arc<Mutex<Vec<[u64; 2]>>>,
 }
 
 impl Group {
     pub(super) fn new(id: u64, members: Arc<[usize]>) -> Self {
-        Self { id, members, calls: Arc::default() }
+        let posted = Arc::new(Mutex::new(vec![[0; 2]; members.len()]));
+        Self { id, members, calls: Arc::default(), posted }
+    }
+
+    /// Counts messages that are posted: the members that they go to or come from, whether they go there, and their bytes.
+    pub(super) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
+        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = messages.map(|(rank, is_sent, bytes)| {
+            let number = &mut posted[rank][usize::from(is_sent)];
+            *number += 1;
+            Noted { group: self.id, peer: self.members[rank], is_sent, bytes, number: *number }
+        });
+        noted.collect()
+    }
+
+    /// What has been posted, as reports have it.
+    fn posted(&self) -> Vec<Posted> {
+        let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = posted.iter().zip(&*self.members).filter(|(counts, _)| **counts != [0; 2]);
+        counted.map(|(&counts, &peer)| Posted { group: self.id, peer, counts }).collect()
     }
 
     /// The group that the call which has just begun in this one makes of the members that say `which`.
@@ -135,6 +163,16 @@ impl Watch {
         self.waits()
     }
 
+    /// Notes that the rank waits for a flight.
+    pub(super) fn flies(&self, noted: &[Noted]) -> Waiting<'_> {
+        let bytes = |sent| noted.iter().filter(|one| one.is_sent == sent).map(|one| one.bytes as u64).sum();
+        self.note(0, [FLIGHT, noted.len() as u64, bytes(false), bytes(true)]);
+        let group = noted.first().map_or(0, |one| one.group);
+        let messages = noted.iter().flat_map(|one| [2 * one.peer as u64 + u64::from(one.is_sent), one.number]);
+        self.note(PEERS, [group].into_iter().chain(messages));
+        self.waits()
+    }
+
     fn note(&self, first: usize, values: impl IntoIterator<Item = u64>) {
         self.words[first..].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
@@ -163,6 +201,7 @@ impl Watch {
             let turn = self.turn();
             let words: [u64; WORDS] = std::array::from_fn(|nth| self.words[nth].load(Ordering::Relaxed));
             let calls = groups.iter().map(|group| (group.id, group.calls.load(Ordering::Relaxed))).collect();
+            let posted = groups.iter().flat_map(Group::posted).collect();
             fence(Ordering::Acquire);
             // What was read while it changed is read again.
             if self.turn() != turn {
@@ -181,7 +220,7 @@ impl Watch {
                 _ => (Place::Runs, Operation::Runs),
             };
             let waited = waited.as_millis() as usize;
-            return Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, operation };
+            return Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, posted, operation };
         }
     }
 
@@ -225,18 +264,19 @@ impl Watch {
                 let count = number(words[1]);
                 let peers: Vec<(usize, bool)> =
                     words[PEERS..].iter().take(count).map(|&word| (number(word) / 2, word % 2 == 1)).collect();
-                let clause = |verb: &str, sent: bool, bytes: u64| {
-                    let mut ranks: Vec<usize> = peers.iter().filter(|peer| peer.1 == sent).map(|peer| peer.0).collect();
-                    ranks.sort_unstable();
-                    ranks.dedup();
-                    let more = if peers.len() < count { " and others" } else { "" };
-                    let direction = if sent { "to" } else { "from" };
-                    let said = || format!("to {verb} {} {direction} {}{more}", amount(number(bytes)), name(&ranks));
-                    (!ranks.is_empty()).then(said)
-                };
-                let clauses = [clause("receive", false, words[2]), clause("send", true, words[3])];
-                let wait: Vec<String> = clauses.into_iter().flatten().collect();
-                (Place::Messages { all: peers.len() == count, peers }, Operation::Waits(wait.join(" and ")))
+                let ranks = |sent| peers.iter().filter(|peer| peer.1 == sent).map(|peer| peer.0).collect();
+                let bytes = [words[2], words[3]].map(number);
+                let wait = messages([ranks(false), ranks(true)], bytes, peers.len() < count);
+                (Place::Messages { all: peers.len() == count, peers }, Operation::Waits(wait))
+            }
+            FLIGHT => {
+                let count = number(words[1]);
+                let words_of = words[PEERS + 1..].chunks_exact(2).take(count);
+                let noted: Vec<_> = words_of.map(|pair| (number(pair[0]) / 2, pair[0] % 2 == 1, pair[1])).collect();
+                let all = noted.len() == count;
+                let ranks = |sent| noted.iter().filter(|one| one.1 == sent).map(|one| one.0).collect();
+                let wait = messages([ranks(false), ranks(true)], [words[2], words[3]].map(number), !all);
+                (Place::Flies { group: words[PEERS], messages: noted, all }, Operation::Waits(wait))
             }
             _ => (Place::Runs, Operation::Runs),
         }
@@ -279,6 +319,25 @@ mod tests {
         assert_eq!(said(&watch)[0], "runs, after it was in broadcast from 3 of 8 bytes");
         let _waiting = watch.messages([(0, 8), (2, 8)].into_iter(), [(2, 1)].into_iter());
         assert_eq!(said(&watch)[0], "waits to receive 16 bytes from ranks 0 and 2 and to send 1 byte to rank 2");
+    }
+
+    #[test]
+    fn messages_of_flights_have_numbers_by_group_and_peer() {
+        let watch = Watch::new(1, 4, Duration::from_secs(1));
+        let pair = Group::new(9, [1, 3].into());
+        watch.add(&pair);
+        pair.note([(1, true, 5), (1, false, 6)].into_iter());
+        let noted = pair.note([(1, false, 8), (1, false, 8), (1, true, 1)].into_iter());
+        let waiting = watch.flies(&noted);
+        assert_eq!(said(&watch)[0], "waits to receive 16 bytes from rank 3 and to send 1 byte to rank 3");
+        let report = watch.report(1, Duration::ZERO);
+        let messages = vec![(3, false, 2), (3, false, 3), (3, true, 2)];
+        assert_eq!(report.place, Place::Flies { group: 9, messages, all: true });
+        assert_eq!(report.posted, [Posted { group: 9, peer: 3, counts: [3, 2] }]);
+        drop(waiting);
+        let noted = pair.note((0..9).map(|_| (1, true, 1)));
+        let _waiting = watch.flies(&noted);
+        assert!(matches!(watch.report(1, Duration::ZERO).place, Place::Flies { all: false, .. }));
     }
 
     #[test]
