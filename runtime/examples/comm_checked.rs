@@ -7,9 +7,10 @@
 //! ```
 
 use polyshard_program::{DType, Program};
-use polyshard_runtime::comm::Broadcast;
+use polyshard_runtime::comm::{Broadcast, Piece};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{Collectives, DistArray, Execute, ReduceOp, Result, World, spmd, spmd_checked};
+use polyshard_runtime::{Collectives, DistArray, Error, Execute, ReduceOp, Result, World, spmd, spmd_checked};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -59,6 +60,21 @@ fn go(way: &str, world: &World) -> Result<(), Failure> {
             if matches!(rank, 0 | 3) { row.barrier()? } else { column.barrier()? }
         }
         ("circle", rank) => comm.receive((rank + 1) % 4, &mut [0; 16])?,
+        ("circle of flights", rank) => {
+            let receive = (rank + 1) % 4;
+            comm.wait(&mut [&mut comm.post(vec![], vec![(receive, Piece::new(16, "a message")?)])?])?;
+        }
+        // What rank 1 has posted comes while it is in the barrier; rank 3 waits for a message after it.
+        ("a flight that is not posted", 1) => {
+            let sends = vec![(3, Arc::new(Piece::copy_of(&[1; 4], "a message")?))];
+            let _flight = comm.post(sends, vec![])?;
+            comm.barrier()?;
+        }
+        ("a flight that is not posted", 3) => {
+            let receives = || Ok::<_, Error>(vec![(1, Piece::new(4, "a message")?)]);
+            let (mut first, mut second) = (comm.post(vec![], receives()?)?, comm.post(vec![], receives()?)?);
+            comm.wait(&mut [&mut first, &mut second])?;
+        }
         ("a missing call", 3) => comm.receive(0, &mut [0; 16])?,
         ("sends that nobody receives", rank) => comm.send((rank + 1) % 4, &vec![0; 1 << 24])?,
         ("a lonely gather", 0) => drop(world.gather(&[1.0], 0)?),

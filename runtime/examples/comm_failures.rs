@@ -4,8 +4,10 @@
 //! mpirun -n 4 target/debug/examples/comm_failures panic
 //! ```
 
+use polyshard_runtime::comm::{Piece, Rounds};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Redistribution, Result, World, spmd};
+use std::sync::Arc;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -43,6 +45,32 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         ("length in an exchange", 0) => comm.exchange(&[(1, &[0; 64]), (2, &[0; 64])], &mut [])?,
         ("length in an exchange", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65])])?,
         ("abort", 2) => comm.abort("enough"),
+        ("panic while others poll", rank) => {
+            assert!(rank != 2, "boom on purpose");
+            poll_for_ever(world, 2, 8)?;
+        }
+        ("error while others poll", 1) => return Err("the moon is full".into()),
+        ("error while others poll", _) => poll_for_ever(world, 1, 8)?,
+        ("length of a flight", 0) => comm.wait(&mut [&mut comm.post(vec![(3, message(64)?)], vec![])?])?,
+        ("length of a flight", 3) => {
+            let mut flight = comm.post(vec![], vec![(0, Piece::new(48, "a message")?)])?;
+            while comm.poll(&mut [&mut flight])? == 0 {}
+        }
+        ("dropped flight", 1) => {
+            drop(comm.post(vec![], vec![(0, Piece::new(8, "a message")?)])?);
+            comm.split(0, 0)?.barrier()?;
+        }
+        ("dropped flight at the end", 1) => {
+            drop(comm.post(vec![(0, message(1 << 20)?)], vec![])?);
+            return Ok(());
+        }
+        ("dropped flight at the end", _) => poll_for_ever(world, 1, 1 << 20)?,
+        ("dropped rounds", 2) => {
+            let mut running = Rounds::circulant(4, 2, 0, vec![0, 8]).start(Piece::new(8, "the data")?, None);
+            running.poll(comm)?;
+            drop(running);
+            comm.send(0, &[1])?;
+        }
         ("panic in a redistribution" | "error between redistributions" | "different redistributions", _) => {
             redistribute(way, world)?
         }
@@ -55,6 +83,20 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         comm.barrier()?;
     }
     Ok(())
+}
+
+/// A message of so many bytes.
+fn message(bytes: usize) -> Result<Arc<Piece>> {
+    Piece::copy_of(&vec![1; bytes], "a message").map(Arc::new)
+}
+
+/// Polls for a message of so many bytes, and does not end when it comes.
+fn poll_for_ever(world: &World, from: usize, bytes: usize) -> Result<()> {
+    let mut flight = world.comm().post(vec![], vec![(from, Piece::new(bytes, "a message")?)])?;
+    loop {
+        world.comm().poll(&mut [&mut flight])?;
+        std::thread::yield_now();
+    }
 }
 
 /// An array that every rank has a copy of.

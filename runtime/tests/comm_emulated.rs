@@ -1,10 +1,12 @@
 //! Emulated machines: the laws of all communicators, and what is refused.
 
 use polyshard_machine::{Device, Interconnect, Level, Machine};
-use polyshard_runtime::comm::Broadcast;
+use polyshard_runtime::comm::{Broadcast, Piece};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, spmd_emulated};
+use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, World, spmd_emulated};
 use polyshard_testing::laws::comm;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A machine of these levels: count, interconnect, shared ports. They pass a gigabyte per second.
 fn machine(levels: &[(usize, Interconnect, Option<usize>)]) -> Machine {
@@ -120,4 +122,88 @@ fn an_emulation_inside_of_ranks_and_a_slowdown_that_is_none_are_refused() {
     let inside = |_: &_| spmd_emulated(&nodes(1, 1), 1.0, |_| -> Result<(), Error> { Ok(()) });
     let error = spmd_emulated(&nodes(1, 1), 1.0, inside).unwrap_err();
     assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");
+}
+
+/// Posts a receive of 8 bytes from rank 0 on the other ranks, and polls until an error comes.
+fn poll_for_ever(world: &World) -> Result<()> {
+    let mut flight = world.comm().post(vec![], vec![(0, Piece::new(8, "a message")?)])?;
+    loop {
+        world.comm().poll(&mut [&mut flight])?;
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_failure_ends_the_polls_of_all() {
+    let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| match world.rank() {
+        0 => Err(Error::Mismatch("the moon is full".into())),
+        _ => poll_for_ever(world),
+    });
+    assert_eq!(failed.expect_err("rank 0 fails").to_string(), "rank 0: the moon is full");
+    let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| match world.rank() {
+        0 => panic!("boom on purpose"),
+        _ => poll_for_ever(world),
+    });
+    assert_eq!(failed.expect_err("rank 0 panics").to_string(), "rank 0 panicked: boom on purpose");
+}
+
+#[test]
+fn a_message_that_has_not_arrived_ends_with_the_others_failure() {
+    // 8 MB pass the port of the node in more than a day.
+    let failed = spmd_emulated(&nodes(2, 1), 1e7, |world| -> Result<()> {
+        let piece = Piece::new(8_000_000, "a message")?;
+        if world.rank() == 0 {
+            let mut flight = world.comm().post(vec![(1, Arc::new(piece))], vec![])?;
+            world.comm().wait(&mut [&mut flight])?;
+            return Err(Error::Mismatch("the moon is full".into()));
+        }
+        let mut flight = world.comm().post(vec![], vec![(0, piece)])?;
+        loop {
+            assert_eq!(world.comm().poll(&mut [&mut flight])?, 0, "it is not there yet");
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(failed.expect_err("rank 0 fails").to_string(), "rank 0: the moon is full");
+}
+
+#[test]
+fn a_flight_takes_its_time_and_keeps_nobody_waiting() {
+    // A megabyte passes in 0.1 s.
+    let took = spmd_emulated(&nodes(2, 1), 100.0, |world| -> Result<_> {
+        let (other, data) = (1 - world.rank(), Arc::new(Piece::new(1_000_000, "what is sent")?));
+        world.comm().barrier()?;
+        let began = Instant::now();
+        let mut flight = world.comm().post(vec![(other, data)], vec![(other, Piece::new(1_000_000, "a message")?)])?;
+        let (posted, mut polls) = (began.elapsed(), 0);
+        while world.comm().poll(&mut [&mut flight])? == 0 {
+            polls += 1;
+            std::thread::yield_now();
+        }
+        Ok((posted, began.elapsed(), polls))
+    });
+    for (posted, arrived, polls) in took.expect("both go on") {
+        assert!(arrived >= Duration::from_millis(100), "it was there after {arrived:?}");
+        assert!(
+            posted < arrived / 2 && polls > 0,
+            "posting took {posted:?} of {arrived:?}, with {polls} polls after it"
+        );
+    }
+}
+
+#[test]
+fn a_dropped_flight_is_told_by_the_next_call_or_at_the_end() {
+    let expected =
+        "rank 1 dropped a flight before it was done: `poll` until it is, or `wait` for it, before it is dropped";
+    for calls in [true, false] {
+        let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| -> Result<()> {
+            match world.rank() {
+                0 => return world.comm().barrier(),
+                1 => {}
+                _ => return poll_for_ever(world),
+            }
+            drop(world.comm().post(vec![], vec![(0, Piece::new(8, "a message")?)])?);
+            if calls { world.comm().split(0, 0)?.barrier() } else { Ok(()) }
+        });
+        assert_eq!(failed.expect_err("rank 1 fails").to_string(), expected);
+    }
 }

@@ -74,6 +74,22 @@ fn messages_of_another_length_are_told_with_both_lengths() {
 }
 
 #[test]
+fn a_failure_ends_the_polls_of_all() {
+    check("panic while others poll", "rank 2 panicked: boom on purpose\n");
+    check("error while others poll", "rank 1: the moon is full\n");
+    let message = "rank 3 receives 64 bytes from rank 0 into a buffer of 48: the ranks disagree on the message\n";
+    check("length of a flight", message);
+}
+
+#[test]
+fn a_flight_that_is_dropped_is_told_by_the_next_call_or_at_the_end() {
+    let what = "dropped a flight before it was done: `poll` until it is, or `wait` for it, before it is dropped\n";
+    check("dropped flight", &format!("rank 1 {what}"));
+    check("dropped flight at the end", &format!("rank 1 {what}"));
+    check("dropped rounds", &format!("rank 2 {what}"));
+}
+
+#[test]
 fn ranks_that_create_different_things_say_the_same_once() {
     let message = "rank 0: ranks disagree: rank 0 creates a redistribution from [0 @ x] to [1 @ x], rank 2 creates a \
                    redistribution from [0 @ x] to [0 @ x]; all ranks must create the same, in the same order\n";

@@ -11,7 +11,7 @@ fn the_laws_hold_on_one_to_six_processes() {
         let ranks = format!("--ranks={processes}");
         let ended = run(Start::Mpi(processes), &example_path!("comm_laws"), &[&ranks], Duration::from_secs(120));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("21 laws hold on {processes} ranks\n"));
+        assert_eq!(ended.stdout, format!("28 laws hold on {processes} ranks\n"));
     }
 }
 
@@ -19,5 +19,5 @@ fn the_laws_hold_on_one_to_six_processes() {
 fn the_same_binary_runs_on_threads_without_mpirun() {
     let ended = run(Start::Plain, &example_path!("comm_laws"), &["--ranks=3"], Duration::from_secs(60));
     assert!(ended.success, "{}", ended.stderr);
-    assert_eq!(ended.stdout, "21 laws hold on 3 ranks\n");
+    assert_eq!(ended.stdout, "28 laws hold on 3 ranks\n");
 }

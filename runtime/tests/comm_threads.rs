@@ -1,8 +1,9 @@
 //! The threads communicator: the laws of all communicators, and the disagreements that it alone finds.
 
-use polyshard_runtime::comm::{Broadcast, Combining, Communicator};
+use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Piece};
 use polyshard_runtime::{DType, Error, ReduceOp, Result, World, spmd};
 use polyshard_testing::laws::comm;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -270,4 +271,44 @@ fn an_error_that_several_ranks_found_is_told_by_the_first_of_them() {
         let expected = if panics { "rank 1 panicked: the moon is full" } else { "rank 1: the moon is full" };
         assert_eq!(result.unwrap_err().to_string(), expected);
     }
+}
+
+#[test]
+fn polling_for_a_message_of_a_rank_that_has_ended_is_an_error() {
+    for sends in [false, true] {
+        let results = spmd(2, |world| -> Result<String> {
+            if world.rank() == 1 {
+                return Ok(String::new());
+            }
+            let piece = Piece::new(8, "a message")?;
+            let post = match sends {
+                true => world.comm().post(vec![(1, Arc::new(piece))], vec![]),
+                false => world.comm().post(vec![], vec![(1, piece)]),
+            };
+            let polled = post.and_then(|mut flight| {
+                loop {
+                    world.comm().poll(&mut [&mut flight])?;
+                    std::thread::yield_now();
+                }
+            });
+            Err(polled.map(|()| "it is never done").expect_err("rank 1 posts nothing"))
+        });
+        let what = if sends { "rank 0 sends 8 bytes to rank 1" } else { "rank 0 receives 8 bytes from rank 1" };
+        let expected = format!("{what}, which has ended without posting its side: post both sides of each message");
+        assert_eq!(results.expect_err("rank 0 fails").to_string(), expected);
+    }
+}
+
+#[test]
+fn a_group_that_is_gone_leaves_its_flights_done() {
+    let received = spmd(2, |world| -> Result<u8> {
+        let (rank, group) = (world.rank(), world.comm().split(0, world.rank())?);
+        let own = Arc::new(Piece::copy_of(&[rank as u8 + 5], "a message")?);
+        let mut flight = group.post(vec![(1 - rank, own)], vec![(1 - rank, Piece::new(1, "a message")?)])?;
+        drop(group);
+        world.comm().wait(&mut [&mut flight])?;
+        let (_, received) = flight.into_pieces().expect("it is done");
+        Ok(received[0][0])
+    });
+    assert_eq!(received.expect("both go on"), [6, 5]);
 }

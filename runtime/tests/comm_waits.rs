@@ -63,6 +63,9 @@ fn a_rank_that_runs_another_program_is_named_with_it() {
 fn messages_without_their_other_half_end_the_program() {
     let receives = |rank: usize| format!("rank {rank} waits to receive 16 bytes from rank {}", (rank + 1) % 4);
     check("circle", &[0, 1, 2, 3].map(receives).join("; "));
+    check("circle of flights", &[0, 1, 2, 3].map(receives).join("; "));
+    let message = "ranks 0 to 2 wait in barrier; rank 3 waits to receive 4 bytes from rank 1";
+    check("a flight that is not posted", message);
     let message = "rank 0 waits in barrier with ranks 0 and 1; rank 1 waits in barrier with ranks 1 and 3; rank 2 waits in \
                    barrier with ranks 0 and 2; rank 3 waits in barrier with ranks 2 and 3";
     check("crossed groups", message);

@@ -24,7 +24,7 @@ fn the_laws_of_communicators_hold_on_nodes() {
         let ranks = format!("--ranks={}", nodes.size());
         let ended = run(Start::Nodes(nodes), &example_path!("comm_laws"), &[&ranks], LIMIT);
         assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("21 laws hold on {} ranks\n", nodes.size()), "on {nodes}");
+        assert_eq!(ended.stdout, format!("28 laws hold on {} ranks\n", nodes.size()), "on {nodes}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! The runtime's tests run them on threads, and its example `comm_laws` under `mpirun`. Data are a
 //! function of who sends what to whom and of the place in the message, so a piece that goes astray shows.
 
+mod flights;
 mod reductions;
 mod typed;
 
@@ -13,7 +14,7 @@ use polyshard_runtime::{Element, Result};
 pub type Law = fn(&dyn Communicator) -> Result<()>;
 
 /// All laws by name.
-pub const LAWS: [(&str, Law); 21] = [
+pub const LAWS: [(&str, Law); 28] = [
     ("a ring shift gives each rank its neighbour's data", ring_shift),
     ("a ring shift by send and receive does too", ring_by_send_and_receive),
     ("messages between two ranks keep their order", messages_keep_their_order),
@@ -35,6 +36,13 @@ pub const LAWS: [(&str, Law); 21] = [
     ("typed sums are in rank order, with the same bits everywhere", typed::sums_are_in_rank_order),
     ("typed gathers and scatters are in rank order", typed::gathers_and_scatters_are_in_rank_order),
     ("typed messages arrive", typed::typed_messages_arrive),
+    ("a flight that is polled to its end is an exchange", flights::posted_and_polled_is_exchanged),
+    ("flights match in the order posted and end in any", flights::flights_match_in_the_order_posted),
+    ("polls change nothing", flights::polls_change_nothing),
+    ("flights end where all poll and nobody waits", flights::flights_end_where_all_poll),
+    ("one piece goes to many ranks, and on to others", flights::one_piece_goes_to_many_and_on),
+    ("bad arguments of a post are refused", flights::bad_arguments_of_a_post_are_refused),
+    ("rounds are the collectives that they stand for", flights::rounds_are_the_collectives),
 ];
 
 /// Runs all laws on the group, and then on its halves, in which ranks have other numbers than in the world.
