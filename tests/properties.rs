@@ -9,6 +9,7 @@ use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::sums::summed_of;
 use polyshard_testing::written::read_back;
@@ -58,7 +59,13 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
         }
     };
     let expected = sequential::<T>(&program, true);
-    for (program, how) in [(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")] {
+    let mut programs = vec![(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")];
+    let depth = 1 + schedule.steps().count() % 4;
+    if let Some(ahead) = pipelined(schedule, depth).map_err(|error| TestCaseError::fail(format!("{error}")))? {
+        let exchanged = ahead.by_exchange();
+        programs.extend([(read_back(&ahead), "pipelined"), (exchanged, "pipelined, by exchange alone")]);
+    }
+    for (program, how) in programs {
         let found = distributed::<T>(&program, true)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;
         prop_assert_eq!(&found, &expected, "{}\n{}\n{}", how, schedule, &program);

@@ -200,6 +200,13 @@ pub enum Step {
         /// The loop at whose head or tail it moves.
         at: Name,
     },
+    /// See `Schedule::pipeline`.
+    Pipeline {
+        /// The loop.
+        t: Name,
+        /// How many iterations before the one that reads it what is communicated at the loop begins to come.
+        depth: usize,
+    },
     /// See `Schedule::reassociate`.
     Reassociate {
         /// The output.
@@ -235,6 +242,7 @@ impl Step {
             Self::Rotate { .. } => "rotate",
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
+            Self::Pipeline { .. } => "pipeline",
             Self::Reassociate { .. } => "reassociate",
             Self::Tensorize { kind: None, .. } => "tensorize",
             Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
@@ -261,6 +269,7 @@ impl fmt::Display for Step {
             Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
             Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
             Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
+            Self::Pipeline { t, depth } => write!(f, "{t}, {depth}")?,
             Self::Reassociate { tensor } => write!(f, "{tensor}")?,
             Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
             Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,

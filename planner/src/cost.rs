@@ -4,7 +4,8 @@
 //! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
 //! rates, of products of matrices and of nests, and what it touches takes to be read and written: so thin products are slower
 //! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
-//! architectures", CACM 52(4), 2009). Parts follow one another; nothing overlaps yet. Every figure is the machine's.
+//! architectures", CACM 52(4), 2009). Parts follow one another, but for transfers that begin some iterations ahead: of what they take by
+//! messages, as much is hidden as is computed meanwhile. Every figure is the machine's.
 
 mod legs;
 
@@ -70,6 +71,8 @@ pub struct PartCost {
     pub times: u64,
     /// Seconds in all.
     pub seconds: f64,
+    /// Those of them that pass while a leaf computes.
+    pub hidden: f64,
     /// Bytes that one rank receives in all.
     pub received: u64,
     /// How the time passes.
@@ -91,7 +94,7 @@ impl Cost {
     /// Returns the seconds of all parts.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.parts.iter().map(|part| part.seconds).sum()
+        self.parts.iter().map(PartCost::added).sum()
     }
 
     /// Returns the seconds of leaves.
@@ -101,7 +104,7 @@ impl Cost {
         leaves.map(|part| part.seconds).sum()
     }
 
-    /// Returns the seconds of transfers.
+    /// Returns the seconds of transfers that do not pass while a leaf computes.
     #[must_use]
     pub fn moving(&self) -> f64 {
         self.seconds() - self.computing()
@@ -110,11 +113,18 @@ impl Cost {
     /// Returns the part that takes the most of the time, if any takes some.
     #[must_use]
     pub fn dominant(&self) -> Option<&PartCost> {
-        self.parts.iter().filter(|part| part.seconds > 0.0).max_by(|one, other| one.seconds.total_cmp(&other.seconds))
+        let parts = self.parts.iter().filter(|part| part.added() > 0.0);
+        parts.max_by(|one, other| one.added().total_cmp(&other.added()))
     }
 }
 
 impl PartCost {
+    /// Returns the seconds by which the program takes longer.
+    #[must_use]
+    pub fn added(&self) -> f64 {
+        self.seconds - self.hidden
+    }
+
     /// What takes less of what this part is spent on.
     fn remedy(&self) -> &'static str {
         let is_leaf = matches!(self.part, CostedPart::Compute(_));
@@ -136,7 +146,11 @@ impl PartCost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let overlaps = self.parts.iter().any(|part| part.hidden > 0.0);
         let mut rows = vec![["part", "times", "seconds", "received", "spent on"].map(String::from).to_vec()];
+        if overlaps {
+            rows[0].insert(3, "hidden".to_owned());
+        }
         rows.extend(self.parts.iter().map(|part| {
             let spent = match &part.spent {
                 Spent::Computing => "operations",
@@ -145,9 +159,14 @@ impl fmt::Display for Cost {
                 Spent::Messages(bottleneck) => bottleneck,
             };
             let received = if part.received == 0 { String::new() } else { scaled(part.received as f64, "B") };
-            vec![part.name.clone(), part.times.to_string(), shown(part.seconds), received, spent.to_owned()]
+            let mut row =
+                vec![part.name.clone(), part.times.to_string(), shown(part.seconds), received, spent.to_owned()];
+            if overlaps {
+                row.insert(3, if part.hidden > 0.0 { shown(part.hidden) } else { String::new() });
+            }
+            row
         }));
-        f.write_str(&table(&rows, &[0, 4]))?;
+        f.write_str(&table(&rows, if overlaps { &[0, 5] } else { &[0, 4] }))?;
         let [all, computing] = [self.seconds(), self.computing()].map(shown);
         writeln!(
             f,
@@ -155,7 +174,7 @@ impl fmt::Display for Cost {
             scaled(self.memory as f64, "B")
         )?;
         let Some(most) = self.dominant() else { return Ok(()) };
-        let percent = 100.0 * most.seconds / self.seconds();
+        let percent = 100.0 * most.added() / self.seconds();
         writeln!(f, "{} takes {percent:.0} % of it; what would help: {}", most.name, most.remedy())
     }
 }
@@ -386,6 +405,7 @@ impl<'a> Pricing<'a> {
     /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
     fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<u64, CostError> {
         let (volumes, received) = nest.traffic();
+        let first = parts.len();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
             let mut found = Vec::new();
             for (number, (transfer, volume)) in nest.transfers.iter().zip(&volumes).enumerate() {
@@ -412,9 +432,11 @@ impl<'a> Pricing<'a> {
             name: nest.kernel.name().to_string(),
             times: work.times,
             seconds,
+            hidden: 0.0,
             received: 0,
             spent: if memory > computing { Spent::Memory } else { Spent::Computing },
         });
+        hide(nest, &mut parts[first..], seconds);
         parts.extend(transfers(|direction| direction != Direction::In)?);
         Ok(received)
     }
@@ -446,6 +468,23 @@ impl<'a> Pricing<'a> {
             }
         }
         let part = CostedPart::Transfer(part);
-        Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, received, spent }))
+        Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, hidden: 0.0, received, spent }))
     }
+}
+
+/// Hides what of a nest's transfers begins ahead and comes by messages while the leaf takes so many seconds: in equal parts of each, if it
+/// does not suffice for all. What iterations of other loops compute is not counted.
+fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
+    let most = |part: &PartCost| match part.part {
+        CostedPart::Transfer(TransferId::Tile { tile, .. }) if matches!(part.spent, Spent::Messages(_)) => {
+            part.seconds * nest.hidden_part(&nest.transfers[tile.0])
+        }
+        _ => 0.0,
+    };
+    let all: f64 = parts.iter().map(most).sum();
+    // While the last iteration is computed, nothing comes.
+    let longest = nest.transfers.iter().map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
+    let available = computing * longest / (longest + 1.0);
+    let part_of_it = if all > available { available / all } else { 1.0 };
+    parts.iter_mut().for_each(|part| part.hidden = most(part) * part_of_it);
 }

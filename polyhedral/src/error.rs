@@ -82,6 +82,8 @@ pub enum ErrorKind {
     BadName { name: Name, what: &'static str },
     /// A count of 0, or beyond 63 bits.
     BadCount { what: &'static str, count: usize },
+    /// A pipeline of no iterations, or of too many.
+    BadDepth { depth: usize, most: usize },
     /// A list names a loop twice.
     ListedTwice { name: Name },
     /// The loop is bound to a mesh axis.
@@ -120,6 +122,14 @@ pub enum ErrorKind {
         /// The axes along which each coordinate would hold a term.
         axes: String,
     },
+    /// No input is communicated at a loop that is pipelined.
+    NothingAhead {
+        name: Name,
+        /// The inputs, and where each is communicated.
+        inputs: String,
+    },
+    /// A transfer that cannot begin so many iterations ahead.
+    NotAhead { tensor: Name, pattern: String, why: &'static str, help: &'static str },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
@@ -195,6 +205,10 @@ impl ErrorKind {
             Self::BadCount { what, count } => {
                 (format!("cannot use {what} {count}"), Some("give a number from 1 to 2^62".into()))
             }
+            Self::BadDepth { depth, most } => (
+                format!("transfers cannot begin {} ahead", count(*depth, "iteration", "iterations")),
+                Some(format!("give a number from 1 to {most}; 1 is enough where panels are equal")),
+            ),
             Self::ListedTwice { name } => (format!("lists `{name}` twice"), Some("list each loop once".into())),
             Self::Distributed { name, axis, instead } => (
                 format!("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed"),
@@ -249,6 +263,14 @@ impl ErrorKind {
             Self::NoSum { tensor, assign, axes } => (
                 format!("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}"),
                 Some("leave `partial` out".into()),
+            ),
+            Self::NothingAhead { name, inputs } => (
+                format!("no input is communicated at `{name}`, so there is nothing to begin ahead"),
+                Some(format!("communicate one at `{name}`; {inputs}")),
+            ),
+            Self::NotAhead { tensor, pattern, why, help } => (
+                format!("the transfer of `{tensor}`, {pattern}, cannot begin so far ahead: {why}"),
+                Some((*help).into()),
             ),
             Self::NotSummed { tensor, output } => (
                 format!("`{tensor}` is an input, so ranks do not sum it"),

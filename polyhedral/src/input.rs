@@ -143,6 +143,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         direction: Direction::In,
         operands,
         level: depth.0,
+        ahead: 0,
         region,
         route,
         tile: Tile { capacity, ..Tile::default() },

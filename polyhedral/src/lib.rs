@@ -15,6 +15,7 @@
 //! | leaf | the operation inside a tensorized nest |
 //! | home | the sharding before the program starts |
 
+mod ahead;
 mod bounds;
 mod classify;
 mod compose;

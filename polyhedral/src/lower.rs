@@ -3,6 +3,7 @@
 //! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
 //! comes out is right by construction of the proofs, not of the proposals.
 
+use crate::ahead;
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::hints;
@@ -61,6 +62,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     let (mut transfers, fetched) = input::transfers(context)?;
     let (output, delivered) = output::output(context)?;
     transfers.push(output);
+    let ahead = ahead::begin(context, &mut transfers)?;
     let (leaf, depth) = leaf::leaf(context, &transfers)?;
     let matched = proofs::matching(context, &transfers, depth)?;
     let hints = hints::find(context, &transfers, &leaf, depth);
@@ -78,7 +80,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         report: Report::default(),
         hints,
     };
-    let proofs = [distinct([instances, owners, fetched, delivered].concat()), matched].concat();
+    let proofs = [distinct([instances, owners, fetched, ahead, delivered].concat()), matched].concat();
     legal::expectations(context, &nest)?;
     Ok((nest, proofs))
 }

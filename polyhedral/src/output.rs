@@ -82,6 +82,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         direction: Direction::Out { any_order: false },
         operands: Vec::new(),
         level: 0,
+        ahead: 0,
         region,
         route: Leg::InPlace.into(),
         tile: Tile::default(),

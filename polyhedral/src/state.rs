@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
-use polyshard_program::{Assign, Kernel, LeafKind, Pattern, StepId, list};
+use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, Pattern, StepId, list};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -17,6 +17,7 @@ pub(crate) struct State {
     pub shards: Vec<Shard>,
     pub communications: Vec<Communication>,
     pub tensorized: Option<Tensorized>,
+    pub pipelines: Vec<Pipeline>,
     /// The step that leaves the order of sums to the communication library.
     pub reassociated: Option<StepId>,
     pub expectations: Vec<(Name, Pattern, StepId)>,
@@ -34,6 +35,14 @@ pub(crate) struct Shard {
 pub(crate) struct Communication {
     pub tensor: Name,
     pub at: Name,
+    pub step: StepId,
+}
+
+/// A loop whose transfers begin some iterations ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pipeline {
+    pub t: Name,
+    pub depth: usize,
     pub step: StepId,
 }
 
@@ -60,6 +69,7 @@ impl State {
             shards: Vec::new(),
             communications: Vec::new(),
             tensorized: None,
+            pipelines: Vec::new(),
             reassociated: None,
             expectations: Vec::new(),
         }
@@ -90,6 +100,7 @@ impl State {
             Step::Rotate { t, by } => self.rotate(*t, by, number)?,
             Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
             Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
+            Step::Pipeline { t, depth } => return self.pipeline(*t, *depth, number),
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
@@ -394,6 +405,21 @@ impl State {
             return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step.0 });
         }
         self.communications.push(Communication { tensor, at, step: number });
+        Ok(())
+    }
+
+    fn pipeline(&mut self, t: Name, depth: usize, number: StepId) -> Result<(), ErrorKind> {
+        self.serial_loop(t, "pipeline a serial loop, at which inputs are communicated")?;
+        if self.is_tensorized(t) {
+            return Err(ErrorKind::Tensorized { name: t, instead: "pipeline a loop outside it" });
+        }
+        if !(1..=MOST_AHEAD).contains(&depth) {
+            return Err(ErrorKind::BadDepth { depth, most: MOST_AHEAD });
+        }
+        if let Some(first) = self.pipelines.iter().find(|other| other.t == t) {
+            return Err(ErrorKind::Twice { what: format!("`{t}` is already pipelined"), first: first.step.0 });
+        }
+        self.pipelines.push(Pipeline { t, depth, step: number });
         Ok(())
     }
 

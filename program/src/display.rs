@@ -4,7 +4,7 @@ use crate::expr::Expr;
 use crate::ids::{TileId, TransferId};
 use crate::nest::{Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
 use crate::pattern::list;
-use crate::statement::Statement;
+use crate::statement::{Iteration, Statement};
 use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
@@ -218,12 +218,26 @@ impl Page<'_, '_, '_> {
                 self.line(depth, "begin")?;
                 self.transfer(*tile, depth + 1)
             }
+            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
+                let Loop { name, extent, .. } = &nest.loops[counter.0];
+                let which = match iteration {
+                    Iteration::At(value) => format!("{name} = {value}"),
+                    Iteration::Later(by) => format!("{name} + {by}, if below {extent}"),
+                };
+                self.line(depth, &format!("begin {} for {which}", nest.tile_name(*tile)))
+            }
             Statement::Await(id) if before.last() == Some(&Statement::Begin(*id)) => Ok(()),
             Statement::Await(TransferId::Tile { tile, .. }) => {
+                if nest.transfers[tile.0].ahead > 0 {
+                    return self.transfer(*tile, depth);
+                }
                 self.line(depth, &format!("await {}", nest.tile_name(*tile)))
             }
             Statement::Compute(_) => self.leaf(depth),
-            Statement::Begin(TransferId::Array(_)) | Statement::Await(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_))
+            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
+            | Statement::Await(TransferId::Array(_))
+            | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
@@ -237,7 +251,8 @@ impl Page<'_, '_, '_> {
             return self.line(depth, &format!("{name} <- {tile}: {route}"));
         }
         let (region, most) = (nest.show_region(&transfer.region), nest.show_extents(&transfer.region));
-        self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
+        let awaited = if transfer.ahead > 0 { "await " } else { "" };
+        self.line(depth, &format!("{awaited}{tile}{most} = {name}{region}: {route}"))
     }
 
     fn leaf(&mut self, depth: usize) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
 use crate::lower_bound::LowerBound;
-use crate::nest::{Direction, LeafOp, Leg, Nest, Transfer};
+use crate::nest::{Direction, LeafOp, Leg, Nest, Overlap, Transfer};
 use std::fmt::Write;
 
 impl Nest {
@@ -30,6 +30,9 @@ impl Nest {
             {
                 writeln!(text, "    messages with at most {} other ranks", route.partners(&self.mesh))?;
             }
+            if transfer.ahead > 0 {
+                writeln!(text, "    {}", self.show_overlap(transfer))?;
+            }
             if tile.own_in_place {
                 writeln!(text, "    what a rank owns itself is read in place")?;
             }
@@ -39,6 +42,21 @@ impl Nest {
             writeln!(text, "leaf: {name}, to be registered as {statement}")?;
         }
         self.explain_bound(text)
+    }
+
+    /// What of a transfer that begins ahead can be brought while a leaf computes.
+    fn show_overlap(&self, transfer: &Transfer) -> String {
+        let ahead =
+            if transfer.ahead == 1 { "1 iteration".to_owned() } else { format!("{} iterations", transfer.ahead) };
+        let Overlap { iterations, hidden } = self.overlap(transfer);
+        let most = match hidden == iterations {
+            true => "all of it".to_owned(),
+            false => format!("{:.1} % of it, all but the first of {iterations}", 100.0 * self.hidden_part(transfer)),
+        };
+        let buffers = transfer.tile.buffers.count();
+        format!(
+            "begins {ahead} ahead, where it is sent, in {buffers} buffers; at most {most}, comes while others are computed"
+        )
     }
 
     /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.

@@ -59,10 +59,10 @@ pub use ids::{ArrayId, LoopId, MoveId, NestId, OperandId, StepId, TensorId, Tile
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
-pub use matching::{Matching, Mismatch};
+pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
     Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
-    Owners, PathStep, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
+    Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};
@@ -72,7 +72,7 @@ pub use polyshard_layout::DType;
 pub use program::{Array, ArrayKind, Body, Move, Part, Program, ProgramError};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
-pub use statement::Statement;
+pub use statement::{Iteration, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Choice, Comparison, Function, Value};

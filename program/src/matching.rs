@@ -22,6 +22,9 @@ pub struct Matching<'a> {
     pub loops: usize,
 }
 
+/// The most iterations that a transfer begins before the one that reads what it brings.
+pub const MOST_AHEAD: usize = 64;
+
 /// A call on which ranks might differ: the tensor, and why.
 #[derive(Debug, PartialEq)]
 pub struct Mismatch {
@@ -56,6 +59,7 @@ impl Matching<'_> {
 
     /// What was decided of a transfer; nothing if ranks do not communicate.
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
+        self.ahead(transfer)?;
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
             && counter.0 + 1 != transfer.level
@@ -68,6 +72,9 @@ impl Matching<'_> {
                 (_, claim) => claims.extend(claim),
             }
         }
+        if transfer.ahead > 0 {
+            claims.push("it begins and is awaited in the same iterations on all ranks".to_owned());
+        }
         let claims = (!claims.is_empty()).then(|| claims.join("; "));
         let Some(shifted) = shifted else { return Ok(claims) };
         let end = match transfer.direction {
@@ -76,6 +83,22 @@ impl Matching<'_> {
         };
         let claims = claims.map(|claims| format!("; in the {end} iteration {claims}")).unwrap_or_default();
         Ok(Some(shifted + &claims))
+    }
+
+    /// Whether the transfer may begin in the iteration in which it does.
+    fn ahead(&self, transfer: &Transfer) -> Result<(), String> {
+        let Transfer { ahead, direction, level, route, .. } = transfer;
+        let refused = match (ahead, direction) {
+            (0, _) => return Ok(()),
+            (_, Direction::Out { .. }) => "an output is not brought",
+            _ if *level == 0 => "no loop is around it",
+            _ if route.is_local() => "nothing is sent for it",
+            _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
+            (2.., _) if route.shift().is_some() => "a tile travels to the next rank in one iteration",
+            _ if *ahead > MOST_AHEAD => "there are too many buffers",
+            _ => return Ok(()),
+        };
+        Err(format!("it begins {ahead} iterations ahead, but {refused}"))
     }
 
     /// What was decided of a leg.
@@ -161,6 +184,7 @@ mod tests {
             direction: Direction::In,
             operands: vec![OperandId(0)],
             level: 1,
+            ahead: 0,
             region: region(symbols),
             route: route.into(),
             tile: Tile { capacity: 4, ..Tile::default() },

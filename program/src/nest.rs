@@ -6,6 +6,7 @@
 mod check;
 mod complete;
 mod operation;
+mod overlap;
 mod path;
 mod products;
 mod queries;
@@ -13,6 +14,7 @@ mod region;
 mod route;
 mod steps;
 
+pub use overlap::Overlap;
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
@@ -82,6 +84,9 @@ pub struct Transfer {
     pub operands: Vec<OperandId>,
     /// The number of serial loops around it.
     pub level: usize,
+    /// How many iterations of the innermost of them before the one that reads it what it brings begins to come; 0 if in the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ahead: usize,
     /// What it brings or takes away.
     pub region: Region,
     /// How.
@@ -92,6 +97,10 @@ pub struct Transfer {
     pub step: Option<StepId>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What a rank holds of a transfer's region.
@@ -120,6 +129,8 @@ pub enum Buffers {
     One,
     /// Two in turns: what one holds is sent on while the other receives.
     Relay,
+    /// One more than this in turns: what one holds is read while the others receive for the next iterations.
+    Ahead(usize),
 }
 
 impl Buffers {
@@ -130,6 +141,7 @@ impl Buffers {
             Self::Shard => 0,
             Self::One => 1,
             Self::Relay => 2,
+            Self::Ahead(depth) => depth as u64 + 1,
         }
     }
 }

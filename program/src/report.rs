@@ -13,7 +13,9 @@ pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>)
     for (transfer, volume) in nest.transfers.iter().zip(volumes) {
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
         let buffers = tile.saturating_mul(transfer.tile.buffers.count());
-        tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(volume.staged);
+        // What is sent ahead and what has come are held for each iteration that is under way.
+        let staged = volume.staged.saturating_mul(transfer.ahead as u64 + 1);
+        tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(staged);
     }
     let shards = nest.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size));
     Report { proofs, shard_bytes: shards.fold(0, u64::saturating_add), tile_bytes, traffic_bytes }

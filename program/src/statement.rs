@@ -4,6 +4,7 @@
 //! statement = Loop counter statement*   counter in 0..extent, the same on all ranks
 //!           | Fill tile                 an output tile of identities, or the sums of a neighbour
 //!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
+//!           | BeginFor transfer n       the same for another iteration of the loop around what reads it, if there is that one
 //!           | Await transfer            until it is there
 //!           | Compute nest              its leaf, on tiles
 //!           | Free array                a temporary that nothing reads any more
@@ -33,12 +34,31 @@ pub enum Statement {
     },
     /// Starts a transfer.
     Begin(TransferId),
-    /// Waits until a transfer is done.
+    /// Starts a transfer for another iteration of the innermost loop around what reads it than the present one; does nothing if the
+    /// loop has no such iteration.
+    BeginFor {
+        /// The transfer, of a nest.
+        transfer: TransferId,
+        /// The loop.
+        counter: LoopId,
+        /// Its iteration.
+        iteration: Iteration,
+    },
+    /// Waits until a transfer is done; of those that began for several iterations, the one that began first.
     Await(TransferId),
     /// Runs the leaf of a nest.
     Compute(NestId),
     /// Gives back a temporary that nothing reads any more.
     Free(ArrayId),
+}
+
+/// An iteration of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Iteration {
+    /// The one in which the counter has this value.
+    At(i64),
+    /// The one that comes so many after the present one.
+    Later(i64),
 }
 
 impl Statement {
@@ -47,8 +67,11 @@ impl Statement {
     pub fn nest(&self) -> Option<NestId> {
         match *self {
             Self::Loop { nest, .. } | Self::Fill { nest, .. } | Self::Compute(nest) => Some(nest),
-            Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
-            Self::Begin(TransferId::Array(_)) | Self::Await(TransferId::Array(_)) | Self::Free(_) => None,
+            Self::Begin(transfer) | Self::BeginFor { transfer, .. } | Self::Await(transfer) => match transfer {
+                TransferId::Tile { nest, .. } => Some(nest),
+                TransferId::Array(_) => None,
+            },
+            Self::Free(_) => None,
         }
     }
 }

@@ -226,9 +226,10 @@ impl Bounds<'_> {
         let transfer = |access: &&Access| {
             let missing = (self.elements(access, &extents) - self.held(access, &grid)).max(0.0);
             let alone = self.port.as_ref().map_or(0.0, |port| port.seconds(missing * size));
-            let together = self.domains.iter().map(|domain| {
-                domain.port.seconds(self.missing(access, &grid, variant, domain.devices) * size)
-            });
+            let together = self
+                .domains
+                .iter()
+                .map(|domain| domain.port.seconds(self.missing(access, &grid, variant, domain.devices) * size));
             (together.fold(alone, f64::max) - alone).max(0.0)
         };
         let accesses = self.accesses.iter().copied().filter(|access| !self.placed.contains(&access.tensor));

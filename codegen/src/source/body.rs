@@ -9,7 +9,7 @@ use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
 use polyshard_program::{
-    Buffers, Direction, Expr, Leg, LoopId, Nest, Owners, Region, Shift, Statement, StepId, TileId, Transfer,
+    Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Statement, StepId, TileId, Transfer,
     TransferId, Written,
 };
 use proc_macro2::{Ident, TokenStream};
@@ -43,6 +43,17 @@ fn coordinates(names: &Names, used_by: &TokenStream) -> TokenStream {
     quote! { let [#(#bound),*] = grid.coordinates(); }
 }
 
+/// How a leg brings a region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Out of shards.
+    FromShards,
+    /// Out of tiles.
+    FromTiles,
+    /// Out of shards, for a later iteration.
+    Ahead,
+}
+
 struct Writer<'a> {
     nest: &'a Nest,
     names: &'a Names,
@@ -59,11 +70,52 @@ impl Writer<'_> {
             Statement::Loop { counter, body, .. } => self.serial_loop(*counter, body),
             Statement::Fill { tile, .. } => self.fill(*tile),
             Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            // The calls that begin a transfer return when it is done.
+            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
+                self.begin_for(*tile, *counter, *iteration)
+            }
+            Statement::Await(TransferId::Tile { tile, .. }) if self.nest.transfers[tile.0].ahead > 0 => {
+                let (tile, source) = (&self.names.tiles[tile.0], self.tensor(&self.nest.transfers[tile.0]));
+                quote! { #tile.arrive(grid.world(), #source)?; }
+            }
+            // Other calls that begin a transfer return when it is done.
             Statement::Await(_) => TokenStream::new(),
             Statement::Compute(_) => self.leaf(),
-            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_))
+            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
+            | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
+            }
+        }
+    }
+
+    /// Begins a transfer for another iteration of its loop, if there is that one.
+    fn begin_for(&self, number: TileId, counter: LoopId, iteration: Iteration) -> TokenStream {
+        let transfer = &self.nest.transfers[number.0];
+        let note = self.note(transfer);
+        let name = &self.names.loops[counter.0];
+        let is_first = iteration == Iteration::At(0);
+        let begun = match transfer.route.shift() {
+            Some(Shift { axis, by, counter }) if !is_first => {
+                let (tile, shown, group) =
+                    (&self.names.tiles[number.0], self.region(&transfer.region), self.names.group(&[axis]));
+                let (source, by) = (self.tensor(transfer), proc_macro2::Literal::i64_unsuffixed(by));
+                debug_assert_eq!(counter.0 + 1, transfer.level);
+                quote! { #tile.begin_shift(#group, #by, #source, &#shown)?; }
+            }
+            _ => self.brought(number, &transfer.route.at_owners()[0], &transfer.region, Manner::Ahead),
+        };
+        let literal = proc_macro2::Literal::i64_suffixed;
+        let bound = |value: TokenStream| mentions(&begun, &name.to_string()).then(|| quote! { let #name = #value; });
+        match iteration {
+            Iteration::At(value) => {
+                let value = literal(value);
+                let bound = bound(quote! { #value });
+                quote! { #note { #bound #begun } }
+            }
+            Iteration::Later(by) => {
+                let (by, extent) = (literal(by), literal(self.nest.loops[counter.0].extent));
+                let bound = bound(quote! { #name + #by });
+                quote! { #note if #name + #by < #extent { #bound #begun } }
             }
         }
     }
@@ -98,6 +150,14 @@ impl Writer<'_> {
                 (_, Buffers::Shard) => return None,
                 (Direction::In, Buffers::One) => quote! { Tile::new(#tensor, #capacity)? },
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
+                (Direction::In, Buffers::Ahead(depth)) => {
+                    let (depth, group) = (literal(depth as i64), transfer.route.broadcasts_along());
+                    let group = match group.map(|axes| self.names.group(axes)) {
+                        Some(group) => quote! { Some(&*#group) },
+                        None => quote! { None },
+                    };
+                    quote! { Tile::ahead(#tensor, #capacity, #depth, #group)? }
+                }
                 (Direction::Out { any_order }, _) => {
                     let written = &self.names.written;
                     let within = self.nest.kernel.written().map(|_| quote! { .within(#written.clone()) });
@@ -218,9 +278,7 @@ impl Writer<'_> {
 
     fn transfer(&self, number: TileId) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
-        let tensor = self.nest.tensor_name(transfer.tensor);
-        let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let note = comment(&format!("{by}{tensor}, {}", self.nest.pattern_of(transfer)));
+        let note = self.note(transfer);
         let Some(Shift { axis, by, counter }) = transfer.route.shift() else {
             let moved = self.at_owners(number, &transfer.region);
             return quote! { #note #moved };
@@ -250,6 +308,13 @@ impl Writer<'_> {
         }
     }
 
+    /// What a transfer is, as a comment.
+    fn note(&self, transfer: &Transfer) -> TokenStream {
+        let tensor = self.nest.tensor_name(transfer.tensor);
+        let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
+        comment(&format!("{by}{tensor}, {}", self.nest.pattern_of(transfer)))
+    }
+
     /// The iterations of the loop of a transfer that shifts.
     fn extent_of(&self, transfer: &Transfer) -> i64 {
         transfer.route.shift().map_or(1, |shift| self.nest.loops[shift.counter.0].extent)
@@ -266,35 +331,50 @@ impl Writer<'_> {
             let held = route.held.as_ref().filter(|_| nth == 0);
             let region = held.unwrap_or(region);
             match direction {
-                Direction::In => self.brought(number, leg, region, nth > 0),
+                Direction::In => {
+                    let manner = if nth > 0 { Manner::FromTiles } else { Manner::FromShards };
+                    self.brought(number, leg, region, manner)
+                }
                 Direction::Out { .. } => self.sent(number, leg, region),
             }
         });
         legs.collect()
     }
 
-    /// A leg of an input's route; the second of two takes what it moves out of tiles, not of shards.
-    fn brought(&self, number: TileId, leg: &Leg, region: &Region, is_second: bool) -> TokenStream {
+    /// A leg of an input's route.
+    fn brought(&self, number: TileId, leg: &Leg, region: &Region, manner: Manner) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
         let (tile, name, source) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
         let shown = self.region(region);
         let bound = quote! { let #name = #shown; };
         match leg {
+            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } if manner == Manner::Ahead => {
+                quote! { #tile.begin_own(#source, &#shown); }
+            }
             Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
             Leg::InPlace => quote! { #tile.hold(&#shown); },
             Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
             Leg::Collective { axes, owners: Owners::One(root) } => {
                 let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
-                let broadcast = if is_second { quote!(broadcast_held) } else { quote!(broadcast) };
+                let broadcast = match manner {
+                    Manner::FromShards => quote!(broadcast),
+                    Manner::FromTiles => quote!(broadcast_held),
+                    Manner::Ahead => quote!(begin_broadcast),
+                };
                 quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
             }
             Leg::Collective { axes, owners: Owners::Parts } => {
                 let group = self.names.group(axes);
-                quote! { #bound #tile.all_gather(#group, #source, &#name)?; }
+                let gather = if manner == Manner::Ahead { quote!(begin_all_gather) } else { quote!(all_gather) };
+                quote! { #bound #tile.#gather(#group, #source, &#name)?; }
             }
             Leg::Permute { owner, served } => {
                 let permutation = self.permutation(owner, served, shown, name);
-                let permute = if is_second { quote!(permute_held) } else { quote!(permute) };
+                let permute = match manner {
+                    Manner::FromShards => quote!(permute),
+                    Manner::FromTiles => quote!(permute_held),
+                    Manner::Ahead => quote!(begin_permute),
+                };
                 quote! {
                     #permutation
                     let (from, to) = permutation;
@@ -303,7 +383,11 @@ impl Writer<'_> {
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(shown), reach_of(reach));
-                let fetch = if transfer.tile.own_in_place { quote!(halo) } else { quote!(exchange) };
+                let fetch = match manner {
+                    Manner::Ahead => quote!(begin_exchange),
+                    _ if transfer.tile.own_in_place => quote!(halo),
+                    _ => quote!(exchange),
+                };
                 quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
             }
             Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),

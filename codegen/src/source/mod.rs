@@ -104,6 +104,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Products",
         "Ramp",
         "Role",
+        "Slices",
         "TileStatement",
         "Value",
         "contract",

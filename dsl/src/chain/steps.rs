@@ -15,7 +15,7 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 14] = [
+const STEPS: [(&str, &str); 15] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -25,6 +25,7 @@ const STEPS: [(&str, &str); 14] = [
     ("rotate", "rotate(ko, [mo, no])"),
     ("shard", "shard(A, m @ x, k @ y)"),
     ("communicate", "communicate(A, ko)"),
+    ("pipeline", "pipeline(ko, 1)"),
     ("reassociate", "reassociate(C)"),
     ("tensorize", "tensorize([mi, ni, ki])"),
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
@@ -94,6 +95,11 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             let tensor = ident(input)?;
             comma(input)?;
             Step::Communicate { tensor, at: ident(input)? }
+        }
+        "pipeline" => {
+            let t = ident(input)?;
+            comma(input)?;
+            Step::Pipeline { t, depth: size(input, form)? }
         }
         "reassociate" => Step::Reassociate { tensor: ident(input)? },
         "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },

@@ -151,7 +151,9 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
             Pattern::AllReduce { axes } => return closed(Collective::AllReduce, axes),
             Pattern::ReduceScatter { axes } => return closed(Collective::ReduceScatter, axes),
             // All else goes between pairs of ranks, whatever it is called.
-            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => axes_of(mesh, axes),
+            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
+                axes_of(mesh, axes)
+            }
             _ => all(mesh),
         };
         let members = members(&axes, mesh) as f64;

@@ -113,6 +113,54 @@ impl Schedule {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
 
+    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, while these are computed.
+    ///
+    /// ```text
+    /// for t { tile = what S reads of A; S(tile) }
+    ///   =>  pipeline(t, 1)
+    /// begin tile(0)
+    /// for t { await tile(t); begin tile(t + 1), if there is one; S(tile(t)) }
+    /// ```
+    ///
+    /// The first `depth` iterations begin before the loop; each tile has a buffer more than that. Of `n` iterations of equal panels, all but
+    /// the first come while others are computed, so a depth of 1 suffices; more of it evens out messages that come late. What ranks
+    /// read in memory that they share is read when it is wanted, and nothing begins for it. The bits of the result are those without the step.
+    ///
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
+    /// # fn main() -> polyshard::Result<()> {
+    /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
+    /// let [x] = mesh.axes();
+    /// let panels = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
+    ///     .divide("k", "ko", "ki", 3)
+    ///     .reorder(["ko", "mi", "n", "ki"])
+    ///     .shard("A", [m.at(x)])
+    ///     .shard("B", [k.at(x)])
+    ///     .shard("C", [m.at(x)])
+    ///     .communicate("B", "ko");
+    /// let ahead = panels.pipeline("ko", 1).expect("B", Pattern::broadcast([x])).lower()?;
+    /// assert!(ahead.to_string().contains("begin B_tile for ko + 1, if below 3"));
+    /// same_as_sequential(&ahead)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop`, `Distributed` or `Tensorized` if `t` is no
+    /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if no
+    /// input is communicated at it, and `NotAhead` if what is communicated there is passed on by two legs, or travels from
+    /// neighbour to neighbour and is to begin more than one iteration ahead.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn pipeline(self, t: impl Into<Name>, depth: usize) -> Self {
+        self.apply(Step::Pipeline { t: t.into(), depth })
+    }
+
     /// Leaves the order in which ranks' partial sums of the output are added up to the communication library.
     ///
     /// ```text

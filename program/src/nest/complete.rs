@@ -33,16 +33,17 @@ impl Nest {
     }
 
     /// What a transfer's tile is, of the capacity that it has.
-    fn tile(&self, Transfer { route, region, direction, tile, .. }: &Transfer) -> Tile {
+    fn tile(&self, Transfer { route, region, direction, tile, ahead, .. }: &Transfer) -> Tile {
         let buffers = match (direction, &route.legs[..]) {
             (_, [Leg::InPlace]) => Buffers::Shard,
+            (Direction::In, _) if *ahead > 0 => Buffers::Ahead(*ahead),
             // A tile that is handed on is still sent while the next one is received.
             (Direction::In, [.., Leg::Shift(_)] | [_, Leg::Permute { .. }]) => Buffers::Relay,
             _ => Buffers::One,
         };
         let varies = || (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(LoopId(number))));
         let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
-        let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In;
+        let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In && *ahead == 0;
         let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;
         let in_pieces = self.in_pieces(route, *direction, tile.capacity);
         Tile { buffers, is_fixed, own_in_place, in_pieces, ..*tile }

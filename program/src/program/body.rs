@@ -3,7 +3,7 @@
 use super::{Array, ArrayKind, Move};
 use crate::ids::{ArrayId, LoopId, MoveId, NestId, TileId, TransferId};
 use crate::nest::{Direction, Nest, Transfer};
-use crate::statement::Statement;
+use crate::statement::{Iteration, Statement};
 use serde::{Deserialize, Serialize};
 
 /// The nests and moves of a program by number, and the statements in the order in which they run.
@@ -154,41 +154,62 @@ impl Body {
     }
 }
 
-/// The statements of a nest, each transfer awaited where it begins.
+/// The statements of a nest, each transfer awaited where it begins, but for those that begin for later iterations.
 pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
-    inside(id, 0, nest.loops.len(), &nest.transfers)
+    inside(id, nest, 0)
 }
 
-/// The statements inside the first `level` of `depth` serial loops, with these transfers.
-fn inside(nest: NestId, level: usize, depth: usize, transfers: &[Transfer]) -> Vec<Statement> {
-    let here = (0..).map(TileId).zip(transfers).filter(|(_, transfer)| transfer.level == level);
-    let (fetched, sent): (Vec<_>, Vec<_>) = here.partition(|(_, transfer)| transfer.direction == Direction::In);
-    let sent: Vec<_> = sent.into_iter().filter(|(_, transfer)| !transfer.route.is_in_place()).collect();
-    let moved = |&(tile, _): &(TileId, &Transfer)| {
-        let id = TransferId::Tile { nest, tile };
-        [Statement::Begin(id), Statement::Await(id)]
+/// The statements inside the first `level` serial loops.
+fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
+    let of_level = |level| {
+        let transfers = (0..).map(TileId).zip(&nest.transfers);
+        transfers.filter(move |(_, transfer)| transfer.level == level).collect::<Vec<_>>()
     };
+    let (fetched, sent): (Vec<_>, Vec<_>) =
+        of_level(level).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
+    let (ahead, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.ahead > 0);
+    let sent: Vec<_> = sent.into_iter().filter(|(_, transfer)| !transfer.route.is_in_place()).collect();
+    let transfer = |tile| TransferId::Tile { nest: id, tile };
+    let begin_for = |tile, counter, iteration| Statement::BeginFor { transfer: transfer(tile), counter, iteration };
+    let moved = |&(tile, _): &(TileId, &Transfer)| [Statement::Begin(transfer(tile)), Statement::Await(transfer(tile))];
     let mut statements: Vec<_> = fetched.iter().flat_map(moved).collect();
-    statements.extend(sent.iter().map(|&(tile, _)| Statement::Fill { nest, tile }));
-    statements.push(if level == depth {
-        Statement::Compute(nest)
-    } else {
-        Statement::Loop { nest, counter: LoopId(level), body: inside(nest, level + 1, depth, transfers) }
-    });
+    // What travels is sent on when it is here.
+    statements.extend(ahead.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
+    let later =
+        |&(tile, ahead): &(TileId, &Transfer)| begin_for(tile, LoopId(level - 1), Iteration::Later(ahead.ahead as i64));
+    statements.extend(ahead.iter().map(later));
+    statements.extend(sent.iter().map(|&(tile, _)| Statement::Fill { nest: id, tile }));
+    match nest.loops.get(level) {
+        None => statements.push(Statement::Compute(id)),
+        Some(next) => {
+            let (counter, inner) = (LoopId(level), of_level(level + 1));
+            let most = inner.iter().map(|(_, transfer)| transfer.ahead as i64).max().unwrap_or(0);
+            for iteration in 0..next.extent.min(most) {
+                let begun = inner.iter().filter(|(_, transfer)| iteration < transfer.ahead as i64);
+                statements.extend(begun.map(|&(tile, _)| begin_for(tile, counter, Iteration::At(iteration))));
+            }
+            statements.push(Statement::Loop { nest: id, counter, body: inside(id, nest, level + 1) });
+        }
+    }
     statements.extend(sent.iter().flat_map(moved));
     statements
 }
 
-/// Checks that statements are the derived ones in their order, but for where they await what they have begun: once, in the same
-/// loop, and before anything inside reads it.
+/// Checks that statements are the derived ones in their order, but for where they await what they have begun for the same iteration: once,
+/// in the same loop, and before anything inside reads it.
 ///
 /// # Errors
 /// What they have otherwise, as a clause after the kernel's name.
 pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<(), String> {
     fn others(body: &[Statement]) -> impl Iterator<Item = &Statement> {
-        body.iter().filter(|statement| !matches!(statement, Statement::Await(_)))
+        let has_begun = |transfer: &TransferId| body.contains(&Statement::Begin(*transfer));
+        body.iter().filter(move |statement| !matches!(statement, Statement::Await(transfer) if has_begun(transfer)))
     }
     let differs = || Err("has statements that do not follow from its transfers".into());
+    let is_stray = |statement: &&Statement| !others(derived).any(|other| other == *statement);
+    if others(body).filter(|statement| matches!(statement, Statement::Await(_))).any(|statement| is_stray(&statement)) {
+        return Err("awaits a transfer that it has not begun in the same loop".into());
+    }
     if others(derived).count() != others(body).count() {
         return differs();
     }
@@ -204,18 +225,13 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
     }
     let is_inner = |statement: &Statement| matches!(statement, Statement::Loop { .. } | Statement::Compute(_));
     let inner = body.iter().position(is_inner).unwrap_or(body.len());
-    let mut begun = 0;
     for (began, statement) in body.iter().enumerate() {
         let Statement::Begin(transfer) = *statement else { continue };
-        begun += 1;
         let awaited: Vec<_> = (0..body.len()).filter(|&at| body[at] == Statement::Await(transfer)).collect();
         if !matches!(awaited[..], [at] if began < at && (inner < began || at < inner)) {
             let TransferId::Tile { tile: TileId(number), .. } = transfer else { return differs() };
             return Err(format!("does not await its transfer, number {number}, once between its begin and its use"));
         }
     }
-    match body.len() - others(body).count() == begun {
-        true => Ok(()),
-        false => Err("awaits a transfer that it has not begun in the same loop".into()),
-    }
+    Ok(())
 }

@@ -4,18 +4,19 @@ use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use crate::comm::Work;
 use crate::layout::Name;
-use crate::leaf::Ramp;
+use crate::leaf::{Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, Transport, World, Written,
     count,
 };
 use polyshard_program::{
-    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, OperandId, Owners, Region as SymbolicRegion,
-    Statement, Symbol, TileId, Transfer, TransferId,
+    Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, Leg, Nest, OperandId, Owners,
+    Region as SymbolicRegion, Statement, Symbol, TileId, Transfer, TransferId,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -77,21 +78,25 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
+        let mut groups = BTreeMap::new();
+        for axes in nest.groups() {
+            let group = grid.group(&axes)?;
+            groups.insert(axes, group);
+        }
         let tiles = nest.inputs().iter().map(|transfer| {
             let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
             let made = match tile.buffers {
                 Buffers::Shard => return Ok(None),
                 Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
                 Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
+                Buffers::Ahead(depth) => {
+                    let group = transfer.route.broadcasts_along().map(|axes| &*groups[axes]);
+                    Tile::ahead(name.as_str(), tile.capacity, depth, group)?
+                }
             };
             Ok(Some(if tile.is_fixed { made.fixed() } else { made }))
         });
         let tiles = tiles.collect::<Result<_>>()?;
-        let mut groups = BTreeMap::new();
-        for axes in nest.groups() {
-            let group = grid.group(&axes)?;
-            groups.insert(axes, group);
-        }
         let written = kernel.written().map(|written| {
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
             Written::new(world, nest.output_sharding(), &written.base, &steps, &written.counts)
@@ -99,7 +104,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let Transfer { tile, direction, .. } = nest.output();
         let out_tile = match tile.buffers {
             Buffers::Shard => None,
-            Buffers::One | Buffers::Relay => {
+            Buffers::One | Buffers::Relay | Buffers::Ahead(_) => {
                 let made = OutTile::new(kernel.output().name.as_str(), tile.capacity)?;
                 let made = if *direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
                 let made = if tile.in_pieces { made.in_pieces() } else { made };
@@ -211,17 +216,102 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             Statement::Fill { tile, .. } => self.fill(*tile),
             Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            // A transfer is done when what began it returns.
+            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
+                let now = self.counters[counter.0];
+                let then = match iteration {
+                    Iteration::At(value) => *value,
+                    Iteration::Later(by) => now + by,
+                };
+                if then >= self.nest.loops[counter.0].extent {
+                    return Ok(());
+                }
+                self.counters[counter.0] = then;
+                let begun = self.begin(*tile);
+                self.counters[counter.0] = now;
+                begun
+            }
+            Statement::Await(TransferId::Tile { tile, .. }) if self.nest.transfers[tile.0].ahead > 0 => {
+                self.arrive(*tile)
+            }
+            // All others are done when what began them returns.
             Statement::Await(_) => Ok(()),
             Statement::Compute(_) => {
-                self.run_leaf();
+                self.compute()?;
                 self.leaves.next();
                 Ok(())
             }
-            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_))
+            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
+            | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
+    }
+
+    /// Has the region that a transfer brings in this iteration begin to come.
+    fn begin(&mut self, number: TileId) -> Result<()> {
+        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
+        let begun = self.begin_to(&mut tile, &self.nest.transfers[number.0], &self.region(number));
+        self.tiles[number.0] = Some(tile);
+        begun
+    }
+
+    fn begin_to(&self, tile: &mut Tile<T>, transfer: &Transfer, here: &Region) -> Result<()> {
+        self.note(self.nest.tensor_name(transfer.tensor));
+        let source = self.inputs.array(transfer.tensor.0);
+        if let Some(shift) = transfer.route.shift().filter(|shift| self.counters[shift.counter.0] > 0) {
+            return tile.begin_shift(&self.groups[&[shift.axis][..]], shift.by, source, here);
+        }
+        let counters = &*self.counters;
+        let region_of = |at: &[i64]| region_at(&transfer.region, at, counters);
+        match &transfer.route.at_owners()[0] {
+            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
+                tile.begin_own(source, here);
+                Ok(())
+            }
+            Leg::Collective { axes, owners: Owners::One(root) } => {
+                tile.begin_broadcast(&self.groups[axes], &self.values(root), source, here)
+            }
+            Leg::Collective { axes, owners: Owners::Parts } => tile.begin_all_gather(&self.groups[axes], source, here),
+            Leg::Permute { owner, served } => {
+                let (from, to) = self.permutation(owner, served, region_of);
+                tile.begin_permute(self.grid, from, to, source, here)
+            }
+            Leg::Halo { reach } | Leg::Exchange { reach } => tile.begin_exchange(self.grid, reach, source, region_of),
+            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
+        }
+    }
+
+    /// Waits for the region that began to come first.
+    fn arrive(&mut self, number: TileId) -> Result<()> {
+        let tensor = self.nest.transfers[number.0].tensor;
+        self.note(self.nest.tensor_name(tensor));
+        let source = self.inputs.array(tensor.0);
+        let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
+        tile.arrive(self.grid.world(), source)
+    }
+
+    /// Lets what is on its way go on; returns whether something still is.
+    fn poll(&mut self) -> Result<bool> {
+        let mut is_coming = false;
+        for tile in self.tiles.iter_mut().flatten() {
+            is_coming |= tile.poll(self.grid.world())?;
+        }
+        Ok(is_coming)
+    }
+
+    /// Runs the leaf, in slices while something is on its way.
+    fn compute(&mut self) -> Result<()> {
+        let Some(along) = self.nest.sliced_along() else {
+            self.run_leaf(None);
+            return Ok(());
+        };
+        let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
+        let mut slices = Slices::new(&counts, along, self.nest.is_product());
+        while let Some(slice) = slices.next(self.poll()?) {
+            self.run_leaf(Some((along, slice)));
+        }
+        Ok(())
     }
 
     /// Notes which tensor moves, for the case that this takes long.
@@ -380,13 +470,25 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
     }
 
-    fn run_leaf(&mut self) {
+    /// Runs the leaf, of one of whose loops these iterations if they are given.
+    fn run_leaf(&mut self, slice: Option<(usize, Range<usize>)>) {
         let Self { nest, here, grid, inputs, output, op, tiles, out_tile, leaf, counters, .. } = self;
         let values = |exprs: &[Expr]| values_at(exprs, grid.coords(), counters);
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
         };
-        let counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
+        // Where an access begins.
+        let bases = |base: &[Expr], strides: &[Vec<i64>]| {
+            let mut at = values(base);
+            if let Some((along, slice)) = &slice {
+                at.iter_mut().zip(strides).for_each(|(at, strides)| *at += strides[*along] * slice.start as i64);
+            }
+            at
+        };
+        let mut counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
+        if let Some((along, slice)) = &slice {
+            counts[*along] = slice.len();
+        }
         let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
         let operands: SmallVec<[_; 10]> = accesses
             .map(|(operand, (access, base))| {
@@ -399,18 +501,20 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                     Some((value, extents)) => view.outside(*value, extents),
                     None => view,
                 };
-                view.strided(&values(base), &steps(access))
+                view.strided(&bases(base, &access.strides), &steps(access))
             })
             .collect();
         let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
-        let numbers: SmallVec<[_; 2]> =
-            numbers.map(|(number, base)| Ramp::along(base, number.strides[..].into())).collect();
+        let first = |strides: &[i64]| slice.as_ref().map_or(0, |(along, slice)| strides[*along] * slice.start as i64);
+        let numbers: SmallVec<[_; 2]> = numbers
+            .map(|(number, base)| Ramp::along(base + first(&number.strides), number.strides[..].into()))
+            .collect();
         let target = match out_tile {
             Some(tile) => tile.view_mut(),
             None if nest.leaf.overwrites => output.view_mut().overwritten(),
             None => output.view_mut(),
         };
-        let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));
+        let target = target.strided(&bases(&here.target, &nest.leaf.target.strides), &steps(&nest.leaf.target));
         leaf.run(&counts, &operands, &numbers, target, *op);
     }
 }

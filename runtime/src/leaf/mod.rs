@@ -23,6 +23,7 @@ mod pointwise;
 mod products;
 mod rows;
 mod scratch;
+mod slices;
 mod vector;
 mod walk;
 
@@ -38,6 +39,7 @@ pub use polyshard_program::{
 };
 pub use products::Products;
 pub use rows::Rows;
+pub use slices::Slices;
 
 #[cfg(test)]
 mod tests;

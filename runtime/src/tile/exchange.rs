@@ -50,8 +50,7 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
         } else if is_seen {
             source.count(region.len());
-            let owner = || grid.mesh().coordinates(from);
-            self.read(source, region, || vec![(from, owned(source.array(), &owner(), region))], || 0)?;
+            self.read(source, from, region)?;
         } else if from == me {
             self.hold_or_copy(source, region)?;
         } else {
@@ -164,20 +163,20 @@ pub(super) struct Pieces {
     region: Region,
     own: usize,
     /// What is copied out of its shard; all that it owns, but for the interior.
-    local: Vec<Subarray>,
+    pub(super) local: Vec<Subarray>,
     /// The indices that are read where the shard has them.
     interior: Option<Ranges>,
     /// What others get of its shard, and what it gets of theirs, by messages.
-    sends: Vec<(usize, Subarray)>,
-    receives: Vec<(usize, Subarray)>,
+    pub(super) sends: Vec<(usize, Subarray)>,
+    pub(super) receives: Vec<(usize, Subarray)>,
     /// What it reads where others have it.
-    seen: Vec<(usize, Subarray)>,
+    pub(super) seen: Vec<(usize, Subarray)>,
     /// Whether all ranks saw all shards.
     are_everywhere: bool,
 }
 
 impl Pieces {
-    fn new<T: Element>(
+    pub(super) fn new<T: Element>(
         grid: &Grid<'_>,
         reach: &[Reach],
         source: Shards<'_, T>,
@@ -223,7 +222,7 @@ impl Pieces {
     }
 
     /// Whether the region is this rank's own, and one box of its array or more.
-    fn is_own(&self) -> bool {
+    pub(super) fn is_own(&self) -> bool {
         self.own == self.region.distinct() && !self.region.wraps()
     }
 
@@ -236,7 +235,7 @@ impl Pieces {
     }
 
     /// The elements that are read in place.
-    fn in_place(&self) -> usize {
+    pub(super) fn in_place(&self) -> usize {
         mail::total(&self.seen)
     }
 }

@@ -8,11 +8,11 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 /// A region in the memory of this rank's peers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PeerTile {
     at: Source,
     /// The elements of it that this rank owns, as its readers see it.
-    own: usize,
+    pub(super) own: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -24,20 +24,13 @@ enum Source {
 }
 
 impl<T: Element> Tile<T> {
-    /// Holds `region`, which is not empty, out of shards that this rank sees. Moves no data if it is one box of one of them; else each
-    /// piece is copied from where it is. `owners` are the ranks that own it, whatever else they own; they are asked for if
-    /// not one of them has it all. Returns what `own` says, which is asked once for all times that the region is read.
+    /// Holds `region`, which is not empty, out of the shard of the rank `from`, which this rank sees. Moves no data if it is one box
+    /// there; else it is copied.
     ///
     /// # Panics
-    /// If the owners do not own all of it: a bug of polyshard.
-    pub(super) fn read(
-        &mut self,
-        source: Shards<'_, T>,
-        region: &Region,
-        owners: impl FnOnce() -> Vec<(usize, Subarray)>,
-        own: impl FnOnce() -> usize,
-    ) -> Result<usize> {
-        self.take(source, region, || PeerTile { at: Source::find(source, region, owners), own: own() })
+    /// If that rank does not own all of it: a bug of polyshard.
+    pub(super) fn read(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Result<()> {
+        self.take(source, region, || PeerTile::of_one(source, from, region)).map(drop)
     }
 
     /// Holds `region` out of this rank's own shard: where it is if it is one box there and in the array, else a copy of it. Moves
@@ -47,18 +40,26 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
             return Ok(());
         }
-        let found = || {
-            let (sharding, mine) = (source.sharding(), source.coordinates());
-            let own = owned(source.array(), mine, region);
-            PeerTile { own: own.len(), at: Source::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
-        };
-        self.take(source, region, found).map(drop)
+        self.take(source, region, || PeerTile::of_own(source, region)).map(drop)
     }
 
     /// Holds `region` from where it is known to be, or `find` says that it is.
     fn take(&mut self, source: Shards<'_, T>, region: &Region, find: impl FnOnce() -> PeerTile) -> Result<usize> {
-        let Ok(&PeerTile { ref at, own }) = self.found.get(region, || Ok::<_, Infallible>(find()));
-        match at.clone() {
+        let found = self.known(region, find);
+        let own = found.own;
+        self.hold_at(source, region, found)?;
+        Ok(own)
+    }
+
+    /// Where `region` is known to be, or `find` says that it is.
+    pub(super) fn known(&mut self, region: &Region, find: impl FnOnce() -> PeerTile) -> PeerTile {
+        let Ok(found) = self.found.get(region, || Ok::<_, Infallible>(find()));
+        found.clone()
+    }
+
+    /// Holds `region` from where it is.
+    pub(super) fn hold_at(&mut self, source: Shards<'_, T>, region: &Region, found: PeerTile) -> Result<()> {
+        match found.at {
             Source::OneBox(place) => {
                 source.block_of(place.rank)?;
                 self.held = Held::InPlace(region.clone(), place);
@@ -71,7 +72,7 @@ impl<T: Element> Tile<T> {
                 self.held = Held::Buffer(region.clone());
             }
         }
-        Ok(own)
+        Ok(())
     }
 
     /// As [`read`](Self::read), whoever the owners are, for an array whose shards all ranks see; counts the region as received
@@ -84,24 +85,60 @@ impl<T: Element> Tile<T> {
         if is_received {
             source.count(region.len());
         }
+        self.take(source, region, || PeerTile::anywhere(source, region)).map(drop)
+    }
+
+    /// As [`read`](Self::read), from members of a group, which read it all alike: pieces are copied from where they are. Returns the
+    /// elements that this rank is the one to send.
+    pub(super) fn read_in_group(&mut self, source: Shards<'_, T>, group: &Group, region: &Region) -> Result<usize> {
+        self.take(source, region, || PeerTile::in_group(source, group, region))
+    }
+}
+
+impl PeerTile {
+    /// A region of this rank's own shard.
+    pub(super) fn of_own<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let own = owned(source.array(), mine, region);
+        Self { own: own.len(), at: Source::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
+    }
+
+    /// A region that the rank `from` owns.
+    pub(super) fn of_one<T: Element>(source: Shards<'_, T>, from: usize, region: &Region) -> Self {
+        let owner = || source.sharding().mesh().coordinates(from);
+        Self { own: 0, at: Source::find(source, region, || vec![(from, owned(source.array(), &owner(), region))]) }
+    }
+
+    /// A region, whoever of the world owns it.
+    pub(super) fn anywhere<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let mesh = sharding.mesh();
         let owners = || {
             let all = (0..mesh.size()).map(|rank| (rank, mesh.coordinates(rank)));
             owning(all.map(|(rank, owner)| (rank, Subarray::read(sharding, &owner, mine, region))))
         };
-        self.read(source, region, owners, || 0).map(drop)
+        Self { own: 0, at: Source::find(source, region, owners) }
     }
 
-    /// As [`read`](Self::read), from members of a group, which read it all alike. Returns the elements that this rank is the
-    /// one to send.
-    pub(super) fn read_in_group(&mut self, source: Shards<'_, T>, group: &Group, region: &Region) -> Result<usize> {
-        let sharding = source.sharding();
-        let part = |owner: &[usize]| Subarray::read(sharding, owner, &group.coordinates(0), region);
-        let parts =
-            || owning((0..group.size()).map(|member| (group.world_rank(member), part(&group.coordinates(member)))));
-        self.read(source, region, parts, || part(source.coordinates()).len())
+    /// A region that members of a group own, which read it all alike.
+    pub(super) fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
+        let parts = || owning(parts_of(source, group, region));
+        let own = Subarray::read(source.sharding(), source.coordinates(), &group.coordinates(0), region).len();
+        Self { own, at: Source::find(source, region, parts) }
     }
+}
+
+/// What each member of a group owns of a region, which they read all alike, by its rank in the world.
+pub(super) fn parts_of<T: Element>(
+    source: Shards<'_, T>,
+    group: &Group,
+    region: &Region,
+) -> impl Iterator<Item = (usize, Subarray)> {
+    let part = move |member: usize| {
+        let owner = group.coordinates(member);
+        Subarray::read(source.sharding(), &owner, &group.coordinates(0), region)
+    };
+    (0..group.size()).map(move |member| (group.world_rank(member), part(member)))
 }
 
 impl Source {

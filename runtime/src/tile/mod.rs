@@ -15,6 +15,7 @@
 //! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
 //! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
 //! | [`halo`](Tile::halo) | pairs | the same | the same; what it owns itself is not copied |
+//! | [`begin_broadcast`](Tile::begin_broadcast) and its like | pairs | as the operation, or each part to each member | each message until it arrives |
 //! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
 //! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
@@ -24,6 +25,7 @@
 //! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
 //! regions are legal, and cost nothing.
 
+mod ahead;
 mod collective;
 mod exchange;
 mod in_place;
@@ -36,23 +38,28 @@ mod written;
 pub use out::OutTile;
 pub use written::Written;
 
+use crate::comm::{Communicator, Piece};
 use crate::layout::{Reach, Sharding};
 use crate::memory::Buffer;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
+use ahead::Coming;
+use bytemuck::cast_slice;
 use exchange::Pieces;
 use in_place::PeerTile;
 use sequence::Sequence;
 use smallvec::{SmallVec, smallvec};
+use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A buffer for the part of an input tensor that one step reads, out of one array or out of arrays that lie alike.
 ///
 /// It holds nothing, a region of this rank's own shard or of another's that it sees, which is not copied, or a region in its
-/// buffer, dense and row-major.
-#[derive(Debug)]
+/// buffer or in a message, dense and row-major.
 pub struct Tile<T> {
     held: Held,
     buffer: Buffer<T>,
@@ -65,6 +72,17 @@ pub struct Tile<T> {
     pieces: Option<Pieces>,
     /// Where regions are that were read in place.
     found: Sequence<PeerTile>,
+    /// What is on its way, the region that is wanted first first.
+    coming: VecDeque<Coming>,
+    /// What regions pass from rank to rank by, in turns, and which is next.
+    lanes: Vec<Box<dyn Communicator>>,
+    lane: usize,
+}
+
+impl<T> fmt::Debug for Tile<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tile").field("held", &self.held).field("coming", &self.coming).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +94,8 @@ enum Held {
     InPlace(Region, InPlace),
     /// The region in the buffer, but for a box of it, which is where the shard has it.
     Around(Region, Ranges),
+    /// The region in a message.
+    Message(Region, Arc<Piece>),
 }
 
 /// Where a box of an array is in the shard of the rank that owns it.
@@ -113,6 +133,9 @@ impl<T: Element> Tile<T> {
             is_fixed: false,
             pieces: None,
             found: Sequence::default(),
+            coming: VecDeque::new(),
+            lanes: Vec::new(),
+            lane: 0,
         })
     }
 
@@ -175,22 +198,25 @@ impl<T: Element> Tile<T> {
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
             Held::Buffer(region) if !region.is_empty() => self.buffered(region),
             Held::Around(region, interior) => self.buffered(region).around(interior.clone(), source.view()),
+            Held::Message(region, message) => dense(cast_slice(message), region),
             _ => View::at(&[], smallvec![0; source.ndim()], smallvec![0; source.ndim()]),
         }
     }
 
     /// The region that is in the buffer.
     fn buffered(&self, region: &Region) -> View<'_, T> {
-        View::at(&self.buffer[..region.len()], region.origin(), region.strides()).in_blocks(region)
+        dense(&self.buffer[..region.len()], region)
     }
 
     /// Checks that the tile holds `region`.
     fn holds(&self, region: &Region) {
         let same = match &self.held {
             Held::Nothing => region.is_empty(),
-            Held::Shard(held) | Held::Buffer(held) | Held::Around(held, _) | Held::InPlace(held, _) => {
-                held == region || held.is_empty() && region.is_empty()
-            }
+            Held::Shard(held)
+            | Held::Buffer(held)
+            | Held::Around(held, _)
+            | Held::InPlace(held, _)
+            | Held::Message(held, _) => held == region || held.is_empty() && region.is_empty(),
         };
         assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
     }
@@ -206,7 +232,7 @@ impl Held {
     fn in_shard<'a, T: Element>(&self, source: Shards<'a, T>) -> Result<Option<&'a [T]>> {
         Ok(match self {
             Self::Nothing => Some(&[]),
-            Self::Buffer(_) => None,
+            Self::Buffer(_) | Self::Message(..) => None,
             Self::InPlace(_, InPlace { rank, together, .. }) => {
                 let block = source.block_of(*rank)?;
                 together.clone().map(|together| &block[together])
@@ -232,11 +258,21 @@ impl Held {
             Self::InPlace(region, InPlace { rank, .. }) => (*rank, region),
             Self::Shard(region) => (sharding.mesh().rank(source.coordinates()), region),
             Self::Buffer(region) => return Ok(room(buffer, region)),
+            Self::Message(region, message) => {
+                let data = room(buffer, region);
+                data.copy_from_slice(cast_slice(message));
+                return Ok(data);
+            }
             Self::Nothing | Self::Around(..) => return Ok(&[]),
         };
         let part = Subarray::of(sharding, &sharding.mesh().coordinates(rank), region);
         Ok(part.packed_in(Place::Block, source.block_of(rank)?, buffer))
     }
+}
+
+/// A region that is dense and row-major.
+fn dense<'a, T>(data: &'a [T], region: &Region) -> View<'a, T> {
+    View::at(data, region.origin(), region.strides()).in_blocks(region)
 }
 
 fn buffer<T: Element>(name: &str, elements: usize) -> Result<Buffer<T>> {

@@ -171,6 +171,66 @@ fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
         .tensorize([mi, ni, k])
 }
 
+/// A product in panels that come one after the other: without its leaf, from the homes that the algorithm has, and from homes where
+/// nothing is sent.
+pub struct InPanels {
+    /// From the algorithm's homes.
+    pub placed: Schedule,
+    /// With all that a rank reads on it.
+    pub local: Schedule,
+}
+
+/// Returns a product in so many panels or a few more, with the loop over them and the loops of the leaf. Cannon's algorithm has as many
+/// as its ring has ranks.
+///
+/// # Panics
+/// If the algorithm does not run in panels of its inputs.
+pub fn in_panels<T: polyshard::Element>(
+    algorithm: Algorithm,
+    grid: &Grid,
+    sizes: Sizes,
+    panels: usize,
+) -> (InPanels, Var, Vec<Var>) {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    if algorithm == Algorithm::AgGemm {
+        let mesh = Mesh::new([("x", grid.size())]);
+        let [x] = mesh.axes();
+        let divided = product::<T>(sizes)
+            .distribute([m], [mo], [mi], &mesh)
+            .divide(n, no, ni, panels.next_multiple_of(grid.size()))
+            .reorder([mo, no, mi, ni, k]);
+        let local = divided.clone().shard("A", [m.at(x)]).shard("C", [m.at(x)]);
+        let placed = local.clone().shard("B", [n.at(x)]).communicate("B", no);
+        return (InPanels { placed, local }, no, vec![mi, ni, k]);
+    }
+    let [p, q] = grid.axes();
+    let mesh = Mesh::new([("x", p), ("y", q)]);
+    let [x, y] = mesh.axes();
+    let ring = (p..=p * q).step_by(p).find(|ring| ring.is_multiple_of(q)).unwrap_or(p * q);
+    let panels = if algorithm == Algorithm::Cannon { ring } else { panels.next_multiple_of(ring) };
+    let divided = product::<T>(sizes)
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, panels)
+        .reorder([mo, no, ko, mi, ni, ki]);
+    let rotated = match algorithm {
+        Algorithm::Cannon => divided.rotate(ko, [mo, no]),
+        Algorithm::Summa => divided,
+        _ => panic!("{algorithm} does not run in panels of its inputs"),
+    };
+    let home = |axis: polyshard::AxisExpr| match algorithm == Algorithm::Cannon && p == q {
+        true => (x + y) % p as i64,
+        false => axis,
+    };
+    let local = rotated.clone().shard("A", [m.at(x)]).shard("B", [n.at(y)]).shard("C", [m.at(x), n.at(y)]);
+    let placed = rotated
+        .shard("A", [m.at(x), k.at(home(y.into()))])
+        .shard("B", [k.at(home(x.into())), n.at(y)])
+        .shard("C", [m.at(x), n.at(y)])
+        .communicate("A", ko)
+        .communicate("B", ko);
+    (InPanels { placed, local }, ko, vec![mi, ni, ki])
+}
+
 fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);

@@ -3,6 +3,7 @@
 pub mod algorithms;
 pub mod cyclic;
 pub mod kernels;
+pub mod pipelined;
 pub mod schedules;
 pub mod sums;
 

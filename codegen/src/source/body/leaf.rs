@@ -6,7 +6,7 @@ use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
-use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, OperandId, Role, TileOperand};
+use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, OperandId, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -62,16 +62,44 @@ impl Writer<'_> {
         Some(Field { name: format_ident!("products"), r#type: quote! { Products<#element> }, new })
     }
 
+    /// The leaf, in slices if something comes while it computes.
     pub(super) fn leaf(&self) -> TokenStream {
-        let leaf = &self.nest.leaf;
-        let note = leaf.step.map(|step| comment(&self.steps(&[step])));
-        let counts = leaf.loops.iter().map(|l| match l.count.as_constant() {
+        let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
+        let call = self.call();
+        let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
+        let counts = self.counts();
+        let ahead = self.nest.inputs().iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+        let polls = ahead.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
+        let (along, is_product) = (literal(along as i64), self.nest.is_product());
+        quote! {
+            #note
+            let mut slices = Slices::new(&[#(#counts),*], #along, #is_product);
+            while let Some(slice) = slices.next(#(#polls)|*) {
+                let from = slice.start as i64;
+                #call
+            }
+        }
+    }
+
+    /// The numbers of iterations of the leaf's loops.
+    fn counts(&self) -> Vec<syn::Expr> {
+        let count = |l: &LeafLoop| match l.count.as_constant() {
             Some(count) => literal(count.max(0)),
             None => {
                 let count = self.index.expr(&l.count);
                 syn::parse_quote!(count(#count))
             }
-        });
+        };
+        self.nest.leaf.loops.iter().map(count).collect()
+    }
+
+    /// The call that computes, of one slice if there are several.
+    fn call(&self) -> TokenStream {
+        let leaf = &self.nest.leaf;
+        let mut counts = self.counts();
+        if let Some(along) = self.nest.sliced_along() {
+            counts[along] = syn::parse_quote!(slice.len());
+        }
         let target = self.target(&leaf.target);
         let operands: Vec<_> = (0..leaf.operands.len()).map(OperandId).map(|operand| self.operand(operand)).collect();
         let values = Values { nest: self.nest, names: self.names };
@@ -79,11 +107,11 @@ impl Writer<'_> {
             LeafOp::Contraction { roles, alpha } => {
                 let roles = roles.iter().map(|role| role_path(*role));
                 let alpha = bare(values.constant(alpha));
-                quote! { #note contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
+                quote! { contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
             }
             LeafOp::Products { alpha, .. } => {
                 let alpha = bare(values.constant(alpha));
-                quote! { #note products.run(&[#(#counts),*], #alpha, &[#(#operands),*], #target); }
+                quote! { products.run(&[#(#counts),*], #alpha, &[#(#operands),*], #target); }
             }
             LeafOp::Named { operands: tiles, .. } => {
                 let tiles = tiles.iter().map(|operand| match *operand {
@@ -93,7 +121,7 @@ impl Writer<'_> {
                         quote! { Strided::new(&[#scalar], 0, vec![]) }
                     }
                 });
-                quote! { #note leaf.run(&[#(#counts),*], &[#(#tiles),*], #target); }
+                quote! { leaf.run(&[#(#counts),*], &[#(#tiles),*], #target); }
             }
             LeafOp::Nest => {
                 let op = reduce_op(self.nest);
@@ -103,7 +131,6 @@ impl Writer<'_> {
                 let (count, numbers) = (literal(names.len() as i64), self.numbers());
                 let nest = if leaf.numbers.is_empty() { quote!(nest) } else { quote!(nest_with_numbers) };
                 quote! {
-                    #note
                     #nest(
                         &[#(#counts),*],
                         #target,
@@ -121,6 +148,7 @@ impl Writer<'_> {
     fn numbers(&self) -> TokenStream {
         let numbers = self.nest.leaf.numbers.iter().map(|number| {
             let base = self.index.expr(&number.base);
+            let base = self.moved(base, &number.strides);
             let strides = number.strides.iter().map(|&stride| Literal::i64_unsuffixed(stride));
             quote! { Ramp::new(#base, vec![#(#strides),*]) }
         });
@@ -164,17 +192,32 @@ impl Writer<'_> {
         match self.nest.output().tile.buffers {
             Buffers::Shard if self.nest.leaf.overwrites => quote! { #tensor.view_mut().overwritten() #walk },
             Buffers::Shard => quote! { #tensor.view_mut() #walk },
-            Buffers::One | Buffers::Relay => quote! { #tile.view_mut() #walk },
+            Buffers::One | Buffers::Relay | Buffers::Ahead(_) => quote! { #tile.view_mut() #walk },
         }
     }
 
     fn walk(&self, access: &LeafAccess) -> TokenStream {
-        let base = access.base.iter().map(|base| self.index.expr(base));
+        let base = access.base.iter().zip(&access.strides);
+        let base = base.map(|(base, strides)| self.moved(self.index.expr(base), strides));
         let strides = access.strides.iter().map(|strides| {
             let strides = strides.iter().map(|&stride| proc_macro2::Literal::i64_unsuffixed(stride));
             quote! { &[#(#strides),*] }
         });
         quote! { .strided(&[#(#base),*], &[#(#strides),*]) }
+    }
+}
+
+impl Writer<'_> {
+    /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf.
+    fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
+        match self.nest.sliced_along().map(|along| strides[along]) {
+            None | Some(0) => base,
+            Some(1) => syn::parse_quote!(#base + from),
+            Some(stride) => {
+                let stride = Literal::i64_unsuffixed(stride);
+                syn::parse_quote!(#base + from * #stride)
+            }
+        }
     }
 }
 

@@ -1,0 +1,56 @@
+//! A panel that passes from rank to rank over ports that take their time.
+
+use polyshard::machine::{Device, Interconnect, Level, Machine, units};
+use polyshard::prelude::*;
+use polyshard::runtime::{Grid, Region, Tile, spmd_emulated};
+use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::record::median;
+
+/// The bytes of the panel.
+const BYTES: usize = 8 << 20;
+
+/// Bytes per second of a port, and seconds of a message.
+const PORT: (f64, f64) = (119e6, 1e-4);
+
+/// Prints the time of a broadcast to some numbers of ranks, against the time that the bytes take on the wire.
+pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
+    println!(
+        "\n{} from one rank to all, over emulated ports of {}",
+        units::scaled(BYTES as f64, "B"),
+        units::scaled(PORT.0, "B/s")
+    );
+    println!("{:>5} {:>10} {:>10} {:>6}", "ranks", "wire", "took", "ratio");
+    for ranks in [2, 4, 8] {
+        let level = Level::new("rank", ranks, Interconnect::Switch, PORT.0, PORT.1);
+        let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, ..Device::default() };
+        let machine = Machine::new("ports", vec![level], device)?;
+        let mesh = Mesh::new([("x", ranks)]);
+        let elements = BYTES / size_of::<f64>();
+        let home = Sharding::new(&mesh, &[elements], &[polyshard::Placement::pin("x", 0)])?;
+        let whole = Region::new(std::iter::once(0..elements as i64));
+        spmd_emulated(&machine, 1.0, |world| {
+            let group = Grid::new(world, &mesh)?.group(&[0])?;
+            let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
+            let mut tile = Tile::ahead("A", elements, 1, Some(&group))?;
+            let mut times = Vec::new();
+            for run in 0..=runs {
+                let taken = together(world, || {
+                    tile.begin_broadcast(&group, &[0], &array, &whole)?;
+                    while tile.poll(world)? {
+                        std::thread::yield_now();
+                    }
+                    tile.arrive(world, &array)
+                })?;
+                if run > 0 {
+                    times.push(taken);
+                }
+            }
+            let (wire, took) = (BYTES as f64 / PORT.0, median(times));
+            if world.is_root() {
+                println!("{ranks:>5} {:>10} {:>10} {:>6.2}", units::seconds(wire), units::seconds(took), took / wire);
+            }
+            Ok::<_, polyshard::Error>(())
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The benchmark of overlap, one part per call; `scripts/bench overlap` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
+//! | `emulated` | the same on emulated ports so slow that communicating alone takes a given part of computing alone |
+//! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
+
+mod broadcast;
+mod products;
+
+use clap::Subcommand;
+use polyshard_testing::bench::part;
+use polyshard_testing::bench::products::Grid;
+
+/// Measures overlap.
+#[derive(Subcommand)]
+enum Part {
+    /// Times products on the ranks that there are, by messages.
+    Nodes {
+        /// The grid of ranks.
+        #[arg(long, default_value = "1x2")]
+        grid: Grid,
+        /// The extents of the matrices.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+        /// The panels.
+        #[arg(long, default_value_t = 16)]
+        panels: usize,
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 7)]
+        runs: usize,
+    },
+    /// Times products on emulated ports.
+    Emulated {
+        /// The grid of ranks.
+        #[arg(long, default_value = "1x2")]
+        grid: Grid,
+        /// The extents of the matrices.
+        #[arg(long, default_value_t = 1536)]
+        size: usize,
+        /// The panels.
+        #[arg(long, default_value_t = 16)]
+        panels: usize,
+        /// Communicating alone takes so many times as long as computing alone.
+        #[arg(long, default_value_t = 1.0)]
+        ratio: f64,
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Times broadcasts over emulated ports.
+    Broadcast {
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+}
+
+fn main() -> polyshard::Result<()> {
+    match part() {
+        None => Ok(()),
+        Some(Part::Nodes { grid, size, panels, runs }) => products::on_nodes(&grid, size, panels, runs),
+        Some(Part::Emulated { grid, size, panels, ratio, runs }) => {
+            products::emulated(&grid, size, panels, ratio, runs)
+        }
+        Some(Part::Broadcast { runs }) => broadcast::compare(runs),
+    }
+}

@@ -1,0 +1,162 @@
+//! Products that are pipelined, against the larger of computing and communicating alone.
+
+use ndarray::{ArrayViewD, ArrayViewMutD};
+use polyshard::machine::{Device, Interconnect, Level, Machine, units};
+use polyshard::planner::cost::Prices;
+use polyshard::prelude::*;
+use polyshard::runtime::spmd_emulated;
+use polyshard::{Backend, Transport, leaf};
+use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, in_panels};
+use polyshard_testing::bench::record::median;
+
+/// The leaf that computes nothing: what is left is communication.
+const NOTHING: &str = "nothing";
+
+/// What is timed of an algorithm.
+struct Case {
+    algorithm: Algorithm,
+    panels: usize,
+    /// Waiting for each panel, and each panel while the one before it is computed.
+    waiting: Program,
+    pipelined: Program,
+    /// With all operands where they are read.
+    computing: Program,
+    /// Without a leaf.
+    communicating: Program,
+}
+
+impl Case {
+    fn new(algorithm: Algorithm, grid: &Grid, size: usize, panels: usize) -> polyshard::Result<Self> {
+        let sizes = Sizes { m: size, k: size, n: size };
+        let (schedule, panel, loops) = in_panels::<f64>(algorithm, grid, sizes, panels);
+        let extent = |program: &Program| program.nest().loops.iter().map(|l| l.extent as usize).product();
+        let product = schedule.local.kernel().expect("a product").clone();
+        leaf::register(NOTHING, &product, |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 2]| ())?;
+        let waiting = schedule.placed.clone().tensorize(loops.clone()).lower()?;
+        Ok(Self {
+            algorithm,
+            panels: extent(&waiting),
+            pipelined: schedule.placed.clone().pipeline(panel, 1).tensorize(loops.clone()).lower()?,
+            computing: schedule.local.tensorize(loops.clone()).lower()?,
+            communicating: schedule.placed.tensorize_with(loops, NOTHING).lower()?,
+            waiting,
+        })
+    }
+}
+
+/// Times the products on the ranks that there are.
+pub(crate) fn on_nodes(grid: &Grid, size: usize, panels: usize, runs: usize) -> polyshard::Result<()> {
+    let cases = cases(grid, size, panels)?;
+    polyshard::spmd(grid.size(), |world| {
+        let backend = if world.backend() == Backend::Mpi { "MPI" } else { "threads" };
+        head(world, grid, size, &format!("{backend}, by messages"));
+        cases.iter().try_for_each(|case| row(world, case, runs, None))
+    })
+    .map(drop)
+}
+
+/// Times the products on ports that are so slow that communicating takes `ratio` times as long as computing.
+pub(crate) fn emulated(grid: &Grid, size: usize, panels: usize, ratio: f64, runs: usize) -> polyshard::Result<()> {
+    for case in cases(grid, size, panels)? {
+        let computing = polyshard::spmd(grid.size(), |world| medians(world, &[&case.computing], runs))?;
+        let computing = computing[0][0];
+        let flops = [("f64".to_owned(), 2.0 * (size as f64).powi(3) / grid.size() as f64 / computing)].into();
+        let device = Device { memory_bandwidth: 1e13, memory_capacity: 1 << 40, flops, ..Device::default() };
+        let ports = |bandwidth: f64| {
+            let level = Level::new("rank", grid.size(), Interconnect::Switch, bandwidth, 1e-5);
+            Machine::new("ports", vec![level], device.clone())
+        };
+        // Panels that come one after the other do not use all ports at once, so what they take is measured.
+        let guess = case.waiting.report().traffic_bytes as f64 / (computing * ratio);
+        let communicating = spmd_emulated(&ports(guess)?, 1.0, |world| medians(world, &[&case.communicating], runs))?;
+        let bandwidth = guess * communicating[0][0] / (computing * ratio);
+        let machine = ports(bandwidth)?;
+        spmd_emulated(&machine, 1.0, |world| {
+            head(world, grid, size, &format!("emulated ports of {}", units::scaled(bandwidth, "B/s")));
+            row(world, &case, runs, Some(&machine))
+        })?;
+    }
+    Ok(())
+}
+
+fn cases(grid: &Grid, size: usize, panels: usize) -> polyshard::Result<Vec<Case>> {
+    let algorithms = [Algorithm::Summa, Algorithm::Cannon, Algorithm::AgGemm];
+    algorithms.into_iter().map(|algorithm| Case::new(algorithm, grid, size, panels)).collect()
+}
+
+fn head(world: &World, grid: &Grid, size: usize, of: &str) {
+    if world.is_root() {
+        println!("\n{size}^2 f64 on {grid} ranks, {of}");
+        println!(
+            "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8} {:>8} {:>7} {:>10}",
+            "product",
+            "panels",
+            "computing",
+            "communicating",
+            "waiting",
+            "pipelined",
+            "/ larger",
+            "+ first",
+            "hidden",
+            "predicted"
+        );
+    }
+}
+
+fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> polyshard::Result<()> {
+    let Case { algorithm, panels, waiting, pipelined, computing, communicating } = case;
+    let times = medians(world, &[computing, communicating, waiting, pipelined], runs)?;
+    if !world.is_root() {
+        return Ok(());
+    }
+    let [computing, communicating, waiting, pipelined_took] = times[..] else { unreachable!("four are timed") };
+    let larger = f64::max(computing, communicating);
+    let first = communicating / *panels as f64;
+    // What can be hidden: all panels but the first, behind all computing but that of the last.
+    let most = f64::min(communicating - first, computing * (1.0 - 1.0 / *panels as f64));
+    let hidden = (computing + communicating - pipelined_took) / most;
+    let predicted = match machine {
+        Some(machine) => units::seconds(Prices::new(machine).of(pipelined)?.seconds()),
+        None => String::new(),
+    };
+    println!(
+        "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8.2} {:>8.2} {:>6.0}% {:>10}",
+        algorithm.to_string(),
+        panels,
+        units::seconds(computing),
+        units::seconds(communicating),
+        units::seconds(waiting),
+        units::seconds(pipelined_took),
+        pipelined_took / larger,
+        pipelined_took / (larger + first),
+        100.0 * hidden,
+        predicted
+    );
+    Ok(())
+}
+
+/// The median of the times of each program, prepared runs in turns, all by messages.
+fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
+    let mut prepared = Vec::new();
+    for program in programs {
+        let inputs = program.inputs().map(|array| {
+            let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
+            DistArray::from_fn(world, &array.sharding, element)
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let mut made = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
+        let output = made.output()?;
+        prepared.push((made, inputs, output));
+    }
+    let mut seconds = vec![Vec::new(); programs.len()];
+    for run in 0..=runs {
+        for ((made, inputs, output), seconds) in prepared.iter_mut().zip(&mut seconds) {
+            let taken = together(world, || made.run_into(&inputs.iter().collect::<Vec<_>>(), output))?;
+            if run > 0 {
+                seconds.push(taken);
+            }
+        }
+    }
+    Ok(seconds.into_iter().map(median).collect())
+}

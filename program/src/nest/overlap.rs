@@ -1,0 +1,67 @@
+//! What of a transfer can be brought while something is computed.
+
+use super::{LeafOp, Leg, Nest, Owners, Role, Route, Transfer};
+
+/// How many iterations of the innermost loop around a transfer what they read comes in, while others are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// The iterations of the loop in which what it brings is sent.
+    pub iterations: i64,
+    /// Those of them for which it is sent while another one is computed.
+    pub hidden: i64,
+}
+
+impl Nest {
+    /// Returns what of a transfer comes while iterations of its loop are computed: nothing if it begins in the iteration that reads it; else
+    /// all but the first, and that too if it is not sent.
+    #[must_use]
+    pub fn overlap(&self, transfer: &Transfer) -> Overlap {
+        let extent = transfer.level.checked_sub(1).map_or(1, |counter| self.loops[counter].extent);
+        let is_first_here = matches!(transfer.route.legs[..], [Leg::InPlace | Leg::Copy, Leg::Shift(_)]);
+        let iterations = extent - i64::from(is_first_here);
+        let hidden = if transfer.ahead == 0 { 0 } else { extent - 1 };
+        Overlap { iterations: iterations.max(0), hidden: hidden.max(0) }
+    }
+
+    /// Returns the loop of the leaf that is cut where something comes while it computes: of those that index the output, so that each element
+    /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut.
+    #[must_use]
+    pub fn sliced_along(&self) -> Option<usize> {
+        if self.transfers.iter().all(|transfer| transfer.ahead == 0) {
+            return None;
+        }
+        let ranges = self.ranges();
+        let indexes = |number: usize| self.leaf.target.strides.iter().any(|strides| strides[number] != 0);
+        let is_cut = |&number: &usize| match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } => roles[number] != Role::K && indexes(number),
+            LeafOp::Nest => indexes(number),
+            LeafOp::Products { .. } | LeafOp::Named { .. } => false,
+        };
+        let cut = (0..self.leaf.loops.len()).filter(is_cut);
+        cut.rev().max_by_key(|&number| self.leaf.loops[number].count.bounds(&ranges).1)
+    }
+
+    /// Returns whether the leaf is a product of matrices.
+    #[must_use]
+    pub fn is_product(&self) -> bool {
+        matches!(self.leaf.op, LeafOp::Contraction { .. })
+    }
+
+    /// Returns the part of a transfer that comes while iterations of its loop are computed, from 0 to 1.
+    #[must_use]
+    pub fn hidden_part(&self, transfer: &Transfer) -> f64 {
+        let Overlap { iterations, hidden } = self.overlap(transfer);
+        if iterations == 0 { 0.0 } else { hidden as f64 / iterations as f64 }
+    }
+}
+
+impl Route {
+    /// Returns the axes along which its first leg broadcasts, if it does.
+    #[must_use]
+    pub fn broadcasts_along(&self) -> Option<&[usize]> {
+        match self.at_owners() {
+            [Leg::Collective { axes, owners: Owners::One(_) }, ..] => Some(axes),
+            _ => None,
+        }
+    }
+}

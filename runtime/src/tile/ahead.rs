@@ -1,0 +1,442 @@
+//! Tiles whose regions begin to come before they are read: messages are in flight while a leaf computes.
+//!
+//! ```text
+//! begin_..    posts what this rank sends and receives of the region of a later iteration
+//! poll        lets that go on, between slices of a leaf
+//! arrive      waits for the region that began first, which the tile then holds
+//! ```
+//!
+//! All ranks begin in the same order. What a rank sees in memory that ranks share is read when it is wanted: for that nothing
+//! begins. A region that one rank sends is held in the message itself, on both sides, which nobody writes any more.
+
+use super::exchange::Pieces;
+use super::in_place::{PeerTile, is_seen_in, parts_of};
+use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
+use crate::comm::{Communicator, Flight, Piece, Rounds, Running};
+use crate::layout::Reach;
+use crate::subarray::{Place, Subarray, mail};
+use crate::{Element, Grid, Group, Region, Result, Shards, World};
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::fmt;
+use std::sync::Arc;
+
+/// Broadcasts pass from rank to rank in segments of this many bytes: more than libraries send without asking.
+const SEGMENT: usize = 256 << 10;
+
+/// The most segments of a broadcast.
+const SEGMENTS: usize = 64;
+
+/// The most ranks that a broadcast passes one after the other; to more it goes in the fewest rounds.
+const CHAIN: usize = 4;
+
+/// A region that is on its way to a tile.
+pub(super) struct Coming {
+    region: Region,
+    /// What this rank has posted for it.
+    flight: Option<Flight>,
+    way: Way,
+}
+
+/// How a region gets here.
+enum Way {
+    /// It is empty.
+    Empty,
+    /// The tile holds it already.
+    Held,
+    /// It is read where it is.
+    Seen(PeerTile),
+    /// It is the message that this rank sends.
+    Sent(Arc<Piece>),
+    /// It is the message that this rank receives.
+    Received,
+    /// It passes from rank to rank, by the tile's communicator of this number.
+    Passing(Box<Running>, usize),
+    /// It is put together of what this rank owns, what it sees and what it receives.
+    Parts { local: Vec<Subarray>, seen: Vec<(usize, Subarray)>, receives: Vec<(usize, Subarray)> },
+}
+
+impl fmt::Debug for Coming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coming").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+impl<T: Element> Tile<T> {
+    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. What a `group` of three
+    /// ranks or more [broadcasts](Self::begin_broadcast) passes from rank to rank, which takes communicators of its own: then all
+    /// of the group must make the tile.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, Grid, Region, Tile, spmd};
+    /// let mesh = Mesh::new([("x", 3)]);
+    /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// spmd(3, |world| {
+    ///     let row = Grid::new(world, &mesh)?.group(&[0])?;
+    ///     let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
+    ///     let mut tile = Tile::ahead("A", 2, 1, Some(&row))?;
+    ///     let panel = |nth: i64| Region::new(std::iter::once(2 * nth..2 * nth + 2));
+    ///     tile.begin_broadcast(&row, &[0], &a, &panel(0))?;
+    ///     for nth in 0..3 {
+    ///         tile.arrive(world, &a)?;
+    ///         if nth + 1 < 3 {
+    ///             tile.begin_broadcast(&row, &[nth + 1], &a, &panel(nth + 1))?;
+    ///         }
+    ///         tile.poll(world)?; // between parts of what is computed on the tile
+    ///         assert_eq!(tile.view(&a).at(&[2 * nth + 1]), (2 * nth + 1) as f64);
+    ///     }
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and if another rank failed.
+    pub fn ahead(name: &str, elements: usize, depth: usize, group: Option<&Group>) -> Result<Self> {
+        let group = group.filter(|group| group.size() > 2);
+        let lanes = group.iter().flat_map(|group| (0..=depth).map(|_| group.comm().split(0, group.rank())));
+        Ok(Self { lanes: lanes.collect::<Result<_>>()?, ..Self::new(name, elements)? })
+    }
+
+    fn begin(&mut self, region: &Region, flight: Option<Flight>, way: Way) {
+        self.coming.push_back(Coming { region: region.clone(), flight, way });
+    }
+
+    /// As [`copy`](Self::copy) of a region of this rank's own shard, which [arrives](Self::arrive) later; it is not copied if it is one
+    /// box there.
+    ///
+    /// # Panics
+    /// As for [`copy`](Self::copy).
+    pub fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
+        let source = source.into();
+        let way = match region.is_empty() {
+            true => Way::Empty,
+            false => Way::Seen(self.known(region, || PeerTile::of_own(source, region))),
+        };
+        self.begin(region, None, way);
+    }
+
+    /// As [`broadcast`](Self::broadcast), but does not wait: the region [arrives](Self::arrive) later.
+    ///
+    /// # Errors
+    /// If another rank failed, or there is too little memory for the message.
+    ///
+    /// # Panics
+    /// As for [`broadcast`](Self::broadcast).
+    pub fn begin_broadcast<'a>(
+        &mut self,
+        group: &Group,
+        root_coordinates: &[i64],
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        let (source, root) = (source.into(), root(group, root_coordinates, region));
+        let is_root = group.rank() == root;
+        let (flight, way) = if region.is_empty() {
+            (None, Way::Empty)
+        } else if group.size() == 1 {
+            (None, Way::Seen(self.known(region, || PeerTile::of_own(source, region))))
+        } else if is_seen_in(source, group) {
+            source.count(if is_root { 0 } else { region.len() });
+            (None, Way::Seen(self.known(region, || PeerTile::in_group(source, group, region))))
+        } else {
+            let mut message = room_for::<T>(region.len())?;
+            if is_root {
+                let own = owned(source.array(), source.coordinates(), region);
+                own.copy(Place::Block, source.block(), Place::Region, cast_slice_mut(&mut message));
+            }
+            if self.lanes.is_empty() {
+                post_to_all(group, root, message)?
+            } else {
+                (None, self.pass_on(group, root, message)?)
+            }
+        };
+        self.begin(region, flight, way);
+        Ok(())
+    }
+
+    /// Begins to pass a message from rank to rank, from the member `root`.
+    fn pass_on(&mut self, group: &Group, root: usize, message: Piece) -> Result<Way> {
+        let (size, bytes) = (group.size(), message.len());
+        let bounds = Rounds::segments(bytes, bytes.div_ceil(SEGMENT).clamp(1, SEGMENTS), size_of::<T>());
+        let rounds = match size {
+            ..=CHAIN => Rounds::chain((0..size).map(|nth| (root + nth) % size).collect(), group.rank(), bounds),
+            _ => Rounds::circulant(size, group.rank(), root, bounds),
+        };
+        let lane = self.lane;
+        self.lane = (lane + 1) % self.lanes.len();
+        let mut running = Box::new(rounds.start(message, None));
+        running.poll(&*self.lanes[lane])?;
+        Ok(Way::Passing(running, lane))
+    }
+
+    /// As [`all_gather`](Self::all_gather), but does not wait: each owner sends its part to each member, and the region
+    /// [arrives](Self::arrive) later.
+    ///
+    /// # Errors
+    /// As for [`begin_broadcast`](Self::begin_broadcast).
+    ///
+    /// # Panics
+    /// As for [`all_gather`](Self::all_gather).
+    pub fn begin_all_gather<'a>(
+        &mut self,
+        group: &Group,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
+        let source = source.into();
+        let (flight, way) = if region.is_empty() {
+            (None, Way::Empty)
+        } else if is_seen_in(source, group) {
+            let seen = self.known(region, || PeerTile::in_group(source, group, region));
+            source.count(region.distinct() - seen.own);
+            (None, Way::Seen(seen))
+        } else {
+            let parts: Vec<_> =
+                (0..).zip(parts_of(source, group, region)).map(|(member, (_, part))| (member, part)).collect();
+            let total = mail::total(&parts);
+            assert!(
+                total == region.distinct(),
+                "the members of a group own {total} of the {} elements of {region}; this is a bug of polyshard",
+                region.distinct()
+            );
+            let me = group.rank();
+            let (own, others): (Vec<_>, Vec<_>) =
+                parts.into_iter().filter(|(_, part)| part.len() > 0).partition(|(member, _)| *member == me);
+            let mut sends = Vec::new();
+            for (_, part) in &own {
+                let message = packed(part, source)?;
+                sends = (0..group.size()).filter(|&to| to != me).map(|to| (to, Arc::clone(&message))).collect();
+            }
+            let flight = post(group.comm(), sends, &others, size_of::<T>())?;
+            let local = own.into_iter().map(|(_, part)| part).collect();
+            (flight, Way::Parts { local, seen: Vec::new(), receives: others })
+        };
+        self.begin(region, flight, way);
+        Ok(())
+    }
+
+    /// As [`permute`](Self::permute), but does not wait: the region [arrives](Self::arrive) later.
+    ///
+    /// # Errors
+    /// As for [`begin_broadcast`](Self::begin_broadcast).
+    ///
+    /// # Panics
+    /// As for [`permute`](Self::permute).
+    pub fn begin_permute<'a>(
+        &mut self,
+        grid: &Grid<'_>,
+        from: usize,
+        to: Option<(usize, Region)>,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        let (source, me) = (source.into(), grid.world().rank());
+        let sent = |to: usize, region: &Region| to != me && !region.is_empty() && !source.is_seen_by(to);
+        let mut sends = Vec::new();
+        if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
+            sends.push((to, packed(&owned(source.array(), source.coordinates(), &region), source)?));
+        }
+        let (receives, way) = if region.is_empty() {
+            (None, Way::Empty)
+        } else if from == me {
+            (None, Way::Seen(self.known(region, || PeerTile::of_own(source, region))))
+        } else if source.sees(from) {
+            source.count(region.len());
+            (None, Way::Seen(self.known(region, || PeerTile::of_one(source, from, region))))
+        } else {
+            (Some((from, room_for::<T>(region.len())?)), Way::Received)
+        };
+        let flight = flight(grid.world().comm(), sends, receives.into_iter().collect())?;
+        self.begin(region, flight, way);
+        Ok(())
+    }
+
+    /// As [`exchange`](Self::exchange), but does not wait: the region [arrives](Self::arrive) later.
+    ///
+    /// # Errors
+    /// As for [`begin_broadcast`](Self::begin_broadcast).
+    ///
+    /// # Panics
+    /// As for [`exchange`](Self::exchange).
+    pub fn begin_exchange<'a>(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &[Reach],
+        source: impl Into<Shards<'a, T>>,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Result<()> {
+        let (source, region) = (source.into(), region_of(grid.coords()));
+        let pieces = Pieces::new(grid, reach, source, &region, region_of);
+        source.count(pieces.in_place());
+        let sends = pieces.sends.iter().map(|(to, part)| Ok((*to, packed(part, source)?)));
+        let flight = post(grid.world().comm(), sends.collect::<Result<_>>()?, &pieces.receives, size_of::<T>())?;
+        let way = if region.is_empty() {
+            Way::Empty
+        } else if pieces.is_own() {
+            Way::Seen(self.known(&region, || PeerTile::of_own(source, &region)))
+        } else {
+            Way::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
+        };
+        self.begin(&region, flight, way);
+        Ok(())
+    }
+
+    /// As [`shift`](Self::shift), but does not wait: what the tile holds is sent while it is read, and the region
+    /// [arrives](Self::arrive) later.
+    ///
+    /// # Errors
+    /// As for [`begin_broadcast`](Self::begin_broadcast).
+    ///
+    /// # Panics
+    /// As for [`shift`](Self::shift).
+    pub fn begin_shift<'a>(
+        &mut self,
+        group: &Group,
+        by: i64,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        let source = source.into();
+        let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
+        let (flight, way) = if source.are_everywhere() {
+            source.count(if from == group.rank() { 0 } else { region.len() });
+            match region.is_empty() {
+                true => (None, Way::Empty),
+                false => (None, Way::Seen(self.known(region, || PeerTile::anywhere(source, region)))),
+            }
+        } else if from == group.rank() {
+            self.holds(region);
+            (None, Way::Held)
+        } else {
+            let message = self.message(source)?;
+            let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
+            let (receives, way) = match region.is_empty() {
+                true => (Vec::new(), Way::Empty),
+                false => (vec![(from, room_for::<T>(region.len())?)], Way::Received),
+            };
+            (flight(group.comm(), sends, receives)?, way)
+        };
+        self.begin(region, flight, way);
+        Ok(())
+    }
+
+    /// What the tile holds, as a message.
+    fn message(&mut self, source: Shards<'_, T>) -> Result<Arc<Piece>> {
+        if let Held::Message(_, message) = &self.held {
+            return Ok(Arc::clone(message));
+        }
+        let data = self.held.data(&mut self.buffer, source)?;
+        Ok(Arc::new(Piece::copy_of(cast_slice(data), "a message that a tile sends")?))
+    }
+
+    /// Lets what has begun to come go on, without waiting; returns whether some of it is still on its way.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn poll(&mut self, world: &World) -> Result<bool> {
+        let mut is_coming = false;
+        for coming in &mut self.coming {
+            if let Way::Passing(running, lane) = &mut coming.way {
+                is_coming |= !running.poll(&*self.lanes[*lane])?;
+            }
+            if let Some(flight) = coming.flight.as_mut().filter(|flight| !flight.is_done()) {
+                is_coming |= world.comm().poll(&mut [flight])? == 0;
+            }
+        }
+        Ok(is_coming)
+    }
+
+    /// Waits for the region that began to come first, and holds it.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If nothing has begun: a bug of polyshard.
+    pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
+        let coming = self.coming.pop_front();
+        let Coming { region, mut flight, way } =
+            coming.expect("a region arrives that has not begun to come; this is a bug of polyshard");
+        if let Some(flight) = &mut flight {
+            world.comm().wait(&mut [flight])?;
+        }
+        let received = flight.map(|flight| flight.into_pieces().expect("it was waited for").1).unwrap_or_default();
+        let source = source.into();
+        match way {
+            Way::Empty => self.held = Held::Nothing,
+            Way::Held => {}
+            Way::Seen(seen) => self.hold_at(source, &region, seen)?,
+            Way::Sent(message) => self.held = Held::Message(region, message),
+            Way::Received => {
+                let message = received.into_iter().next().expect("one message is received");
+                self.held = Held::Message(region, Arc::new(message));
+            }
+            Way::Passing(running, lane) => {
+                let message = running.wait(&*self.lanes[lane])?;
+                self.held = Held::Message(region, Arc::new(message));
+            }
+            Way::Parts { local, seen, receives } => {
+                let buffer = room(&mut self.buffer, &region);
+                for part in &local {
+                    part.copy(Place::Block, source.block(), Place::Region, buffer);
+                }
+                for (rank, part) in &seen {
+                    part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
+                }
+                for ((_, part), message) in receives.iter().zip(&received) {
+                    part.copy(Place::Packed, cast_slice(message), Place::Region, buffer);
+                }
+                self.held = Held::Buffer(region);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message of so many elements, to be filled.
+fn room_for<T: Element>(elements: usize) -> Result<Piece> {
+    Piece::new(elements * size_of::<T>(), "a message of a tile")
+}
+
+/// A part of this rank's shard, as a message.
+fn packed<T: Element>(part: &Subarray, source: Shards<'_, T>) -> Result<Arc<Piece>> {
+    let mut message = room_for::<T>(part.len())?;
+    part.copy(Place::Block, source.block(), Place::Packed, cast_slice_mut(&mut message));
+    Ok(Arc::new(message))
+}
+
+/// Posts messages, if there are any.
+fn flight(
+    comm: &dyn Communicator,
+    sends: Vec<(usize, Arc<Piece>)>,
+    receives: Vec<(usize, Piece)>,
+) -> Result<Option<Flight>> {
+    if sends.is_empty() && receives.is_empty() { Ok(None) } else { comm.post(sends, receives).map(Some) }
+}
+
+/// Posts messages, with room for these parts of `size` bytes an element.
+fn post(
+    comm: &dyn Communicator,
+    sends: Vec<(usize, Arc<Piece>)>,
+    receives: &[(usize, Subarray)],
+    size: usize,
+) -> Result<Option<Flight>> {
+    let receives =
+        receives.iter().map(|(from, part)| Ok((*from, Piece::new(part.len() * size, "a message of a tile")?)));
+    flight(comm, sends, receives.collect::<Result<_>>()?)
+}
+
+/// Posts a message of the member `root` to each other one.
+fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Option<Flight>, Way)> {
+    if group.rank() != root {
+        return Ok((flight(group.comm(), Vec::new(), vec![(root, message)])?, Way::Received));
+    }
+    let message = Arc::new(message);
+    let others = (0..group.size()).filter(|&member| member != root);
+    let sends = others.map(|to| (to, Arc::clone(&message))).collect();
+    Ok((flight(group.comm(), sends, Vec::new())?, Way::Sent(message)))
+}
