@@ -9,8 +9,8 @@ use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::prelude::*;
 use polyshard::search::product::Product;
 use polyshard::{
-    DType, DistType, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, reference,
-    runtime, rust_source,
+    DType, DistType, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, Transport,
+    reference, runtime, rust_source,
 };
 use polyshard_testing::written::read_back;
 
@@ -27,6 +27,8 @@ golden! {
     pumma "golden/pumma.rs"
     cannon "golden/cannon.rs"
     cannon_plain "golden/cannon_plain.rs"
+    summa_ahead "golden/summa_ahead.rs"
+    cannon_ahead "golden/cannon_ahead.rs"
     ag_gemm "golden/ag_gemm.rs"
     every_route "golden/every_route.rs"
     torus "golden/torus.rs"
@@ -71,10 +73,13 @@ macro_rules! check {
         let shards = polyshard::spmd(program.mesh().size(), |world| {
             let $arrays: Vec<_> = inputs::<$type>(world, &program)?;
             let executed = program.run(world, &$arrays.iter().collect::<Vec<_>>())?;
-            let mut $prepared = $module::Prepared::new(world)?;
-            for _ in 0..2 {
-                let compiled: DistArray<$type> = $run?;
-                assert!(executed.block() == compiled.block(), "source and executor differ");
+            for transport in [Transport::Auto, Transport::Messages] {
+                world.set_transport(transport);
+                let mut $prepared = $module::Prepared::new(world)?;
+                for _ in 0..2 {
+                    let compiled: DistArray<$type> = $run?;
+                    assert!(executed.block() == compiled.block(), "source and executor differ");
+                }
             }
             Ok(executed.gather(world)?)
         });
@@ -111,6 +116,19 @@ fn square() -> Mesh {
 fn summa_source_is_pinned_compiles_and_agrees() {
     let schedule = finished(plain(tiled(&square()), &square()));
     check!(summa, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
+}
+
+#[test]
+fn source_of_panels_that_begin_ahead_is_pinned_compiles_and_agrees() {
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    let schedule = finished(plain(tiled(&mesh), &mesh).pipeline("ko", 2));
+    check!(summa_ahead, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
+}
+
+#[test]
+fn source_of_tiles_that_travel_while_they_are_read_is_pinned_compiles_and_agrees() {
+    let schedule = finished(plain(tiled(&square()).rotate("ko", ["mo", "no"]), &square()).pipeline("ko", 1));
+    check!(cannon_ahead, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
 #[test]

@@ -51,11 +51,14 @@ impl Nest {
         let Overlap { iterations, hidden } = self.overlap(transfer);
         let most = match hidden == iterations {
             true => "all of it".to_owned(),
-            false => format!("{:.1} % of it, all but the first of {iterations}", 100.0 * self.hidden_part(transfer)),
+            false => {
+                let percent = 100.0 * self.hidden_part(transfer);
+                format!("{percent:.1} % of it, all but the first of {iterations} iterations,")
+            }
         };
         let buffers = transfer.tile.buffers.count();
         format!(
-            "begins {ahead} ahead, where it is sent, in {buffers} buffers; at most {most}, comes while others are computed"
+            "by messages, it begins {ahead} ahead, in {buffers} buffers: at most {most} comes while others are computed"
         )
     }
 

@@ -17,6 +17,7 @@ use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::sums::summed_of;
 
@@ -57,7 +58,8 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
             continue;
         };
         programs += 1;
-        for program in [program.clone(), program.by_exchange()] {
+        let ahead = pipelined(&schedule, 1 + programs % 3)?;
+        for program in [program.clone(), program.by_exchange()].into_iter().chain(ahead) {
             let (_, found) = run_every_way::<T>(world, &program, true)?;
             if let Some(found) = found {
                 assert_eq!(found, sequential::<T>(&program, true), "{schedule}\n{program}");

@@ -1,0 +1,250 @@
+//! Loops whose transfers begin ahead: the same bits as without, whatever is in flight, and all ranks end if one fails.
+
+use expect_test::expect;
+use ndarray::{ArrayViewD, ArrayViewMutD};
+use polyshard::machine::{Device, Interconnect, Level, Machine};
+use polyshard::prelude::*;
+use polyshard::runtime::spmd_emulated;
+use polyshard::{ErrorKind, Leg, Owners, Transport, leaf};
+use polyshard_testing::laws::product::Draw;
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::pipelined::pipelined;
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::sums::summed_of;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A random schedule of one of three kinds.
+fn schedule(kind: usize, choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    match kind {
+        0 => algorithm_of::<f64>(&mut choices).0,
+        1 => summed_of::<f64>(&mut choices),
+        _ => {
+            let kernel = kernel_of::<f64>(&mut choices);
+            let mesh = mesh_of(&mut choices);
+            schedule_of(kernel, &mesh, &mut choices)
+        }
+    }
+}
+
+/// The bits of the output on this rank, of inputs whose sums depend on the order of their terms; runs by messages, twice.
+fn bits(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> {
+    let inputs = program.inputs().enumerate().map(|(nth, array)| {
+        let element = |at: &[usize]| {
+            let mixed = at.iter().fold(nth as u64 + 1, |all, &at| {
+                all.wrapping_mul(31).wrapping_add(at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            });
+            (mixed >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+        };
+        DistArray::from_fn(world, &array.sharding, element)
+    });
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let output = prepared.run(&inputs.iter().collect::<Vec<_>>())?;
+        found.extend(output.block().iter().map(|element| element.to_bits()));
+    }
+    Ok(found)
+}
+
+/// Two levels whose links are as fast as the seed says, so that messages come in another order than they are sent.
+fn machine(ranks: usize, seed: usize) -> Machine {
+    let nodes = (1..=ranks).filter(|nodes| ranks.is_multiple_of(*nodes)).nth(seed % 2).unwrap_or(1);
+    let level = |name: &str, count, slow: usize| {
+        Level::new(name, count, Interconnect::Switch, 1e9 / slow as f64, 1e-6 * slow as f64)
+    };
+    let levels = vec![level("node", nodes, 1 + seed % 7 * 20), level("rank", ranks / nodes, 1 + seed % 5 * 10)];
+    let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 40, ..Device::default() };
+    Machine::new("links", levels, device).expect("a machine")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_schedules_give_the_same_bits_pipelined(
+        kind in 0usize..3, choices in prop::collection::vec(0u32..5040, 0..90), depth in 1usize..5, seed in 0usize..70,
+    ) {
+        let schedule = schedule(kind, &choices);
+        let Ok(waiting) = schedule.lower() else { return Ok(()) };
+        let Some(ahead) = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))? else {
+            return Ok(());
+        };
+        let ranks = waiting.mesh().size();
+        let run = |program: &Program| polyshard::spmd(ranks, |world| bits(world, program));
+        let expected = run(&waiting).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        for program in [&ahead, &ahead.by_exchange()] {
+            let found = run(program).map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
+            prop_assert!(found == expected, "{}", program);
+            let found = spmd_emulated(&machine(ranks, seed), 0.01, |world| bits(world, program));
+            let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
+            prop_assert!(found == expected, "on emulated links\n{}", program);
+        }
+    }
+}
+
+/// What would hold of schedules of which nothing is pipelined.
+#[test]
+fn random_schedules_begin_every_kind_of_transfer_ahead() {
+    let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut draw = Draw(5);
+    for number in 0..1500 {
+        let choices: Vec<u32> = (0..60).map(|_| draw.below(5040) as u32).collect();
+        let schedule = schedule(number % 3, &choices);
+        if schedule.lower().is_err() {
+            continue;
+        }
+        let Some(program) = pipelined(&schedule, 2).expect("it can be lowered without") else { continue };
+        for transfer in program.nest().transfers.iter().filter(|transfer| transfer.ahead > 0) {
+            let kind = match (&transfer.route.legs[..], transfer.route.shift()) {
+                (_, Some(_)) => "shift",
+                ([Leg::Collective { owners: Owners::One(_), .. }], _) => "broadcast",
+                ([Leg::Collective { .. }], _) => "all-gather",
+                ([Leg::Permute { .. }], _) => "permute",
+                ([Leg::Halo { .. }], _) => "halo",
+                _ => "exchange",
+            };
+            *found.entry(kind).or_default() += 1;
+        }
+    }
+    let least = found.values().min().copied().unwrap_or(0);
+    assert!(found.len() == 6 && least >= 3, "{found:?}");
+}
+
+fn summa(mesh: &Mesh, [rows, terms, columns]: [usize; 3], panels: usize) -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let [x, y] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; rows, terms], B: [f64; terms, columns]) -> C: [f64; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    matmul
+        .distribute([m, n], [mo, no], [mi, ni], mesh)
+        .divide(k, ko, ki, panels)
+        .reorder([mo, no, ko, mi, ni, ki])
+        .shard("A", [m.at(x), k.at(y)])
+        .shard("B", [k.at(x), n.at(y)])
+        .shard("C", [m.at(x), n.at(y)])
+        .communicate("A", ko)
+        .communicate("B", ko)
+}
+
+#[test]
+fn loops_of_no_to_five_iterations_begin_as_far_ahead_as_they_go() {
+    // Groups of two and of three ranks: messages between pairs, and such that pass from rank to rank.
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    for panels in 1..=5 {
+        for terms in [0, 1, panels, 7 * panels - 1] {
+            let placed = summa(&mesh, [7, terms, 5], panels);
+            let leaf = ["mi", "ni", "ki"];
+            let expected = placed.clone().tensorize(leaf).lower().expect("a legal schedule");
+            let expected = polyshard::spmd(6, |world| bits(world, &expected)).expect("it runs");
+            for depth in 1..=4 {
+                let ahead = placed.clone().pipeline("ko", depth).tensorize(leaf).lower().expect("a legal schedule");
+                let found = polyshard::spmd(6, |world| bits(world, &ahead)).expect("it runs");
+                assert_eq!(found, expected, "{terms} terms, depth {depth}\n{ahead}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_program_says_what_begins_when_and_what_that_can_hide() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let ahead = summa(&mesh, [64; 3], 8).pipeline("ko", 2).tensorize(["mi", "ni", "ki"]).lower();
+    let ahead = ahead.expect("a legal schedule");
+    expect![[r#"
+        // matmul: C[m, n] += A[m, k] * B[k, n], f64
+        // mesh(x: 2, y: 2), 4 ranks
+        // A[64, 64]: m @ x, k @ y
+        // B[64, 64]: k @ x, n @ y
+        // C[64, 64]: m @ x, n @ y
+        on each rank (x, y):
+            begin A_tile for ko = 0
+            begin B_tile for ko = 0
+            begin A_tile for ko = 1
+            begin B_tile for ko = 1
+            for ko in 0..8:    // divide(k, ko, ki, 8)
+                await A_tile[32, 8] = A[32*x .. +32, 8*ko .. +8]: broadcast along y from y = (8*ko) / 32
+                await B_tile[8, 32] = B[8*ko .. +8, 32*y .. +32]: broadcast along x from x = (8*ko) / 32
+                begin A_tile for ko + 2, if below 8
+                begin B_tile for ko + 2, if below 8
+                C[m, n] += A[m, k] * B[k, n]    // product (m=M, n=N, k=K)
+                    over m: 32 from 32*x; n: 32 from 32*y; k: 8 from 8*ko
+    "#]]
+    .assert_eq(&ahead.to_string());
+    let explained = ahead.explain();
+    let begins: Vec<_> = explained.lines().filter(|line| line.contains("ahead") || line.contains("buffer")).collect();
+    expect![[r#"
+            by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
+            by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
+            - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, (8*ko) / 32) owns the tile; an iteration of ko is computed before the next one that has its buffer begins
+            - residency of B: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside B; rank ((8*ko) / 32, y) owns the tile; an iteration of ko is computed before the next one that has its buffer begins"#]].assert_eq(&begins.join("\n"));
+    // Two buffers more of each panel than if all waited, and what is under way.
+    let waiting = summa(&mesh, [64; 3], 8).tensorize(["mi", "ni", "ki"]).lower().expect("a legal schedule");
+    let panels = 2 * 32 * 8 * 8;
+    assert!(ahead.report().tile_bytes >= waiting.report().tile_bytes + 2 * panels);
+}
+
+#[test]
+fn what_cannot_begin_ahead_is_refused_with_the_reason() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let placed = || summa(&mesh, [8; 3], 2);
+    let refused = |schedule: Schedule| schedule.lower().expect_err("it is refused");
+    let said = |schedule: Schedule| {
+        let error = refused(schedule);
+        format!("{}\nhelp: {}", error.message(), error.help().unwrap_or_default())
+    };
+    expect![[r#"
+        transfers cannot begin 0 iterations ahead
+        help: give a number from 1 to 64; 1 is enough where panels are equal"#]]
+    .assert_eq(&said(placed().pipeline("ko", 0)));
+    expect![[r#"
+        transfers cannot begin 65 iterations ahead
+        help: give a number from 1 to 64; 1 is enough where panels are equal"#]]
+    .assert_eq(&said(placed().pipeline("ko", 65)));
+    expect![[r#"
+        no input is communicated at `mi`, so there is nothing to begin ahead
+        help: communicate one at `mi`; `A` is communicated at `ko`, `B` is communicated at `ko`"#]]
+    .assert_eq(&said(placed().pipeline("mi", 1)));
+    expect![[r#"
+        loop `mo` is bound to mesh axis `x` and cannot be moved or changed
+        help: pipeline a serial loop, at which inputs are communicated"#]]
+    .assert_eq(&said(placed().pipeline("mo", 1)));
+    expect![[r#"
+        `ko` is already pipelined in step 9
+        help: remove one of the two"#]]
+    .assert_eq(&said(placed().pipeline("ko", 1).pipeline("ko", 2)));
+    expect![[r#"
+        loop `ki` is tensorized, so it is inside the leaf
+        help: pipeline a loop outside it"#]]
+    .assert_eq(&said(placed().tensorize(["mi", "ni", "ki"]).pipeline("ki", 1)));
+    let ring = summa(&mesh, [8; 3], 2).rotate("ko", ["mo", "no"]);
+    expect![[r#"
+        the transfer of `A`, shift(y, 1), cannot begin so far ahead: a tile comes from the neighbour that has it in the iteration before
+        help: pipeline it with depth 1"#]].assert_eq(&said(ring.clone().pipeline("ko", 2)));
+    assert!(ring.pipeline("ko", 1).lower().is_ok());
+    let unknown = refused(placed().pipeline("kk", 1));
+    assert!(matches!(unknown.kind(), ErrorKind::UnknownLoop { .. }), "{unknown}");
+}
+
+#[test]
+fn a_rank_that_fails_while_messages_are_in_flight_ends_all() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let mesh = Mesh::new([("x", 1), ("y", 3)]);
+    let placed = summa(&mesh, [6, 12, 6], 6).pipeline("ko", 2);
+    let product = placed.kernel().expect("a product").clone();
+    leaf::register("fails_midway", &product, |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 2]| {
+        assert!(CALLS.fetch_add(1, Ordering::Relaxed) < 7, "the leaf has had enough");
+    })
+    .expect("a leaf");
+    let program = placed.tensorize_with(["mi", "ni", "ki"], "fails_midway").lower().expect("a legal schedule");
+    let failed = polyshard::spmd(3, |world| bits(world, &program)).expect_err("a leaf panics");
+    assert!(failed.to_string().contains("the leaf has had enough"), "{failed}");
+}
