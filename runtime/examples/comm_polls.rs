@@ -6,7 +6,7 @@
 //! ```
 
 use polyshard_machine::Machine;
-use polyshard_runtime::comm::{Flight, Piece};
+use polyshard_runtime::comm::{Flight, Piece, Rounds};
 use polyshard_runtime::{Result, World, spmd, spmd_emulated};
 use polyshard_testing::laws;
 use std::sync::Arc;
@@ -55,6 +55,21 @@ fn check(world: &World) -> Result<()> {
     });
     late?;
     assert_eq!((before.count_total, after.count_total), (0, 0), "rank {rank} allocates where it polls");
+    let rounds = Rounds::circulant(size, rank, 0, Rounds::segments(1000, 5, 1));
+    let mut broadcast = rounds.start(Piece::new(1000, "what is broadcast")?, None);
+    if rank > 0 {
+        // The first poll posts what can be received.
+        broadcast.poll(comm)?;
+        let mut waiting: Result<()> = Ok(());
+        let polls = allocation_counter::measure(|| {
+            waiting =
+                (0..1000).try_for_each(|_| broadcast.poll(comm).map(|done| assert!(!done, "nothing has been sent")));
+        });
+        waiting?;
+        assert_eq!(polls.count_total, 0, "rank {rank} allocates where its rounds wait");
+    }
+    comm.barrier()?;
+    broadcast.wait(comm)?;
     comm.barrier()?;
     if rank == 0 {
         println!("polling allocates nothing on {size} ranks");

@@ -300,6 +300,17 @@ fn polling_for_a_message_of_a_rank_that_has_ended_is_an_error() {
 }
 
 #[test]
+fn a_flight_that_is_not_done_keeps_its_pieces() {
+    let failed = spmd(2, |world| -> Result<()> {
+        let receive = (1 - world.rank(), Piece::new(8, "a message")?);
+        drop(world.comm().post(vec![], vec![receive])?.into_pieces());
+        Ok(())
+    });
+    let message = "rank 0 panicked: a flight gives its pieces back when a poll has found it done";
+    assert_eq!(failed.expect_err("it should be refused").to_string(), message);
+}
+
+#[test]
 fn a_group_that_is_gone_leaves_its_flights_done() {
     let received = spmd(2, |world| -> Result<u8> {
         let (rank, group) = (world.rank(), world.comm().split(0, world.rank())?);
@@ -307,7 +318,7 @@ fn a_group_that_is_gone_leaves_its_flights_done() {
         let mut flight = group.post(vec![(1 - rank, own)], vec![(1 - rank, Piece::new(1, "a message")?)])?;
         drop(group);
         world.comm().wait(&mut [&mut flight])?;
-        let (_, received) = flight.into_pieces().expect("it is done");
+        let (_, received) = flight.into_pieces();
         Ok(received[0][0])
     });
     assert_eq!(received.expect("both go on"), [6, 5]);

@@ -79,17 +79,17 @@ impl Flight {
         self.is_done
     }
 
-    /// Returns what was sent and what was received, each in the order posted, if a poll has found it done.
+    /// Returns what was sent and what was received, each in the order posted.
     ///
-    /// # Errors
-    /// The flight, if it is not done.
-    pub fn into_pieces(mut self) -> Result<(Vec<Arc<Piece>>, Vec<Piece>), Self> {
-        if !self.is_done {
-            return Err(self);
-        }
+    /// # Panics
+    /// If no poll has found it done.
+    #[track_caller]
+    #[must_use]
+    pub fn into_pieces(mut self) -> (Vec<Arc<Piece>>, Vec<Piece>) {
+        assert!(self.is_done, "a flight gives its pieces back when a poll has found it done");
         let received = self.take();
         let sent = self.sends.drain(..).map(|(_, piece)| piece).collect();
-        Ok((sent, received))
+        (sent, received)
     }
 
     /// Returns what was received, in the order posted; the flight is done.

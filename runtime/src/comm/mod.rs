@@ -198,7 +198,7 @@ pub trait Communicator {
     ///         computed += 1;
     ///         std::thread::yield_now();
     ///     }
-    ///     let (_, received) = flight.into_pieces().expect("it is done");
+    ///     let (_, received) = flight.into_pieces();
     ///     Ok::<_, Error>(received[0].to_vec())
     /// })?;
     /// assert_eq!(received, [[2; 4], [0; 4], [1; 4]]);

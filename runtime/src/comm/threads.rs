@@ -16,6 +16,7 @@ mod flights;
 mod group;
 mod message;
 mod operation;
+mod posted;
 mod rendezvous;
 mod state;
 

@@ -11,6 +11,9 @@ use std::ops::Range;
 /// The values of one rank's segments.
 pub(super) type Values = Vec<Vec<usize>>;
 
+/// The numbers of segments, and their values.
+type Message = (Range<usize>, Values);
+
 /// Replays rounds of all ranks, each of which begins with its own term in all segments; returns the values that they end with.
 ///
 /// # Errors
@@ -21,7 +24,7 @@ pub(super) fn replay(all: &[Rounds]) -> Result<Vec<Values>, String> {
         return Err("the ranks have other segments".into());
     }
     let mut values: Vec<Values> = (0..all.len()).map(|rank| vec![vec![rank]; bounds.len() - 1]).collect();
-    let mut links: HashMap<(usize, usize), VecDeque<(Range<usize>, Values)>> = HashMap::new();
+    let mut links: HashMap<(usize, usize), VecDeque<Message>> = HashMap::new();
     // The next round of each rank, and whether it has sent in it.
     let mut at = vec![(0, false); all.len()];
     let mut goes_on = true;

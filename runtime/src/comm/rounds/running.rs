@@ -147,6 +147,9 @@ impl Running {
     ///
     /// # Errors
     /// As [`Communicator::wait`] and [`poll`](Self::poll).
+    ///
+    /// # Panics
+    /// If the machine has lost a segment: a bug of polyshard.
     pub fn wait(mut self, comm: &(impl Carrier + ?Sized)) -> Result<Piece> {
         while !self.poll(comm)? {
             // The oldest comes first in the order that all ranks keep, so it depends on nothing that waits here.
@@ -223,7 +226,7 @@ impl Running {
             if comm.poll(&mut [flight])? == 0 {
                 place += 1;
             } else if let Some((step, arrival, flight)) = self.received.remove(place) {
-                let pieces = flight.into_pieces().map_or_else(|_| Vec::new(), |(_, received)| received);
+                let (_, pieces) = flight.into_pieces();
                 for ((nth, _), piece) in step.segments.iter().zip(pieces) {
                     self.arrive(*nth, arrival, piece)?;
                 }

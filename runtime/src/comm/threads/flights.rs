@@ -11,70 +11,15 @@
 //! All memory has owners: the sender's piece is shared, and the receiver's is in the state, with whoever copies, or back in the
 //! flight. A flight that is dropped takes its messages out of the state.
 
+use super::super::Piece;
 use super::super::flight::Transfer;
-use super::super::words::amount;
-use super::super::{Piece, check};
 use super::failure::Failure;
 use super::group::GroupId;
+use super::posted::{PostedReceive, PostedSend, Progress, copy};
 use super::state::{Shared, State, Status};
-use crate::{Error, Result};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// From one rank to another, in a group.
-pub(super) type Link = (GroupId, usize, usize);
-
-/// The messages of one link whose other side has not been posted: of one side only.
-#[derive(Default)]
-pub(super) struct Pending {
-    sends: VecDeque<PostedSend>,
-    receives: VecDeque<PostedReceive>,
-}
-
-struct PostedSend {
-    piece: Arc<Piece>,
-    progress: Arc<Progress>,
-}
-
-struct PostedReceive {
-    piece: Piece,
-    /// Its place among the receives of its flight.
-    place: usize,
-    progress: Arc<Progress>,
-}
-
-/// How far a flight is.
-pub(super) struct Progress {
-    /// The messages that have not been copied.
-    left: AtomicUsize,
-    arrived: Mutex<Vec<Option<Piece>>>,
-    /// Why it can never be done.
-    error: OnceLock<Error>,
-}
-
-impl Progress {
-    /// Returns whether there is nothing left to wait for.
-    pub(super) fn is_over(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 0 || self.error.get().is_some()
-    }
-}
-
-impl Pending {
-    /// Forgets the messages of a flight.
-    fn withdraw(&mut self, progress: &Arc<Progress>) {
-        self.sends.retain(|send| !Arc::ptr_eq(&send.progress, progress));
-        self.receives.retain(|receive| !Arc::ptr_eq(&receive.progress, progress));
-    }
-
-    /// Returns what has been posted first, if the side that lacks is that of the rank `ended`.
-    fn lacks(&self, (_, from, to): Link, ended: usize) -> Option<String> {
-        let receive = self.receives.front().filter(|_| from == ended);
-        let send = self.sends.front().filter(|_| to == ended);
-        let receive = receive.map(|it| format!("rank {to} receives {} from rank {from}", amount(it.piece.len())));
-        receive.or_else(|| send.map(|it| format!("rank {from} sends {} to rank {to}", amount(it.piece.len()))))
-    }
-}
+use crate::Result;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 impl State {
     /// Says what is wrong if a message has been posted whose other side was that of a rank which has ended.
@@ -94,11 +39,7 @@ impl Shared {
         sends: Vec<(usize, Arc<Piece>)>,
         receives: Vec<(usize, Piece)>,
     ) -> Result<ThreadTransfer> {
-        let progress = Arc::new(Progress {
-            left: AtomicUsize::new(sends.len() + receives.len()),
-            arrived: Mutex::new(receives.iter().map(|_| None).collect()),
-            error: OnceLock::new(),
-        });
+        let progress = Arc::new(Progress::new(sends.len(), receives.len()));
         let peers = [
             receives.iter().map(|(from, piece)| (*from, piece.len())).collect(),
             sends.iter().map(|(to, piece)| (*to, piece.len())).collect(),
@@ -125,8 +66,9 @@ impl Shared {
                 None => pending.sends.push_back(send),
             }
         }
-        let ended = (0..state.ranks.len()).filter(|&rank| matches!(state.ranks[rank].status, Status::Ended));
-        if let Some(message) = ended.into_iter().find_map(|rank| state.unmatched(rank)) {
+        let has_ended = |rank: &usize| matches!(state.ranks[*rank].status, Status::Ended);
+        let unmatched = (0..state.ranks.len()).filter(has_ended).find_map(|rank| state.unmatched(rank));
+        if let Some(message) = unmatched {
             state.fail(Failure::Mismatch(message), &self.wake);
             return Err(state.failed());
         }
@@ -159,20 +101,6 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Copies a message, gives the pieces back, and returns whom to tell.
-fn copy(link: Link, send: PostedSend, receive: PostedReceive) -> (Link, Arc<Progress>, Arc<Progress>) {
-    let PostedReceive { mut piece, place, progress } = receive;
-    if send.piece.len() == piece.len() {
-        piece.copy_from_slice(&send.piece);
-    } else {
-        let (_, from, to) = link;
-        // An earlier message of the flight may have had another length, too: that is said.
-        let _ = progress.error.set(check::length(to, from, piece.len(), Some(send.piece.len())));
-    }
-    progress.arrived.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(piece);
-    (link, send.progress, progress)
 }
 
 /// The messages of a flight between threads.
