@@ -31,6 +31,9 @@ struct Args {
     /// The element type: f32, f64, i32 or i64 [default: that of the files, or f32].
     #[arg(long = "type", value_name = "TYPE")]
     dtype: Option<DType>,
+    /// Have panels come so many steps before they are multiplied, while others are.
+    #[arg(long, default_value_t = 0, value_name = "STEPS")]
+    ahead: usize,
     /// The `.npy` file that holds A, of which each rank reads its own part [default: random elements].
     #[arg(long, value_name = "FILE")]
     a: Option<PathBuf>,
@@ -103,9 +106,9 @@ fn run<T: Element>(args: &Args, [rows, inner, columns]: [usize; 3]) -> Result<()
         .shard("B", [k.at(x), n.at(y)])
         .shard("C", [m.at(x), n.at(y)])
         .communicate("A", ko)
-        .communicate("B", ko)
-        .tensorize([mi, ni, ki]);
-    let program = summa.lower()?;
+        .communicate("B", ko);
+    let summa = if args.ahead == 0 { summa } else { summa.pipeline(ko, args.ahead) };
+    let program = summa.tensorize([mi, ni, ki]).lower()?;
     match args.print {
         None => {}
         Some(Print::Program) => polyshard::exit(0, program),

@@ -38,10 +38,14 @@ fn mesh() -> Mesh {
 
 /// SUMMA in `panels` panels on 2 x 2 ranks.
 fn summa(extents: [usize; 3], panels: usize) -> Program {
+    placed(extents, panels).tensorize(["mi", "ni", "ki"]).lower().expect("SUMMA is legal")
+}
+
+fn placed(extents: [usize; 3], panels: usize) -> Schedule {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
     let mesh = mesh();
     let [x, y] = mesh.axes();
-    let schedule = Schedule::from_spec(example::matmul(extents[0], extents[1], extents[2]))
+    Schedule::from_spec(example::matmul(extents[0], extents[1], extents[2]))
         .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
         .divide("k", "ko", "ki", panels)
         .reorder(["ko", "mi", "ni", "ki"])
@@ -50,8 +54,6 @@ fn summa(extents: [usize; 3], panels: usize) -> Program {
         .shard("C", [m.at(x), n.at(y)])
         .communicate("A", "ko")
         .communicate("B", "ko")
-        .tensorize(["mi", "ni", "ki"]);
-    schedule.lower().expect("SUMMA is legal")
 }
 
 #[test]
@@ -84,6 +86,30 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
         matmul takes 85 % of it; what would help: divide the loops over more ranks
     "#]]
     .assert_eq(&cost.to_string());
+}
+
+#[test]
+fn what_comes_while_others_are_computed_is_hidden() {
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
+    // The leaf takes longer than all panels, and less than them.
+    for (extents, panels) in [([512, 512, 4096], 8), ([64, 64, 65536], 4)] {
+        let (waiting, machine) = (summa(extents, panels), machine(2, 2));
+        let ahead = placed(extents, panels).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
+        let [waiting, ahead] = [waiting, ahead].map(|program| cost(&program, &machine).expect("a cost"));
+        let most = 1.0 - 1.0 / panels as f64;
+        let hidden: f64 = ahead.parts.iter().map(|part| part.hidden).sum();
+        close(hidden, most * f64::min(waiting.moving(), waiting.computing()));
+        close(ahead.seconds(), waiting.seconds() - hidden);
+        close(ahead.moving(), waiting.moving() - hidden);
+        close(ahead.computing(), waiting.computing());
+        assert!(ahead.to_string().contains("hidden") && !waiting.to_string().contains("hidden"), "{ahead}");
+        assert!(ahead.memory > waiting.memory);
+    }
+    // What is read in place begins nowhere.
+    let shared = machine(1, 4).with_shared_memory("rank").expect("a level");
+    let ahead = placed([512; 3], 8).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
+    let [waiting, ahead] = [summa([512; 3], 8), ahead].map(|program| cost(&program, &shared).expect("a cost"));
+    close(ahead.seconds(), waiting.seconds());
 }
 
 #[test]

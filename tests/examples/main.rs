@@ -18,7 +18,7 @@ const STARTS: &[Start] = &[
     #[cfg(feature = "mpi")]
     Start::Mpi(4),
 ];
-const ON_A_GRID: [&str; 4] = ["summa", "pumma", "cannon", "cannon --home plain"];
+const ON_A_GRID: [&str; 5] = ["summa", "summa --ahead 2", "pumma", "cannon", "cannon --home plain"];
 /// Products on meshes of three axes.
 const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 200"];
 /// Products on meshes of one axis.

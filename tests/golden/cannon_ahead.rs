@@ -152,6 +152,8 @@ impl<'world> Prepared<'world> {
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
         let [x, y] = grid.coordinates();
+        a_tile.restart();
+        b_tile.restart();
         // until the end, ranks of a node read each other's inputs where they are
         let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();

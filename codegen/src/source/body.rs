@@ -28,7 +28,9 @@ pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> Toke
     let statements = writer.statements(statements);
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
-    quote! { #coordinates #shared #statements }
+    let ahead = nest.inputs().iter().zip(&names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+    let restarts = ahead.map(|(_, tile)| quote! { #tile.restart(); });
+    quote! { #coordinates #(#restarts)* #shared #statements }
 }
 
 /// This rank's coordinates, with `_` for those that nothing uses.

@@ -170,6 +170,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
         } = self;
         let leaf = leaf.as_mut().unwrap_or(own);
+        tiles.iter_mut().flatten().for_each(Tile::restart);
         let shares = *transport != Transport::Messages && nest.reads_others();
         let shared = match shares {
             true => SharedInputs::publish(world, inputs, known, *transport)?,

@@ -98,6 +98,12 @@ impl<T: Element> Tile<T> {
         Ok(Self { lanes: lanes.collect::<Result<_>>()?, ..Self::new(name, elements)? })
     }
 
+    /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
+    pub fn restart(&mut self) {
+        self.coming.clear();
+        self.lane = 0;
+    }
+
     fn begin(&mut self, region: &Region, flight: Option<Flight>, way: Way) {
         self.coming.push_back(Coming { region: region.clone(), flight, way });
     }
@@ -364,7 +370,7 @@ impl<T: Element> Tile<T> {
         if let Some(flight) = &mut flight {
             world.comm().wait(&mut [flight])?;
         }
-        let received = flight.map(|flight| flight.into_pieces().expect("it was waited for").1).unwrap_or_default();
+        let received = flight.map(|flight| flight.into_pieces().1).unwrap_or_default();
         let source = source.into();
         match way {
             Way::Empty => self.held = Held::Nothing,
