@@ -94,7 +94,8 @@ fn what_comes_while_others_are_computed_is_hidden() {
     // The leaf takes longer than all panels, and less than them.
     for (extents, panels) in [([512, 512, 4096], 8), ([64, 64, 65536], 4)] {
         let (waiting, machine) = (summa(extents, panels), machine(2, 2));
-        let ahead = placed(extents, panels).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
+        let ahead =
+            placed(extents, panels).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
         let [waiting, ahead] = [waiting, ahead].map(|program| cost(&program, &machine).expect("a cost"));
         let most = 1.0 - 1.0 / panels as f64;
         let hidden: f64 = ahead.parts.iter().map(|part| part.hidden).sum();
