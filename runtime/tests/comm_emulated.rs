@@ -145,6 +145,21 @@ fn a_failure_ends_the_polls_of_all() {
         _ => poll_for_ever(world),
     });
     assert_eq!(failed.expect_err("rank 0 panics").to_string(), "rank 0 panicked: boom on purpose");
+    // Also of those whose flights are done.
+    let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| -> Result<()> {
+        let rank = world.rank();
+        let own = Arc::new(Piece::copy_of(&[1], "a message")?);
+        let mut flight = world.comm().post(vec![(rank, own)], vec![(rank, Piece::new(1, "a message")?)])?;
+        world.comm().wait(&mut [&mut flight])?;
+        if rank == 0 {
+            return Err(Error::Mismatch("the moon is full".into()));
+        }
+        loop {
+            world.comm().poll(&mut [&mut flight])?;
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(failed.expect_err("rank 0 fails").to_string(), "rank 0: the moon is full");
 }
 
 #[test]

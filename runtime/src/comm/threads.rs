@@ -168,6 +168,8 @@ impl Communicator for ThreadComm {
 
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
         self.check()?;
+        // A failure ends all polls, also of flights that are done.
+        self.shared.check()?;
         flight::poll(flights, Some(&self.received))
     }
 

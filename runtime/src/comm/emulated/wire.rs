@@ -101,9 +101,11 @@ impl Wire {
         self.network.sleep_until(last, &self.ranks)
     }
 
-    /// Refuses any call once this rank has dropped a flight that was not done.
+    /// Refuses any call once this rank has dropped a flight that was not done, or another has failed: that ends all polls, also of
+    /// flights that are done.
     pub(super) fn check(&self) -> Result<()> {
-        self.ranks.dropped(self.world_rank()).check(|| self.world_rank())
+        self.ranks.dropped(self.world_rank()).check(|| self.world_rank())?;
+        self.ranks.check()
     }
 }
 
@@ -172,7 +174,6 @@ impl TimedTransfer {
 
 impl Transfer for TimedTransfer {
     fn poll(&mut self) -> Result<bool> {
-        self.ranks.check()?;
         Ok(self.arrival()?.is_some_and(|arrival| arrival <= self.network.now()))
     }
 
