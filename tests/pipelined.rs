@@ -180,7 +180,8 @@ fn the_program_says_what_begins_when_and_what_that_can_hide() {
     "#]]
     .assert_eq(&ahead.to_string());
     let explained = ahead.explain();
-    let begins: Vec<_> = explained.lines().filter(|line| line.contains("ahead") || line.contains("buffer")).collect();
+    let said = explained.lines().map(str::trim);
+    let begins: Vec<_> = said.filter(|line| line.contains("ahead") || line.contains("buffer")).collect();
     expect![[r#"
             by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
             by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
