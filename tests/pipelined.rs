@@ -71,7 +71,8 @@ proptest! {
         kind in 0usize..3, choices in prop::collection::vec(0u32..5040, 0..90), depth in 1usize..5, seed in 0usize..70,
     ) {
         let schedule = schedule(kind, &choices);
-        let Ok(waiting) = schedule.lower() else { return Ok(()) };
+        // Sums in any order are taken in that of the communicator.
+        let Some(waiting) = schedule.lower().ok().filter(|program| !program.nest().any_order()) else { return Ok(()) };
         let Some(ahead) = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))? else {
             return Ok(());
         };
