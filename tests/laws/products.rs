@@ -3,7 +3,7 @@
 use polyshard::runtime::layout::Mesh;
 use polyshard::runtime::{Execute, World, spmd};
 use polyshard::search::product::Product;
-use polyshard::{DType, Element, Error, Result};
+use polyshard::{DType, Error, Result};
 use polyshard_testing::laws::product;
 use polyshard_testing::laws::product::{Draw, Held, hold, machine, reshardings_hold};
 use proptest::prelude::*;
