@@ -68,7 +68,8 @@ impl<T: Element> Tile<T> {
     ///
     /// ```
     /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::{DistArray, Error, Grid, Region, Tile, spmd};
+    /// use polyshard_runtime::leaf::{nest, pointwise};
+    /// use polyshard_runtime::{DistArray, Error, Grid, ReduceOp, Region, StridedMut, Tile, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -83,7 +84,10 @@ impl<T: Element> Tile<T> {
     ///             tile.begin_broadcast(&row, &[nth + 1], &a, &panel(nth + 1))?;
     ///         }
     ///         tile.poll(world)?; // between parts of what is computed on the tile
-    ///         assert_eq!(tile.view(&a).at(&[2 * nth + 1]), (2 * nth + 1) as f64);
+    ///         let (panel, mut sum) = (tile.view(&a).strided(&[2 * nth], &[&[1]]), [0.0]);
+    ///         let target = StridedMut::new(&mut sum, 0, vec![0]);
+    ///         nest(&[2], target, ReduceOp::Sum, &[panel], &pointwise(|[element]: [f64; 1]| element));
+    ///         assert_eq!(sum, [(4 * nth + 1) as f64]);
     ///     }
     ///     Ok::<(), Error>(())
     /// })?;
