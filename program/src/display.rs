@@ -218,7 +218,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, "begin")?;
                 self.transfer(*tile, depth + 1)
             }
-            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
+            Statement::BeginFor { tile, counter, iteration, .. } => {
                 let Loop { name, extent, .. } = &nest.loops[counter.0];
                 let which = match iteration {
                     Iteration::At(value) => format!("{name} = {value}"),
@@ -234,10 +234,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("await {}", nest.tile_name(*tile)))
             }
             Statement::Compute(_) => self.leaf(depth),
-            Statement::Begin(TransferId::Array(_))
-            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
-            | Statement::Await(TransferId::Array(_))
-            | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_)) | Statement::Await(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }

@@ -10,6 +10,7 @@ use crate::ids::{LoopId, TensorId};
 use crate::nest::{Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
+use crate::reduction::counted;
 use polyshard_layout::{Mesh, Name};
 
 /// What is decided about one program.
@@ -98,7 +99,7 @@ impl Matching<'_> {
             _ if *ahead > MOST_AHEAD => "there are too many buffers",
             _ => return Ok(()),
         };
-        Err(format!("it begins {ahead} iterations ahead, but {refused}"))
+        Err(format!("it begins {} ahead, but {refused}", counted(*ahead, "iteration")))
     }
 
     /// What was decided of a leg.

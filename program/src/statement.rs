@@ -4,7 +4,7 @@
 //! statement = Loop counter statement*   counter in 0..extent, the same on all ranks
 //!           | Fill tile                 an output tile of identities, or the sums of a neighbour
 //!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
-//!           | BeginFor transfer n       the same for another iteration of the loop around what reads it, if there is that one
+//!           | BeginFor tile n           bring the region of another iteration here, if the loop has that one
 //!           | Await transfer            until it is there
 //!           | Compute nest              its leaf, on tiles
 //!           | Free array                a temporary that nothing reads any more
@@ -37,8 +37,10 @@ pub enum Statement {
     /// Starts a transfer for another iteration of the innermost loop around what reads it than the present one; does nothing if the
     /// loop has no such iteration.
     BeginFor {
-        /// The transfer, of a nest.
-        transfer: TransferId,
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The tile that the transfer brings its region to.
+        tile: TileId,
         /// The loop.
         counter: LoopId,
         /// Its iteration.
@@ -66,12 +68,11 @@ impl Statement {
     #[must_use]
     pub fn nest(&self) -> Option<NestId> {
         match *self {
-            Self::Loop { nest, .. } | Self::Fill { nest, .. } | Self::Compute(nest) => Some(nest),
-            Self::Begin(transfer) | Self::BeginFor { transfer, .. } | Self::Await(transfer) => match transfer {
-                TransferId::Tile { nest, .. } => Some(nest),
-                TransferId::Array(_) => None,
-            },
-            Self::Free(_) => None,
+            Self::Loop { nest, .. } | Self::Fill { nest, .. } | Self::BeginFor { nest, .. } | Self::Compute(nest) => {
+                Some(nest)
+            }
+            Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
+            Self::Begin(TransferId::Array(_)) | Self::Await(TransferId::Array(_)) | Self::Free(_) => None,
         }
     }
 }

@@ -72,9 +72,7 @@ impl Writer<'_> {
             Statement::Loop { counter, body, .. } => self.serial_loop(*counter, body),
             Statement::Fill { tile, .. } => self.fill(*tile),
             Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
-                self.begin_for(*tile, *counter, *iteration)
-            }
+            Statement::BeginFor { tile, counter, iteration, .. } => self.begin_for(*tile, *counter, *iteration),
             Statement::Await(TransferId::Tile { tile, .. }) if self.nest.transfers[tile.0].ahead > 0 => {
                 let (tile, source) = (&self.names.tiles[tile.0], self.tensor(&self.nest.transfers[tile.0]));
                 quote! { #tile.arrive(grid.world(), #source)?; }
@@ -82,9 +80,7 @@ impl Writer<'_> {
             // Other calls that begin a transfer return when it is done.
             Statement::Await(_) => TokenStream::new(),
             Statement::Compute(_) => self.leaf(),
-            Statement::Begin(TransferId::Array(_))
-            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
-            | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }

@@ -170,7 +170,7 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     let (ahead, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.ahead > 0);
     let sent: Vec<_> = sent.into_iter().filter(|(_, transfer)| !transfer.route.is_in_place()).collect();
     let transfer = |tile| TransferId::Tile { nest: id, tile };
-    let begin_for = |tile, counter, iteration| Statement::BeginFor { transfer: transfer(tile), counter, iteration };
+    let begin_for = |tile, counter, iteration| Statement::BeginFor { nest: id, tile, counter, iteration };
     let moved = |&(tile, _): &(TileId, &Transfer)| [Statement::Begin(transfer(tile)), Statement::Await(transfer(tile))];
     let mut statements: Vec<_> = fetched.iter().flat_map(moved).collect();
     // What travels is sent on when it is here.

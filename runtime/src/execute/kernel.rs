@@ -217,7 +217,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             Statement::Fill { tile, .. } => self.fill(*tile),
             Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            Statement::BeginFor { transfer: TransferId::Tile { tile, .. }, counter, iteration } => {
+            Statement::BeginFor { tile, counter, iteration, .. } => {
                 let now = self.counters[counter.0];
                 let then = match iteration {
                     Iteration::At(value) => *value,
@@ -241,9 +241,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 self.leaves.next();
                 Ok(())
             }
-            Statement::Begin(TransferId::Array(_))
-            | Statement::BeginFor { transfer: TransferId::Array(_), .. }
-            | Statement::Free(_) => {
+            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
