@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
         let considered = grids.len();
         let mut open = None;
         for (bound, _, (grid, variant)) in grids {
-            if found.candidates.len() >= self.at_least && found.best().is_some_and(|best| best <= bound) {
+            if found.nth(self.at_least).is_some_and(|seconds| seconds <= bound) {
                 break;
             }
             if !found.candidates.is_empty() && self.limits.at_most.is_some_and(|limit| start.elapsed() > limit) {
@@ -237,8 +237,13 @@ impl Found {
         Self { memory, candidates: Vec::new(), least: None, failed: None }
     }
 
-    fn best(&self) -> Option<f64> {
-        self.candidates.iter().map(|candidate| candidate.cost.seconds()).reduce(f64::min)
+    /// The seconds of the n-th fastest, from 1; of the fastest for 0.
+    fn nth(&self, n: usize) -> Option<f64> {
+        let mut seconds: Vec<f64> = self.candidates.iter().map(|candidate| candidate.cost.seconds()).collect();
+        if seconds.len() < n.max(1) {
+            return None;
+        }
+        Some(*seconds.select_nth_unstable_by(n.max(1) - 1, f64::total_cmp).1)
     }
 
     /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
