@@ -206,6 +206,10 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
         body.iter().filter(move |statement| !matches!(statement, Statement::Await(transfer) if has_begun(transfer)))
     }
     let differs = || Err("has statements that do not follow from its transfers".into());
+    let acts = |body: &[Statement]| body.iter().filter(|statement| !matches!(statement, Statement::Await(_))).count();
+    if acts(derived) != acts(body) {
+        return differs();
+    }
     let is_stray = |statement: &&Statement| !others(derived).any(|other| other == *statement);
     if others(body).filter(|statement| matches!(statement, Statement::Await(_))).any(|statement| is_stray(&statement)) {
         return Err("awaits a transfer that it has not begun in the same loop".into());
