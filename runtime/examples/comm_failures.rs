@@ -85,12 +85,12 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message of so many bytes.
+/// A message of this many bytes.
 fn message(bytes: usize) -> Result<Arc<Piece>> {
     Piece::copy_of(&vec![1; bytes], "a message").map(Arc::new)
 }
 
-/// Polls for a message of so many bytes, and does not end when it comes.
+/// Polls for a message of this many bytes, and does not end when it comes.
 fn poll_for_ever(world: &World, from: usize, bytes: usize) -> Result<()> {
     let mut flight = world.comm().post(vec![], vec![(from, Piece::new(bytes, "a message")?)])?;
     loop {

@@ -93,11 +93,10 @@ impl Writer<'_> {
         let name = &self.names.loops[counter.0];
         let is_first = iteration == Iteration::At(0);
         let begun = match transfer.route.shift() {
-            Some(Shift { axis, by, counter }) if !is_first => {
+            Some(Shift { axis, by, .. }) if !is_first => {
                 let (tile, shown, group) =
                     (&self.names.tiles[number.0], self.region(&transfer.region), self.names.group(&[axis]));
                 let (source, by) = (self.tensor(transfer), proc_macro2::Literal::i64_unsuffixed(by));
-                debug_assert_eq!(counter.0 + 1, transfer.level);
                 quote! { #tile.begin_shift(#group, #by, #source, &#shown)?; }
             }
             _ => self.brought(number, &transfer.route.at_owners()[0], &transfer.region, Manner::Ahead),

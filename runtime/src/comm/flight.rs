@@ -16,8 +16,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a communicator keeps of the messages of a flight to and from other ranks. Dropped before they are done, it sees to it
-/// that their memory outlives whoever may be using it.
+/// What a communicator keeps of the messages of a flight to and from other ranks. If it is dropped before they are done, it keeps
+/// their memory as long as another rank may be using it.
 pub(super) trait Transfer: Send {
     /// Returns whether all messages are done; never waits, and takes no memory.
     ///
@@ -58,7 +58,7 @@ pub struct Flight {
     pub(super) noted: Vec<Noted>,
 }
 
-/// One message of a flight, for whoever wants to know whether it can come.
+/// One message of a flight, as the watchdog needs it to decide whether it can come.
 #[cfg(feature = "mpi")]
 pub(super) struct Noted {
     /// The group that it is posted in.

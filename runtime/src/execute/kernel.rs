@@ -51,6 +51,8 @@ struct LocalNest {
     target: Vec<Expr>,
     /// What the indices that are numbers are in the first iteration.
     numbers: Vec<Expr>,
+    /// The loop of the leaf that is cut while something comes.
+    sliced_along: Option<usize>,
 }
 
 impl LocalNest {
@@ -68,6 +70,7 @@ impl LocalNest {
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
             numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
+            sliced_along: nest.sliced_along(),
         }
     }
 }
@@ -301,7 +304,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
 
     /// Runs the leaf, in slices while something is on its way.
     fn compute(&mut self) -> Result<()> {
-        let Some(along) = self.nest.sliced_along() else {
+        let Some(along) = self.here.sliced_along else {
             self.run_leaf(None);
             return Ok(());
         };

@@ -110,7 +110,7 @@ impl Wire {
 }
 
 impl Carrier for Wire {
-    /// A message is there when the emulated time has come, and whoever polls sees that it is.
+    /// A message has arrived when the emulated time has come; the next poll finds it.
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
         self.check()?;
         let (this, me) = (self.rank(), self.world_rank());
