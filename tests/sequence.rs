@@ -10,6 +10,9 @@ use polyshard::{
 };
 use proptest::prelude::*;
 
+#[path = "sequence/rounds.rs"]
+mod rounds;
+
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
 fn product(mesh: &Mesh, [rows, inner, columns]: [usize; 3], clauses: [Vec<Clause>; 3]) -> Program {
     let matmul = kernel! {
@@ -378,6 +381,7 @@ fn begun_early(program: &Program) -> Program {
             Part::Await(id) => statements.push(Statement::Await(TransferId::Array(id))),
             // They are freed after their last use anew.
             Part::Free(_) => {}
+            Part::Repeat(..) => unreachable!("these sequences repeat nothing"),
         }
     }
     body.statements = statements;

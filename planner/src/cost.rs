@@ -15,7 +15,9 @@ pub use legs::{axes_of, groups_along};
 use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
-use polyshard_program::{Direction, LeafOp, Nest, NestId, Part, Priced, Program, TileId, TransferId};
+use polyshard_program::{
+    Body, Direction, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -123,6 +125,14 @@ impl PartCost {
     #[must_use]
     pub fn added(&self) -> f64 {
         self.seconds - self.hidden
+    }
+
+    /// Makes it one that is done so many times.
+    fn repeat(&mut self, times: u64) {
+        self.times = self.times.saturating_mul(times);
+        self.seconds *= times as f64;
+        self.hidden *= times as f64;
+        self.received = self.received.saturating_mul(times);
     }
 
     /// What takes less of what this part is spent on.
@@ -294,25 +304,8 @@ impl<'a> Prices<'a> {
 
     fn program(&self, program: &Program) -> Result<Cost, CostError> {
         let pricing = Pricing::new(program, self)?;
-        let (mut parts, mut received) = (Vec::new(), 0u64);
-        for part in program.body().parts() {
-            match part {
-                Part::Nest(id, _) => {
-                    let of_nest = pricing.nest(id, &program.body().nests[id.0], &mut parts)?;
-                    received = received.saturating_add(of_nest);
-                }
-                Part::Begin(id) => {
-                    let (transfer, moved) = (TransferId::Array(id), &program.body().moves[id.0]);
-                    let name =
-                        format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
-                    let of_move = program.volume(transfer).received;
-                    let priced = legs::of_move(program, moved, of_move as f64);
-                    parts.extend(pricing.transfer(transfer, name, 1, of_move, &priced)?);
-                    received = received.saturating_add(of_move);
-                }
-                Part::Await(_) | Part::Free(_) => {}
-            }
-        }
+        let mut parts = Vec::new();
+        let received = pricing.statements(program, &program.body().statements, &mut parts)?;
         let report = program.report();
         Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
     }
@@ -403,6 +396,52 @@ impl<'a> Pricing<'a> {
     }
 
     /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
+    /// Adds what statements cost, and returns what is received.
+    fn statements(
+        &self,
+        program: &Program,
+        statements: &[Statement],
+        parts: &mut Vec<PartCost>,
+    ) -> Result<u64, CostError> {
+        let body = program.body();
+        let mut received = 0u64;
+        for part in Body::parts_of(statements) {
+            let more = match part {
+                Part::Nest(id, _) => self.nest(id, &body.nests[id.0], parts)?,
+                Part::Begin(id) => {
+                    let (transfer, moved) = (TransferId::Array(id), &body.moves[id.0]);
+                    let name =
+                        format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
+                    let of_move = program.volume(transfer).received;
+                    let priced = legs::of_move(program, moved, of_move as f64);
+                    parts.extend(self.transfer(transfer, name, 1, of_move, &priced)?);
+                    of_move
+                }
+                Part::Repeat(id, round) => {
+                    let mut inside = Vec::new();
+                    let of_round = self.statements(program, round, &mut inside)?;
+                    let times = body.repeats[id.0].times;
+                    let here: Vec<_> = Body::parts_of(round).collect();
+                    let mut of_first = 0u64;
+                    for part in &mut inside {
+                        // What a tile keeps is brought in the first round.
+                        let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
+                            if body.nests[nest.0].transfers[tile.0].once
+                                && here.iter().any(|part| matches!(part, Part::Nest(id, _) if *id == nest)));
+                        of_first += if is_once { part.received } else { 0 };
+                        part.repeat(if is_once { times.min(1) } else { times });
+                    }
+                    parts.extend(inside);
+                    let later = of_round.saturating_sub(of_first).saturating_mul(times);
+                    later.saturating_add(of_first * times.min(1))
+                }
+                Part::Await(_) | Part::Free(_) => 0,
+            };
+            received = received.saturating_add(more);
+        }
+        Ok(received)
+    }
+
     fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<u64, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();

@@ -55,11 +55,27 @@ use polyshard_program::Program;
 #[derive(Clone, Debug, Default)]
 #[must_use = "a sequence is checked and planned by `build`"]
 pub struct Sequence {
-    stages: Vec<Stage>,
+    items: Vec<Item>,
+    carried: Vec<Carry>,
+    until: Option<(Name, f64)>,
     kept: Vec<Name>,
     inputs: Vec<(Name, Sharding)>,
     outputs: Vec<(Name, Sharding)>,
     options: PlanOptions,
+}
+
+/// What a sequence does at one place.
+#[derive(Clone, Debug)]
+enum Item {
+    Stage(Box<Stage>),
+    Rounds(u64, Sequence),
+}
+
+/// A value that the next round knows by another name.
+#[derive(Clone, Copy, Debug)]
+struct Carry {
+    next: Name,
+    value: Name,
 }
 
 /// A kernel and the values that it reads and writes.
@@ -86,12 +102,83 @@ impl Sequence {
         output: impl Into<Name>,
     ) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
-        self.stages.push(Stage { program: program.clone(), inputs, output: output.into() });
+        self.items.push(Item::Stage(Box::new(Stage { program: program.clone(), inputs, output: output.into() })));
         self
     }
 
-    /// Makes the value `name`, which a stage writes, an output of the program too, in the sharding in which the stage
-    /// leaves it. What the last stage writes is always an output.
+    /// Appends rounds of the stages of `round`, `times` of them or as many as its [`until`](Self::until) asks for.
+    ///
+    /// A round reads values from before the rounds, and what the round before has left to it by [`carry`](Self::carry); nothing else
+    /// that it writes outlasts it. Afterwards, what is carried is what the last round left, and is an output of the program if these are the
+    /// last stages and neither [`keep`](Self::keep) nor [`output`](Self::output) names some of it. Values that no round writes are
+    /// moved once, before the rounds, and a tile of them is brought in the first round alone.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// use polyshard::Sequence;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let mean = kernel! {
+    ///     fn mean(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * (A[(i - 1) % 8] + A[(i + 1) % 8]) }
+    /// };
+    /// vars!(i, io, ii);
+    /// let mean = mean.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("B", [i.at(x)]).lower()?;
+    ///
+    /// let round = Sequence::new().stage(&mean, ["A"], "B").carry("B", "A"); // the next round's A is this one's B
+    /// let program = Sequence::new().repeat(3, round).build()?;
+    /// let found = polyshard::spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, program.sharding("A"), |at| if at[0] == 0 { 8.0 } else { 0.0 })?;
+    ///     Ok(program.run(world, &[&a])?.get(&[4 * world.rank() + 1]))
+    /// })?;
+    /// assert_eq!(found, [Some(3.0), Some(1.0)]); // of 8 at 0, 3/8 have come to 1 and 1/8 to 5
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn repeat(mut self, times: u64, round: Self) -> Self {
+        self.items.push(Item::Rounds(times, round));
+        self
+    }
+
+    /// Has `value` be in the next round what is `next` at the end of this one; for a sequence that is [repeated](Self::repeat).
+    ///
+    /// It is renamed, not copied. Of the first round, `value` is what it is before the rounds, an input if nothing writes it. All
+    /// values are renamed at once, so `next` may be another one that is carried: `.carry("U", "before").carry("after", "U")`.
+    pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        self.carried.push(Carry { next: next.into(), value: value.into() });
+        self
+    }
+
+    /// Ends the rounds after one that leaves `scalar`, a value without dimensions that a stage of it writes, below a bound; for a sequence
+    /// that is [repeated](Self::repeat). Its sums are closed for all ranks in the order of the ranks, so all of them leave after
+    /// the same round.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// use polyshard::Sequence;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let half = kernel! { fn half(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * A[i] } };
+    /// let square = kernel! { fn square(B: [f64; 8]) -> s: f64 { s[] += B[i] * B[i] } };
+    /// vars!(i, io, ii);
+    /// let half = half.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("B", [i.at(x)]).lower()?;
+    /// let square = square.distribute([i], [io], [ii], &mesh).shard("B", [i.at(x)]).lower()?;
+    ///
+    /// let round = Sequence::new().stage(&half, ["A"], "B").stage(&square, ["B"], "s").carry("B", "A").until("s", 0.01);
+    /// let program = Sequence::new().repeat(100, round).build()?;
+    /// polyshard::spmd(2, |world| {
+    ///     let a = DistArray::filled(world, program.sharding("A"), 1.0)?;
+    ///     let mut prepared = program.prepare(world)?;
+    ///     assert_eq!(prepared.run(&[&a])?.block(), [0.03125; 4]);
+    ///     assert_eq!(prepared.rounds(), [5]); // 8 / 4^5 is the first below 0.01
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn until(self, scalar: impl Into<Name>, below: f64) -> Self {
+        Self { until: Some((scalar.into(), below)), ..self }
+    }
+
+    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program too, in the sharding in which it is
+    /// left. What the last stage writes is always an output.
     pub fn keep(mut self, name: impl Into<Name>) -> Self {
         self.kept.push(name.into());
         self
@@ -124,8 +211,8 @@ impl Sequence {
         self
     }
 
-    /// Makes the value `name`, which a stage writes, an output of the program in `sharding`; it is redistributed if the
-    /// stage leaves it in another one.
+    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program in `sharding`; it is redistributed
+    /// if it is left in another one.
     pub fn output(mut self, name: impl Into<Name>, sharding: &Sharding) -> Self {
         self.outputs.push((name.into(), sharding.clone()));
         self
@@ -143,8 +230,8 @@ impl Sequence {
     /// A [`SequenceError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
     /// of inputs than its kernel, a value has another shape than the kernel's tensor or the sharding that it is to have,
     /// meshes or element types differ, a value is written twice or after it was read, an input is not read or has two
-    /// shardings, an output is not written, its sharding opens sums that are complete, or no plan fits into the memory that
-    /// the options allow.
+    /// shardings, an output is not written, its sharding opens sums that are complete, no plan fits into the memory that
+    /// the options allow, rounds carry what they do not write, or what ends them is not a scalar of theirs.
     pub fn build(self) -> Result<Program, Box<SequenceError>> {
         build::build(self)
     }

@@ -144,6 +144,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         operands,
         level: depth.0,
         ahead: 0,
+        once: false,
         region,
         route,
         tile: Tile { capacity, ..Tile::default() },

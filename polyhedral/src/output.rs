@@ -83,6 +83,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         operands: Vec::new(),
         level: 0,
         ahead: 0,
+        once: false,
         region,
         route: Leg::InPlace.into(),
         tile: Tile::default(),

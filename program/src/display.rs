@@ -234,7 +234,10 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("await {}", nest.tile_name(*tile)))
             }
             Statement::Compute(_) => self.leaf(depth),
-            Statement::Begin(TransferId::Array(_)) | Statement::Await(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Repeat { .. }
+            | Statement::Begin(TransferId::Array(_))
+            | Statement::Await(TransferId::Array(_))
+            | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }

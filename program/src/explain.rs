@@ -33,6 +33,9 @@ impl Nest {
             if transfer.ahead > 0 {
                 writeln!(text, "    {}", self.show_overlap(transfer))?;
             }
+            if transfer.once {
+                writeln!(text, "    brought in the first round alone, since no round writes {name}")?;
+            }
             if tile.own_in_place {
                 writeln!(text, "    what a rank owns itself is read in place")?;
             }

@@ -61,6 +61,9 @@ impl Matching<'_> {
     /// What was decided of a transfer; nothing if ranks do not communicate.
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         self.ahead(transfer)?;
+        if transfer.once && !transfer.can_stay() {
+            return Err("it is brought in the first round alone, but its tile does not keep it".into());
+        }
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
             && counter.0 + 1 != transfer.level
@@ -186,6 +189,7 @@ mod tests {
             operands: vec![OperandId(0)],
             level: 1,
             ahead: 0,
+            once: false,
             region: region(symbols),
             route: route.into(),
             tile: Tile { capacity: 4, ..Tile::default() },

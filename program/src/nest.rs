@@ -87,6 +87,10 @@ pub struct Transfer {
     /// How many iterations of the innermost of them before the one that reads it what it brings begins to come; 0 if in the same.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ahead: usize,
+    /// Whether only the first round of the [`Repeat`](crate::Statement::Repeat) around its nest brings it: nothing writes the array
+    /// in the rounds, so the tile keeps what it needs of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
     /// What it brings or takes away.
     pub region: Region,
     /// How.
@@ -97,6 +101,15 @@ pub struct Transfer {
     pub step: Option<StepId>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
+}
+
+impl Transfer {
+    /// Returns whether its tile can keep what it brings for another run of the nest: if it is brought at all, and into a tile to which
+    /// nothing else is.
+    #[must_use]
+    pub fn can_stay(&self) -> bool {
+        self.direction == Direction::In && self.level == 0 && !self.route.is_in_place()
+    }
 }
 
 fn is_zero(number: &usize) -> bool {

@@ -1,12 +1,12 @@
 //! Programs: arrays over a mesh of ranks, and what is done with them.
 //!
 //! ```text
-//! program   = mesh, element type, arrays; nests, moves, statements
+//! program   = mesh, element type, arrays; nests, moves, repetitions, statements
 //! array     = name, shape, sharding; input, output or temporary
 //! nest      = a kernel: arrays, loops, transfers and their tiles, a leaf; see [`Nest`]
 //! move      = array -> array of another sharding
 //! transfer  = of a nest, between an array and a tile | a move, between two arrays
-//! statement = Loop | Fill | Begin | Await | Compute | Free; see [`Statement`](crate::Statement)
+//! statement = Repeat | Loop | Fill | Begin | Await | Compute | Free; see [`Statement`](crate::Statement)
 //! ```
 //!
 //! A program leaves nothing to decide: what prints, prices, emits or runs it is recursion over it. All ranks run the same
@@ -15,12 +15,15 @@
 mod body;
 mod check;
 mod moves;
+mod repeat;
 mod report;
 mod text;
 
+use body::Numbered;
 pub use body::{Body, Part};
 pub use check::ProgramError;
 pub use moves::Move;
+pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
 
 use crate::hint::Hint;
 use crate::ids::{ArrayId, TransferId};
@@ -29,7 +32,6 @@ use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
-use crate::statement::Statement;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
@@ -108,10 +110,10 @@ impl TryFrom<Written> for Program {
 
     fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
         dtype.native()?;
-        body.statements.retain(|statement| !matches!(statement, Statement::Free(_)));
+        body.forget_frees();
         let program = Self::new(&mesh, dtype, arrays, body)?;
         let mut is_gone_through = true;
-        for (number, part) in program.body.numbered() {
+        for Numbered { number, part, .. } in program.body.numbered() {
             if let Part::Nest(id, _) = part {
                 let nest = &program.body.nests[id.0];
                 let why = |why| format!("`{}` {why}", nest.kernel.name());
@@ -340,6 +342,38 @@ impl Program {
         self.body.slots(&self.arrays)
     }
 
+    /// Returns, for each array that is a temporary or is carried from round to round, the number of the room that it is in: arrays that
+    /// take one another's names share one, in which all of them are at one time, and others as [`slots`](Self::slots) says.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<Option<usize>> {
+        let mut rooms = self.slots();
+        let mut count = rooms.iter().flatten().max().map_or(0, |last| last + 1);
+        for Carried { value, next, .. } in self.body.repeats.iter().flat_map(|repeat| &repeat.carried) {
+            match (rooms[value.0], rooms[next.0]) {
+                (Some(one), Some(other)) => {
+                    rooms.iter_mut().filter(|room| **room == Some(other)).for_each(|room| *room = Some(one));
+                }
+                (one, other) => {
+                    let room = one.or(other).or(Some(count));
+                    count += 1;
+                    [value, next].into_iter().for_each(|id| rooms[id.0] = room);
+                }
+            }
+        }
+        // The numbers that are left, from 0.
+        let mut used: Vec<_> = rooms.iter().flatten().copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        rooms.iter_mut().flatten().for_each(|room| *room = used.partition_point(|other| *other < *room));
+        rooms
+    }
+
+    /// Returns whether an array has another name in the next round.
+    #[must_use]
+    pub fn is_carried(&self, id: ArrayId) -> bool {
+        self.body.repeats.iter().any(|repeat| repeat.renamed().contains(&id))
+    }
+
     /// Returns the nests by number.
     pub fn nests(&self) -> impl ExactSizeIterator<Item = &Nest> {
         self.body.nests.iter()
@@ -418,15 +452,7 @@ impl Program {
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
-        let mut body = Body::default();
-        for part in self.body.parts() {
-            match part {
-                Part::Nest(nest, _) => body.run(self.body.nests[nest.0].by_exchange()),
-                Part::Begin(moved) => body.transfer(self.body.moves[moved.0].clone()),
-                Part::Await(_) | Part::Free(_) => {}
-            }
-        }
-        body.free_temporaries(&self.arrays);
+        let body = self.body.with_nests(Nest::by_exchange, &self.arrays);
         let mut program = Self { body, ..self.clone() };
         program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
         program

@@ -1,7 +1,8 @@
 //! Statements: what all ranks do, in which order.
 //!
 //! ```text
-//! statement = Loop counter statement*   counter in 0..extent, the same on all ranks
+//! statement = Repeat n statement*       rounds, on arrays that each leaves to the next one
+//!           | Loop counter statement*   counter in 0..extent, the same on all ranks
 //!           | Fill tile                 an output tile of identities, or the sums of a neighbour
 //!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
 //!           | BeginFor tile n           bring the region of another iteration here, if the loop has that one
@@ -10,12 +11,19 @@
 //!           | Free array                a temporary that nothing reads any more
 //! ```
 
-use crate::ids::{ArrayId, LoopId, NestId, TileId, TransferId};
+use crate::ids::{ArrayId, LoopId, NestId, RepeatId, TileId, TransferId};
 use serde::{Deserialize, Serialize};
 
 /// A statement of a program; see the module's grammar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Statement {
+    /// Runs the body in rounds; it stands around statements of whole nests and moves.
+    Repeat {
+        /// How often, and what goes from one round to the next.
+        id: RepeatId,
+        /// What each round does.
+        body: Vec<Statement>,
+    },
     /// Runs the body once per value of a counter, the same on all ranks.
     Loop {
         /// The nest whose loop it is.
@@ -72,7 +80,10 @@ impl Statement {
                 Some(nest)
             }
             Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
-            Self::Begin(TransferId::Array(_)) | Self::Await(TransferId::Array(_)) | Self::Free(_) => None,
+            Self::Repeat { .. }
+            | Self::Begin(TransferId::Array(_))
+            | Self::Await(TransferId::Array(_))
+            | Self::Free(_) => None,
         }
     }
 }

@@ -60,9 +60,14 @@ impl<T> Block<T> {
     /// # Panics
     /// If there is no room for so many: a bug of polyshard.
     pub(crate) fn cut(self, len: usize) -> Self {
-        let room = self.memory.bytes().len() / size_of::<T>().max(1);
+        let room = self.room();
         assert!(len <= room, "{len} elements are in a block of {room}; this is a bug of polyshard");
         Self { len, ..self }
+    }
+
+    /// Returns how many elements there is memory for.
+    pub(crate) fn room(&self) -> usize {
+        self.memory.bytes().len() / size_of::<T>().max(1)
     }
 
     /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.

@@ -27,6 +27,7 @@ mod redistribute;
 mod reduce;
 mod reference;
 mod region;
+mod room;
 #[cfg(test)]
 mod sample;
 mod shared_inputs;
@@ -63,6 +64,7 @@ pub use redistribute::Redistribution;
 pub use reduce::Reduction;
 pub use reference::reference;
 pub use region::Region;
+pub use room::Room;
 pub use spmd::{exit, launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};

@@ -19,7 +19,7 @@ use quote::{format_ident, quote};
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
     let writer = Writer { nest, names, index: Index::new(nest, names) };
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
-    made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).collect()
+    made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).chain(writer.is_first()).collect()
 }
 
 /// The statements of a run.
@@ -80,7 +80,7 @@ impl Writer<'_> {
             // Other calls that begin a transfer return when it is done.
             Statement::Await(_) => TokenStream::new(),
             Statement::Compute(_) => self.leaf(),
-            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Repeat { .. } | Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
@@ -210,6 +210,13 @@ impl Writer<'_> {
         self.nest.reads_others().then(|| Field { name: format_ident!("known_inputs"), r#type, new })
     }
 
+    /// Whether it is the first round, where others leave something out.
+    fn is_first(&self) -> Option<Field> {
+        let (r#type, new) = (quote! { bool }, quote! { true });
+        let is_used = self.nest.transfers.iter().any(|transfer| transfer.once);
+        is_used.then(|| Field { name: format_ident!("is_first"), r#type, new })
+    }
+
     /// The sub-communicators, one per set of axes.
     fn groups(&self) -> Vec<Field> {
         let groups = self.nest.groups().into_iter().map(|axes| {
@@ -278,7 +285,10 @@ impl Writer<'_> {
         let note = self.note(transfer);
         let Some(Shift { axis, by, counter }) = transfer.route.shift() else {
             let moved = self.at_owners(number, &transfer.region);
-            return quote! { #note #moved };
+            return match transfer.once {
+                true => quote! { #note if *is_first { #moved } },
+                false => quote! { #note #moved },
+            };
         };
         let at_owners = self.at_owners(number, &transfer.region_at_owners(counter, &self.index.ranges));
         let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter.0]);

@@ -61,6 +61,14 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
         .collect();
     let rest = (used.len() <= fields.len()).then(|| quote! { .. });
     let own = (!used.is_empty()).then(|| quote! { let Self { #(#used,)* #rest } = self; });
+    let set_first = nest.transfers.iter().any(|transfer| transfer.once).then(|| {
+        quote! {
+            /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
+            pub fn set_first(&mut self, is_first: bool) {
+                self.is_first = is_first;
+            }
+        }
+    });
     let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
     let made = fields.iter().map(|Field { name, new, .. }| quote! { let #name = #new; });
     let made_names = fields.iter().map(|field| &field.name);
@@ -139,8 +147,15 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
                 #statements
                 #end
             }
+
+            #set_first
         }
     }
+}
+
+/// Whether runs write all of the output, whatever it holds.
+pub(super) fn writes_all(nest: &Nest) -> bool {
+    nest.kernel.assign() == Assign::Set && nest.kernel.written().is_none()
 }
 
 /// Whether `=` clears the output before it sums up.

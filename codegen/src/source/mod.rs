@@ -124,6 +124,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Reduction",
         "Region",
         "Result",
+        "Room",
         "SharedInputs",
         "Strided",
         "Tile",
@@ -136,7 +137,9 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let from = |module: TokenStream, names: &[syn::Ident]| {
         (!names.is_empty()).then(|| quote! { use #runtime #module::{#(#names),*}; })
     };
+    let cow = used("Cow").then(|| quote! { use std::borrow::Cow; });
     let imports = [
+        cow,
         from(quote! { ::layout }, &layout),
         from(quote! { ::leaf }, &leaf),
         from(quote! { ::reduction }, &reductions),

@@ -3,8 +3,8 @@
 use super::field::Field;
 use super::items::{mesh, new_sharding};
 use super::names::Wanted;
-use super::{imports, kernel_module, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Part, Program};
+use super::{imports, kernel_module, mentions, reduction};
+use polyshard_program::{ArrayId, ArrayKind, Body, Nest, NestId, Part, Program, Repeat, RepeatId, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -20,11 +20,8 @@ pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let items = items(program, &names);
     let uses = imports(runtime, &items);
     let chosen = names.wanted.chosen(&items);
-    let nests = program.body().parts().filter_map(|part| match part {
-        Part::Nest(id, statements) => Some((&program.body().nests[id.0], &names.kernels[id.0], statements)),
-        Part::Begin(_) | Part::Await(_) | Part::Free(_) => None,
-    });
-    let kernels = nests.map(|(nest, name, statements)| {
+    let kernels = nests(program.body(), &program.body().statements).into_iter().map(|(id, statements)| {
+        let (nest, name) = (&program.body().nests[id.0], &names.kernels[id.0]);
         let (name, module) = (chosen.name(name), kernel_module(nest, statements, runtime));
         let doc = format!(" `{}`.", nest.kernel.statement());
         quote! {
@@ -34,6 +31,16 @@ pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     });
     let items = chosen.write(items);
     quote! { #uses #items #(#kernels)* }
+}
+
+/// The nests of statements, also of rounds.
+fn nests<'a>(body: &'a Body, statements: &'a [Statement]) -> Vec<(NestId, &'a [Statement])> {
+    let nests = Body::parts_of(statements).flat_map(|part| match part {
+        Part::Nest(id, statements) => vec![(id, statements)],
+        Part::Repeat(_, round) => nests(body, round),
+        Part::Begin(_) | Part::Await(_) | Part::Free(_) => Vec::new(),
+    });
+    nests.collect()
 }
 
 /// The placeholders of the outer module; the names that they want end with numbers.
@@ -47,6 +54,10 @@ struct Names {
     steps: Vec<Ident>,
     /// By kernel.
     scalars: Vec<Vec<Ident>>,
+    /// By room of arrays.
+    rooms: Vec<Ident>,
+    /// By repetition, its counter.
+    rounds: Vec<Ident>,
     wanted: Wanted,
 }
 
@@ -65,7 +76,10 @@ impl Names {
         let scalars = scalars.collect();
         let steps = program.nests().len() + program.moves().len();
         let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
-        Self { shardings, arrays, kernels, steps, scalars, wanted }
+        let rooms = program.rooms().into_iter().flatten().max().map_or(0, |last| last + 1);
+        let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
+        let rounds = (0..program.body().repeats.len()).map(|_| wanted.name("round")).collect();
+        Self { shardings, arrays, kernels, steps, scalars, rooms, rounds, wanted }
     }
 }
 
@@ -90,12 +104,9 @@ fn items(program: &Program, names: &Names) -> TokenStream {
     let scalars = names.scalars.iter().flatten();
     let parameters: Vec<_> = parameters.collect();
     let scalars: Vec<_> = scalars.collect();
-    let (mut fields, mut statements) = (Vec::new(), Vec::new());
-    for part in program.body().parts() {
-        let (field, text) = self::part(program, names, part, fields.len());
-        fields.extend(field);
-        statements.push(text);
-    }
+    let mut writer = Writer { program, names, rooms: program.rooms(), fields: Vec::new(), steps: 0 };
+    let statements = writer.statements(&program.body().statements, None);
+    let fields = writer.with_rooms();
     let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
     let made = fields.iter().map(|Field { name, new, .. }| quote! { #name: #new });
     let outputs: Vec<_> = program.of_kind(ArrayKind::Output).into_iter().map(|id| &names.arrays[id.0]).collect();
@@ -148,74 +159,230 @@ fn items(program: &Program, names: &Names) -> TokenStream {
                 #(#scalars: #element,)*
             ) -> Result<#returned> {
                 #(#checks)*
-                #(#statements)*
+                #statements
                 Ok(#result)
             }
         }
     }
 }
 
-/// What a part needs, and its statement; `number` is that of the next field.
-fn part(program: &Program, names: &Names, part: Part<'_>, number: usize) -> (Option<Field>, TokenStream) {
-    let borrowed = |id: ArrayId| {
-        let ident = &names.arrays[id.0];
-        if program.array(id).kind == ArrayKind::Input {
-            quote! { #ident }
-        } else {
-            quote! { &#ident }
-        }
-    };
-    let name = names.steps.get(number).cloned();
-    match part {
-        Part::Nest(id, _) => {
-            let nest = &program.body().nests[id.0];
-            let (kernel, inputs) = (&names.kernels[id.0], nest.reads().iter().map(|&id| borrowed(id)));
-            let (output, scalars) = (&names.arrays[nest.writes().0], &names.scalars[id.0]);
-            let field = name.clone().map(|name| Field {
-                name,
-                r#type: quote! { #kernel::Prepared<'world> },
-                new: quote! { #kernel::Prepared::new(world)? },
-            });
-            (field, quote! { let #output = self.#name.run(#(#inputs,)* #(#scalars,)*)?; })
-        }
-        Part::Begin(id) => {
-            let moved = &program.body().moves[id.0];
-            let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
-            let (target, source) = (&names.arrays[moved.target.0], borrowed(moved.source));
-            let element = format_ident!("{}", program.dtype().name());
-            let (r#type, new, run) = if let Some(by) = &moved.by {
-                let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
-                let source = &names.arrays[moved.source.0];
-                let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-                (
-                    quote! { Reduction<#element> },
-                    quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
-                    quote! {
-                        let mut #target = DistArray::filled(self.world, &#to(), #zero)?;
-                        #target.block_mut().copy_from_slice(#source.block());
-                        self.#name.run(#target.block_mut(), #op)?;
-                    },
-                )
-            } else {
-                let new = match &moved.kept {
-                    None => {
-                        let pieces = moved.in_pieces.map(|in_pieces| quote! { .in_pieces(#in_pieces) });
-                        quote! { Redistribution::new(world, &#from(), &#to())? #pieces }
-                    }
-                    Some(kept) => {
-                        let kept = new_sharding(kept, program.mesh());
-                        quote! { Redistribution::of_part(world, &#from(), &#kept, &#to())? }
-                    }
-                };
-                (quote! { Redistribution }, new, quote! { let #target = self.#name.run(self.world, #source)?; })
-            };
-            (name.map(|name| Field { name, r#type, new }), run)
-        }
-        // The calls that begin a move return when it is done.
-        Part::Await(_) => (None, TokenStream::new()),
-        Part::Free(id) => {
-            let ident = &names.arrays[id.0];
-            (None, quote! { drop(#ident); })
+/// Writes statements, and collects what they need.
+struct Writer<'a> {
+    program: &'a Program,
+    names: &'a Names,
+    /// By array, its room.
+    rooms: Vec<Option<usize>>,
+    fields: Vec<Field>,
+    /// The steps so far.
+    steps: usize,
+}
+
+impl Writer<'_> {
+    /// Statements, which are those of a round if there is a repetition around them.
+    fn statements(&mut self, statements: &[Statement], around: Option<RepeatId>) -> TokenStream {
+        // What rounds leave to one another has no name after them.
+        let mut gone = Vec::new();
+        let written = Body::parts_of(statements).map(|part| {
+            if let Part::Repeat(id, _) = part {
+                gone.extend(self.leaves(id));
+            }
+            match part {
+                Part::Free(id) if gone.contains(&id) => TokenStream::new(),
+                part => self.part(part, around),
+            }
+        });
+        written.collect()
+    }
+
+    /// What a round writes that is there when it ends.
+    fn leaves(&self, id: RepeatId) -> Vec<ArrayId> {
+        let Repeat { until, carried, .. } = &self.program.body().repeats[id.0];
+        let is_value = |id: &ArrayId| carried.iter().any(|carried| carried.value == *id);
+        let next = carried.iter().map(|carried| carried.next);
+        next.chain(until.map(|until| until.scalar)).filter(|id| !is_value(id)).collect()
+    }
+
+    fn part(&mut self, part: Part<'_>, around: Option<RepeatId>) -> TokenStream {
+        match part {
+            Part::Nest(id, _) => self.nest(id, around),
+            Part::Begin(_) => self.moved(part, around.is_some()),
+            // The calls that begin a move return when it is done.
+            Part::Await(_) => TokenStream::new(),
+            Part::Free(id) => {
+                let ident = &self.names.arrays[id.0];
+                match self.room(id).filter(|_| around.is_some()) {
+                    Some(room) => quote! { #room.give_back(#ident); },
+                    None => quote! { drop(#ident); },
+                }
+            }
+            Part::Repeat(id, round) => self.repeat(id, round),
         }
     }
+
+    /// The field of the next step.
+    fn step(&mut self, r#type: TokenStream, new: TokenStream) -> Option<Ident> {
+        let name = self.names.steps.get(self.steps)?.clone();
+        self.steps += 1;
+        self.fields.push(Field { name: name.clone(), r#type, new });
+        Some(name)
+    }
+
+    fn room(&self, id: ArrayId) -> Option<TokenStream> {
+        let name = &self.names.rooms[self.rooms[id.0]?];
+        Some(quote! { self.#name })
+    }
+
+    /// What a statement of a round writes: in memory that rounds use again.
+    fn made(&self, id: ArrayId, filled: &TokenStream) -> TokenStream {
+        let (ident, sharding, room) = (&self.names.arrays[id.0], &self.names.shardings[id.0], self.room(id));
+        quote! { let mut #ident = #room.array(self.world, &#sharding(), #filled)?; }
+    }
+
+    fn borrowed(&self, id: ArrayId) -> TokenStream {
+        let ident = &self.names.arrays[id.0];
+        match self.program.array(id).kind {
+            ArrayKind::Input => quote! { #ident },
+            ArrayKind::Output | ArrayKind::Temporary => quote! { &#ident },
+        }
+    }
+
+    fn nest(&mut self, id: NestId, around: Option<RepeatId>) -> TokenStream {
+        let nest = &self.program.body().nests[id.0];
+        let names = self.names;
+        let kernel = &names.kernels[id.0];
+        let name = self.step(quote! { #kernel::Prepared<'world> }, quote! { #kernel::Prepared::new(world)? });
+        let inputs = nest.reads().iter().map(|&id| self.borrowed(id));
+        let (output, scalars) = (&names.arrays[nest.writes().0], &names.scalars[id.0]);
+        let Some(RepeatId(around)) = around else {
+            return quote! { let #output = self.#name.run(#(#inputs,)* #(#scalars,)*)?; };
+        };
+        let round = &names.rounds[around];
+        let first = brings_once(nest).then(|| quote! { self.#name.set_first(#round == 0); });
+        let identity = match super::items::writes_all(nest) {
+            true => quote! { None },
+            false => {
+                let op = super::items::reduce_op(nest);
+                quote! { Some(#op.identity()) }
+            }
+        };
+        let made = self.made(nest.writes(), &identity);
+        quote! { #first #made self.#name.run_into(#(#inputs,)* &mut #output, #(#scalars,)*)?; }
+    }
+
+    fn moved(&mut self, part: Part<'_>, is_of_round: bool) -> TokenStream {
+        let Part::Begin(id) = part else { return TokenStream::new() };
+        let (program, names) = (self.program, self.names);
+        let moved = &program.body().moves[id.0];
+        let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
+        let (target, source) = (&names.arrays[moved.target.0], self.borrowed(moved.source));
+        let element = format_ident!("{}", program.dtype().name());
+        let made = is_of_round.then(|| self.made(moved.target, &quote! { None }));
+        if let Some(by) = &moved.by {
+            let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
+            let name = self.step(
+                quote! { Reduction<#element> },
+                quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
+            );
+            let source = &names.arrays[moved.source.0];
+            let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
+            let made = made.unwrap_or(quote! { let mut #target = DistArray::filled(self.world, &#to(), #zero)?; });
+            return quote! {
+                #made
+                #target.block_mut().copy_from_slice(#source.block());
+                self.#name.run(#target.block_mut(), #op)?;
+            };
+        }
+        let new = match &moved.kept {
+            None => {
+                let pieces = moved.in_pieces.map(|in_pieces| quote! { .in_pieces(#in_pieces) });
+                quote! { Redistribution::new(world, &#from(), &#to())? #pieces }
+            }
+            Some(kept) => {
+                let kept = new_sharding(kept, program.mesh());
+                quote! { Redistribution::of_part(world, &#from(), &#kept, &#to())? }
+            }
+        };
+        let name = self.step(quote! { Redistribution }, new);
+        match made {
+            Some(made) => quote! { #made self.#name.run_into(self.world, #source, &mut #target)?; },
+            None => quote! { let #target = self.#name.run(self.world, #source)?; },
+        }
+    }
+
+    /// Rounds: what is carried is borrowed at first, and then of the round before.
+    fn repeat(&mut self, id: RepeatId, round: &[Statement]) -> TokenStream {
+        let names = self.names;
+        let Repeat { times, until, carried } = &self.program.body().repeats[id.0];
+        let body = self.statements(round, Some(id));
+        let value = |id: ArrayId| &names.arrays[id.0];
+        let begin = carried.iter().map(|carried| {
+            let (value, first) = (value(carried.value), self.borrowed(carried.first));
+            quote! { let mut #value = Cow::Borrowed(#first); }
+        });
+        let end = until.map(|until| {
+            let (scalar, below) = (value(until.scalar), until.below);
+            quote! { let is_last = #scalar.is_below(#below); }
+        });
+        let leave = until.map(|_| quote! { if is_last { break; } });
+        // All are renamed at once.
+        let nexts = (0..carried.len()).map(|nth| format_ident!("next_{nth}")).collect::<Vec<_>>();
+        let take = carried.iter().zip(&nexts).map(|(carrying, name)| {
+            let next = value(carrying.next);
+            match carried.iter().find(|other| other.value == carrying.next) {
+                Some(other) => {
+                    let first = self.borrowed(other.first);
+                    quote! { let #name = std::mem::replace(&mut #next, Cow::Borrowed(#first)); }
+                }
+                None => quote! { let #name = Cow::Owned(#next); },
+            }
+        });
+        let rename = carried.iter().zip(&nexts).map(|(carried, name)| {
+            let (value, room) = (value(carried.value), self.room(carried.value));
+            quote! { if let Cow::Owned(before) = std::mem::replace(&mut #value, #name) { #room.give_back(before); } }
+        });
+        let is_next = |id: &ArrayId| carried.iter().any(|carried| carried.next == *id);
+        let given = self.leaves(id).into_iter().filter(|id| !is_next(id)).map(|id| {
+            let (array, room) = (value(id), self.room(id));
+            quote! { #room.give_back(#array); }
+        });
+        let after = carried.iter().map(|carried| {
+            let value = value(carried.value);
+            quote! { let #value = #value.into_owned(); }
+        });
+        let round = &names.rounds[id.0];
+        let counter = if mentions(&body, &round.to_string()) { quote! { #round } } else { quote! { _ } };
+        quote! {
+            #(#begin)*
+            for #counter in 0..#times {
+                #body
+                #end
+                #(#take)*
+                #(#rename)*
+                #(#given)*
+                #leave
+            }
+            #(#after)*
+        }
+    }
+
+    /// What is made once, with the rooms that statements name.
+    fn with_rooms(self) -> Vec<Field> {
+        let Self { program, names, rooms, mut fields, .. } = self;
+        if program.body().repeats.is_empty() {
+            return fields;
+        }
+        let element = format_ident!("{}", program.dtype().name());
+        for (room, name) in names.rooms.iter().enumerate() {
+            let arrays = || (0..rooms.len()).filter(|id| rooms[*id] == Some(room)).map(ArrayId);
+            let is_carried = arrays().any(|id| program.is_carried(id));
+            let most = if is_carried { arrays().count() } else { 1 };
+            fields.push(Field { name: name.clone(), r#type: quote! { Room<#element> }, new: quote! { Room::new(#most) } });
+        }
+        fields
+    }
+}
+
+/// Whether a round that is not the first one leaves something out.
+fn brings_once(nest: &Nest) -> bool {
+    nest.transfers.iter().any(|transfer| transfer.once)
 }

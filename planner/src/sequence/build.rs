@@ -1,42 +1,104 @@
 //! The checks of a sequence, and its program: what is run when, and how arrays get from one kernel to the next.
 
-use super::{Sequence, SequenceError, Stage};
+use super::{Carry, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Nest, Program};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Nest, Program, Repeat, Statement, Until,
+};
+
+type Result<T> = std::result::Result<T, Box<SequenceError>>;
 
 /// Checks the sequence and puts its program together.
-pub(super) fn build(sequence: Sequence) -> Result<Program, Box<SequenceError>> {
-    let Sequence { stages, kept, inputs, outputs, options } = sequence;
-    let first = stages.first().ok_or(SequenceError::Empty)?;
-    for (position, stage) in stages.iter().enumerate() {
-        check_stage(stage, position, first)?;
+pub(super) fn build(sequence: Sequence) -> Result<Program> {
+    let (mesh, dtype) = check(&sequence)?;
+    let Sequence { items, carried, until, kept, inputs, outputs, options } = sequence;
+    if !carried.is_empty() || until.is_some() {
+        let step = if carried.is_empty() { "until" } else { "carry" };
+        let help = "give the sequence that has it to `repeat` of another one";
+        return Err(Box::new(SequenceError::Place { step, of: "rounds", help }));
     }
-    let (mesh, dtype) = (first.program.mesh().clone(), first.program.dtype());
-    let written = || stages.iter().map(|stage| stage.output);
+    let written = || items.iter().flat_map(Item::leaves);
     let mut named = kept.iter().chain(outputs.iter().map(|(name, _)| name));
     if let Some(&value) = named.find(|&&output| written().all(|other| other != output)) {
         return Err(Box::new(SequenceError::Output { value, written: listed(written()) }));
     }
     let options = PlanOptions { element_bytes: dtype.size(), ..options };
-    // What the last stage writes is an output, as it is left if nothing else is said.
-    let last = stages.last().map(|last| last.output);
-    let last = last.filter(|last| outputs.iter().all(|(name, _)| name != last));
-    let kept = kept.into_iter().chain(last).collect();
-    let mut builder =
-        Builder { options, dtype, kept, outputs, arrays: Vec::new(), origins: Vec::new(), body: Body::default() };
-    builder.add_inputs(&stages, &inputs)?;
-    for (position, stage) in stages.iter().enumerate() {
-        builder.add_stage(stage, position)?;
+    // What the last stage writes is an output, as it is left if nothing else is said; of what rounds leave, all of it, or what is named.
+    let is_given = |name: &Name| outputs.iter().any(|(other, _)| other == name);
+    let mut last = items.last().map(Item::leaves).unwrap_or_default();
+    if matches!(items.last(), Some(Item::Rounds(..))) && last.iter().any(|name| kept.contains(name) || is_given(name)) {
+        last.clear();
     }
+    let kept = kept.into_iter().chain(last.into_iter().filter(|name| !is_given(name))).collect();
+    let mut builder = Builder {
+        options,
+        dtype,
+        kept,
+        outputs,
+        arrays: Vec::new(),
+        values: Vec::new(),
+        scope: Vec::new(),
+        body: Body::default(),
+        around: Vec::new(),
+        stages: 0,
+    };
+    builder.add_inputs(&items, &inputs)?;
+    builder.add_items(&items)?;
     let Builder { arrays, body, .. } = builder;
     Ok(Program::new(&mesh, dtype, arrays, body)
         .unwrap_or_else(|error| panic!("stages that fit make no program: {error}; this is a bug of polyshard")))
 }
 
+/// Checks what stages and rounds are by themselves; returns the mesh and the element type of all.
+fn check(sequence: &Sequence) -> Result<(polyshard_layout::Mesh, DType)> {
+    fn check_items<'a>(sequence: &'a Sequence, all: &mut Vec<&'a Stage>) -> Result<()> {
+        if sequence.items.is_empty() {
+            return Err(Box::new(SequenceError::Empty));
+        }
+        for item in &sequence.items {
+            match item {
+                Item::Stage(stage) => {
+                    all.push(stage);
+                    check_stage(stage, all.len() - 1, all[0])?;
+                }
+                Item::Rounds(times, round) => {
+                    check_rounds(*times, round)?;
+                    check_items(round, all)?;
+                }
+            }
+        }
+        Ok(())
+    }
+    let mut stages = Vec::new();
+    check_items(sequence, &mut stages)?;
+    let first = stages.first().ok_or(SequenceError::Empty)?;
+    Ok((first.program.mesh().clone(), first.program.dtype()))
+}
+
+fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
+    let Sequence { carried, kept, inputs, outputs, .. } = round;
+    let of_whole = [("keep", !kept.is_empty()), ("input", !inputs.is_empty()), ("output", !outputs.is_empty())];
+    if let Some((step, _)) = of_whole.into_iter().find(|(_, is_said)| *is_said) {
+        let help = "say it of the sequence that repeats the rounds";
+        return Err(Box::new(SequenceError::Place { step, of: "the whole, not of its rounds", help }));
+    }
+    if times > MOST_ROUNDS {
+        return Err(Box::new(SequenceError::Rounds { times, most: MOST_ROUNDS }));
+    }
+    for (nth, Carry { next, value }) in carried.iter().enumerate() {
+        let before = &carried[..nth];
+        let twice = [(value, before.iter().any(|other| other.value == *value)), (next, before.iter().any(|other| other.next == *next))];
+        if let Some((value, _)) = twice.into_iter().find(|(_, is_twice)| *is_twice) {
+            return Err(Box::new(SequenceError::CarriedTwice { value: *value }));
+        }
+    }
+    Ok(())
+}
+
 /// Checks what a stage is by itself, and that it is of the same kind as the first.
-fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<SequenceError>> {
+fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
     let Some(nest) = stage.program.body().only_nest() else {
         let statements = stage.program.nests().len() + stage.program.moves().len();
         return Err(Box::new(SequenceError::NotAKernel { number: position + 1, statements }));
@@ -71,44 +133,108 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
     Ok(())
 }
 
+impl Item {
+    /// The values that there are after it and were not before.
+    fn leaves(&self) -> Vec<Name> {
+        match self {
+            Self::Stage(stage) => vec![stage.output],
+            Self::Rounds(_, round) => round.carried.iter().map(|carry| carry.value).collect(),
+        }
+    }
+}
+
+impl Sequence {
+    /// The sharding in which a round leaves a value, if a stage of it does.
+    fn left(&self, value: Name) -> Option<&Sharding> {
+        let mut value = value;
+        // What is another one that is carried lies as that does; in a circle of names nothing is written.
+        for _ in 0..=self.carried.len() {
+            let written = self.items.iter().find(|item| item.leaves().contains(&value));
+            match written {
+                Some(Item::Stage(stage)) => return stage.program.nest().shardings.last(),
+                Some(Item::Rounds(_, round)) => {
+                    return round.left(round.carried.iter().find(|carry| carry.value == value)?.next);
+                }
+                None => value = self.carried.iter().find(|carry| carry.value == value)?.next,
+            }
+        }
+        None
+    }
+}
+
+/// What stages read and write by a name: one value, in one or several shardings.
+struct Value {
+    name: Name,
+    /// The array as it was given or written, and then those that it was moved to.
+    arrays: Vec<ArrayId>,
+    /// Where it is from, for messages.
+    origin: String,
+    /// How many rounds are around what writes it.
+    depth: usize,
+}
+
+/// What is known of values while those are looked for that come from outside.
+struct Outside<'a> {
+    /// The shardings that are given for some.
+    given: &'a [(Name, Sharding)],
+    written: Vec<Name>,
+    /// What rounds around a stage carry, the outermost first, as they leave it.
+    carried: Vec<(Name, Sharding)>,
+    stages: usize,
+}
+
+/// The number of a value.
+type ValueId = usize;
+
 /// The program so far.
 struct Builder {
     options: PlanOptions,
     dtype: DType,
-    /// Values that are outputs in the sharding in which their stages leave them.
+    /// Values that are outputs in the sharding in which they are left.
     kept: Vec<Name>,
     /// Values that are outputs in a sharding of their own.
     outputs: Vec<(Name, Sharding)>,
-    /// The inputs first; a value that lies in several ways is several arrays, the first as it was given or written.
+    /// The inputs first.
     arrays: Vec<Array>,
-    /// By array, where its value is from, for messages.
-    origins: Vec<String>,
+    values: Vec<Value>,
+    /// What names stand for here; of two of one name, the last one.
+    scope: Vec<ValueId>,
     body: Body,
+    /// The statements so far around the rounds that are put together.
+    around: Vec<Vec<Statement>>,
+    /// The stages so far.
+    stages: usize,
 }
 
 impl Builder {
-    fn add(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind, origin: String) -> ArrayId {
+    fn add(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind) -> ArrayId {
         self.arrays.push(Array { name, sharding: sharding.clone(), kind });
-        self.origins.push(origin);
         ArrayId(self.arrays.len() - 1)
     }
 
+    fn add_value(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind, origin: String) -> ValueId {
+        let array = self.add(name, sharding, kind);
+        self.values.push(Value { name, arrays: vec![array], origin, depth: self.around.len() });
+        self.scope.push(self.values.len() - 1);
+        self.values.len() - 1
+    }
+
+    /// The value that a name stands for.
+    fn find(&self, name: Name) -> Option<ValueId> {
+        self.scope.iter().rev().copied().find(|value| self.values[*value].name == name)
+    }
+
+    /// The array of a value as it was given or written.
+    fn home(&self, value: ValueId) -> &Array {
+        &self.arrays[self.values[value].arrays[0].0]
+    }
+
     /// Adds what stages read and none writes before, in the sharding that is given for it, if one is.
-    fn add_inputs(&mut self, stages: &[Stage], given: &[(Name, Sharding)]) -> Result<(), Box<SequenceError>> {
-        let mut written: Vec<Name> = Vec::new();
-        for (position, stage) in stages.iter().enumerate() {
-            for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
-                if !written.contains(&value) && self.home(value).is_none() {
-                    let origin = format!("an input that {} reads first", stage.label(position));
-                    let sharding = given.iter().find(|(name, _)| *name == value).map_or(read, |(_, sharding)| sharding);
-                    self.add(value, sharding, ArrayKind::Input, origin);
-                }
-            }
-            written.push(stage.output);
-        }
+    fn add_inputs(&mut self, items: &[Item], given: &[(Name, Sharding)]) -> Result<()> {
+        self.add_read(items, &mut Outside { given, written: Vec::new(), carried: Vec::new(), stages: 0 });
         for (nth, (value, sharding)) in given.iter().enumerate() {
-            if self.home(*value).is_none() {
-                return Err(Box::new(SequenceError::Input { value: *value, inputs: listed(self.values()) }));
+            if self.find(*value).is_none() {
+                return Err(Box::new(SequenceError::Input { value: *value, inputs: listed(self.names()) }));
             }
             if let Some((_, first)) = given[..nth].iter().find(|(name, _)| name == value) {
                 let [first, second] = [first, sharding].map(Sharding::to_string);
@@ -118,42 +244,175 @@ impl Builder {
         Ok(())
     }
 
-    fn add_stage(&mut self, stage: &Stage, position: usize) -> Result<(), Box<SequenceError>> {
-        let nest = stage.program.nest();
-        let mut arrays = Vec::with_capacity(nest.arrays.len());
-        for ((&value, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
-            let home = self.home(value).expect("a value that no stage wrote is an input; this is a bug of polyshard");
-            let sharding = &self.arrays[home.0].sharding;
-            if sharding.shape() != read.shape() {
+    fn add_read(&mut self, items: &[Item], outside: &mut Outside<'_>) {
+        for item in items {
+            match item {
+                Item::Stage(stage) => {
+                    let label = stage.label(outside.stages);
+                    for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
+                        let left = outside.carried.iter().find(|(name, _)| *name == value).map(|(_, left)| left.clone());
+                        let sharding = left.unwrap_or_else(|| read.clone());
+                        self.add_input(value, &sharding, outside, || format!("an input that {label} reads first"));
+                    }
+                    outside.stages += 1;
+                }
+                Item::Rounds(_, round) => {
+                    let (written, carried) = (outside.written.len(), outside.carried.len());
+                    let left = round.carried.iter().filter_map(|carry| Some((carry.value, round.left(carry.next)?.clone())));
+                    outside.carried.extend(left);
+                    self.add_read(&round.items, outside);
+                    outside.written.truncate(written);
+                    // What no stage reads comes in all the same.
+                    for Carry { value, .. } in &round.carried {
+                        let left = outside.carried.iter().find(|(name, _)| name == value).map(|(_, left)| left.clone());
+                        let Some(left) = left else { continue };
+                        self.add_input(*value, &left, outside, || "an input that rounds begin with".to_owned());
+                    }
+                    outside.carried.truncate(carried);
+                }
+            }
+            outside.written.extend(item.leaves());
+        }
+    }
+
+    fn add_input(&mut self, name: Name, sharding: &Sharding, outside: &Outside<'_>, origin: impl FnOnce() -> String) {
+        if !outside.written.contains(&name) && self.find(name).is_none() {
+            let given = outside.given.iter().find(|(other, _)| *other == name);
+            self.add_value(name, given.map_or(sharding, |(_, given)| given), ArrayKind::Input, origin());
+        }
+    }
+
+    fn add_items(&mut self, items: &[Item]) -> Result<()> {
+        items.iter().try_for_each(|item| match item {
+            Item::Stage(stage) => self.add_stage(stage),
+            Item::Rounds(times, round) => self.add_rounds(*times, round),
+        })
+    }
+
+    fn add_stage(&mut self, stage: &Stage) -> Result<()> {
+        let label = stage.label(self.stages);
+        self.stages += 1;
+        let mut nest = stage.program.nest().clone();
+        let (mut arrays, mut is_constant) = (Vec::with_capacity(nest.arrays.len()), Vec::new());
+        for ((&name, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
+            let value = self.find(name).expect("a value that no stage wrote is an input; this is a bug of polyshard");
+            let found = self.home(value).sharding.shape();
+            if found != read.shape() {
                 return Err(Box::new(SequenceError::Shape {
-                    stage: stage.label(position),
+                    stage: label,
                     tensor: tensor.name,
                     expected: read.shape().to_vec(),
-                    value,
-                    found: sharding.shape().to_vec(),
-                    origin: self.origins[home.0].clone(),
+                    value: name,
+                    found: found.to_vec(),
+                    origin: self.values[value].origin.clone(),
                 }));
             }
-            arrays.push(self.in_sharding(home, read, ArrayKind::Temporary, || stage.label(position))?);
+            is_constant.push(self.values[value].depth < self.around.len());
+            arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
-        if let Some(home) = self.home(stage.output) {
-            return Err(Box::new(SequenceError::Taken {
-                stage: stage.label(position),
-                value: stage.output,
-                origin: self.origins[home.0].clone(),
-                existing: listed(self.values()),
-            }));
-        }
+        self.is_new(&label, stage.output)?;
         let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
-        let shardings = self.shardings_of(stage.output);
-        let kind = match self.kept.contains(&stage.output) || shardings.iter().any(|asked| asked == sharding) {
-            true => ArrayKind::Output,
-            false => ArrayKind::Temporary,
-        };
-        let output = self.add(stage.output, sharding, kind, format!("the output of {}", stage.label(position)));
-        arrays.push(output);
-        self.body.run(Nest { arrays, ..nest.clone() });
-        shardings.iter().try_for_each(|sharding| self.add_output(output, sharding))
+        let kind = self.kind(stage.output, sharding);
+        let output = self.add_value(stage.output, &sharding.clone(), kind, format!("the output of {label}"));
+        arrays.push(self.values[output].arrays[0]);
+        // A tile of what no round writes stays as it is.
+        for transfer in &mut nest.transfers {
+            transfer.once = is_constant.get(transfer.tensor.0) == Some(&true) && transfer.can_stay();
+        }
+        self.body.run(Nest { arrays, ..nest });
+        self.add_outputs(output)
+    }
+
+    /// Refuses to write a value that there is.
+    fn is_new(&self, stage: &str, value: Name) -> Result<()> {
+        match self.find(value) {
+            None => Ok(()),
+            Some(found) => Err(Box::new(SequenceError::Taken {
+                stage: stage.to_owned(),
+                value,
+                origin: self.values[found].origin.clone(),
+                existing: listed(self.names()),
+            })),
+        }
+    }
+
+    /// What a value that is written here in this sharding is to the program.
+    fn kind(&self, value: Name, sharding: &Sharding) -> ArrayKind {
+        let is_asked = self.kept.contains(&value) || self.shardings_of(value).contains(sharding);
+        if is_asked && self.around.is_empty() { ArrayKind::Output } else { ArrayKind::Temporary }
+    }
+
+    /// Adds rounds, with what goes from one to the next.
+    fn add_rounds(&mut self, times: u64, round: &Sequence) -> Result<()> {
+        let mut carried = Vec::with_capacity(round.carried.len());
+        let visible = self.scope.len();
+        for Carry { next, value: name } in &round.carried {
+            let not_written = || self.not_of_round(round, *next, "carried to the next round");
+            let outside = self.find(*name).ok_or_else(not_written)?;
+            let sharding = round.left(*next).unwrap_or(&self.home(outside).sharding).clone();
+            let wanted = self.home(outside).sharding.shape().to_vec();
+            if sharding.shape() != wanted {
+                let found = sharding.shape().to_vec();
+                return Err(Box::new(SequenceError::CarriedShape { next: *next, found, value: *name, wanted }));
+            }
+            let first = self.in_sharding(outside, &sharding, ArrayKind::Temporary, || "its rounds".into())?;
+            let kind = self.kind(*name, &sharding);
+            carried.push((first, self.add(*name, &sharding, kind), sharding));
+        }
+        self.around.push(std::mem::take(&mut self.body.statements));
+        let depth = self.around.len();
+        let mut values = Vec::with_capacity(carried.len());
+        for (Carry { value: name, .. }, (_, array, _)) in round.carried.iter().zip(&carried) {
+            let origin = "carried from round to round".to_owned();
+            self.values.push(Value { name: *name, arrays: vec![*array], origin, depth });
+            values.push(self.values.len() - 1);
+        }
+        self.scope.extend(&values);
+        self.add_items(&round.items)?;
+        let mut all = Vec::with_capacity(carried.len());
+        for (Carry { next, .. }, (first, value, sharding)) in round.carried.iter().zip(carried) {
+            let next = self.of_round(round, *next, "carried to the next round")?;
+            let next = self.in_sharding(next, &sharding, ArrayKind::Temporary, || "the next round".into())?;
+            all.push(Carried { first, value, next });
+        }
+        let until = round.until.map(|(scalar, below)| self.add_until(round, scalar, below)).transpose()?;
+        let outside = self.around.pop().unwrap_or_default();
+        let statements = std::mem::replace(&mut self.body.statements, outside);
+        self.body.repeat(Repeat { times, until, carried: all }, statements);
+        // What rounds leave stands for the names from now on.
+        self.scope.truncate(visible);
+        for value in values {
+            let left = &mut self.values[value];
+            left.depth -= 1;
+            left.arrays.truncate(1);
+            self.scope.push(value);
+            self.add_outputs(value)?;
+        }
+        Ok(())
+    }
+
+    fn add_until(&mut self, round: &Sequence, scalar: Name, below: f64) -> Result<Until> {
+        let value = self.of_round(round, scalar, "what ends the rounds")?;
+        let sharding = self.home(value).sharding.clone();
+        if !sharding.shape().is_empty() || below.is_nan() {
+            let (shape, below) = (sharding.shape().to_vec(), below.to_string());
+            return Err(Box::new(SequenceError::NoScalar { value: scalar, shape, below }));
+        }
+        let everywhere = Sharding::replicated(sharding.mesh(), &[]);
+        let scalar =
+            self.in_sharding(value, &everywhere, ArrayKind::Temporary, || "all ranks, whose rounds it ends".into())?;
+        Ok(Until { scalar, below })
+    }
+
+    /// The value that a stage of the round writes or the round carries by this name.
+    fn of_round(&self, round: &Sequence, name: Name, what: &'static str) -> Result<ValueId> {
+        let found = self.find(name).filter(|value| self.values[*value].depth == self.around.len());
+        found.ok_or_else(|| self.not_of_round(round, name, what))
+    }
+
+    fn not_of_round(&self, round: &Sequence, value: Name, what: &'static str) -> Box<SequenceError> {
+        let written = listed(round.items.iter().flat_map(Item::leaves));
+        Box::new(SequenceError::NotOfRound { value, what, written })
     }
 
     /// The shardings of its own in which a value is an output.
@@ -161,65 +420,81 @@ impl Builder {
         self.outputs.iter().filter(|(name, _)| *name == value).map(|(_, sharding)| sharding.clone()).collect()
     }
 
-    /// Makes the value that a stage leaves in `home` an output in this sharding.
-    fn add_output(&mut self, home: ArrayId, sharding: &Sharding) -> Result<(), Box<SequenceError>> {
-        let Array { name: value, sharding: left, .. } = &self.arrays[home.0];
+    /// Makes a value an output in the shardings that are asked for it, if it is not one of rounds.
+    fn add_outputs(&mut self, value: ValueId) -> Result<()> {
+        if !self.around.is_empty() {
+            return Ok(());
+        }
+        let shardings = self.shardings_of(self.values[value].name);
+        shardings.iter().try_for_each(|sharding| self.add_output(value, sharding))
+    }
+
+    /// Makes a value that a stage leaves an output in this sharding.
+    fn add_output(&mut self, value: ValueId, sharding: &Sharding) -> Result<()> {
+        let Array { name, sharding: left, .. } = self.home(value);
         if left.shape() != sharding.shape() {
             let (found, wanted) = (left.shape().to_vec(), sharding.shape().to_vec());
-            return Err(Box::new(SequenceError::OutputShape { value: *value, found, wanted }));
+            return Err(Box::new(SequenceError::OutputShape { value: *name, found, wanted }));
         }
         if sharding.partial().iter().any(|axis| !left.partial().contains(axis)) {
             let [source_sharding, target_sharding] = [left, sharding].map(Sharding::to_string);
-            return Err(Box::new(SequenceError::Opened { value: *value, source_sharding, target_sharding }));
+            return Err(Box::new(SequenceError::Opened { value: *name, source_sharding, target_sharding }));
         }
-        self.in_sharding(home, sharding, ArrayKind::Output, || "the output".into()).map(drop)
+        self.in_sharding(value, sharding, ArrayKind::Output, || "the output".into()).map(drop)
     }
 
-    /// Returns the array of a value in a sharding; if there is none yet, adds one of this kind and moves the value there.
+    /// Returns the array of a value in a sharding; if there is none yet, adds one of this kind and moves the value there, as far out
+    /// as it is written.
     fn in_sharding(
         &mut self,
-        home: ArrayId,
+        value: ValueId,
         wanted: &Sharding,
         kind: ArrayKind,
         reader: impl FnOnce() -> String,
-    ) -> Result<ArrayId, Box<SequenceError>> {
-        let value = self.arrays[home.0].name;
-        let fits = |array: &Array| array.name == value && array.sharding == *wanted;
-        if let Some(found) = self.arrays.iter().position(fits) {
-            return Ok(ArrayId(found));
+    ) -> Result<ArrayId> {
+        let Value { name, ref arrays, depth, .. } = self.values[value];
+        if let Some(found) = arrays.iter().find(|id| self.arrays[id.0].sharding == *wanted) {
+            return Ok(*found);
         }
-        let (source, origin) = (self.arrays[home.0].sharding.clone(), self.origins[home.0].clone());
+        let home = arrays[0];
+        let source = self.arrays[home.0].sharding.clone();
         let program = redistribution_with(&source, wanted, self.dtype, &self.options).map_err(|why| {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
-            Box::new(SequenceError::Plan { reader: reader(), value, source_sharding, target_sharding, why })
+            Box::new(SequenceError::Plan { reader: reader(), value: name, source_sharding, target_sharding, why })
         })?;
         // The program's first array is `home`, and its last is the one that was asked for.
         let mut ids = vec![home];
         for array in &program.arrays()[1..] {
             let kind = if array.kind == ArrayKind::Output { kind } else { array.kind };
-            ids.push(self.add(value, &array.sharding, kind, origin.clone()));
+            ids.push(self.add(name, &array.sharding, kind));
         }
+        self.values[value].arrays.extend(&ids[1..]);
+        self.swap_statements(depth);
         for moved in program.moves() {
             let (source, target) = (ids[moved.source.0], ids[moved.target.0]);
             self.body.transfer(Move { source, target, ..moved.clone() });
         }
+        self.swap_statements(depth);
         Ok(*ids.last().unwrap_or(&home))
     }
 
-    /// The array of a value as it was given or written.
-    fn home(&self, value: Name) -> Option<ArrayId> {
-        self.arrays.iter().position(|array| array.name == value).map(ArrayId)
+    /// Has the body's statements be those inside so many rounds; the second time, those that they were.
+    fn swap_statements(&mut self, depth: usize) {
+        if let Some(around) = self.around.get_mut(depth) {
+            std::mem::swap(&mut self.body.statements, around);
+        }
     }
 
-    /// All values, each once.
-    fn values(&self) -> Vec<Name> {
-        let mut values = Vec::new();
-        for array in &self.arrays {
-            if !values.contains(&array.name) {
-                values.push(array.name);
+    /// All names, each once.
+    fn names(&self) -> Vec<Name> {
+        let mut names = Vec::new();
+        for value in &self.scope {
+            let name = self.values[*value].name;
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
-        values
+        names
     }
 }
 

@@ -72,6 +72,24 @@ pub enum SequenceError {
         "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"
     )]
     Taken { stage: String, value: Name, origin: String, existing: String },
+    /// What only rounds have is said of a sequence that is not repeated, or what only the whole has of rounds.
+    #[error("`{step}` is of {of}; {help}")]
+    Place { step: &'static str, of: &'static str, help: &'static str },
+    /// A round carries or is ended by a value that none of its stages writes.
+    #[error("`{value}` is {what}, but no stage of the round writes it; its stages write {written}")]
+    NotOfRound { value: Name, what: &'static str, written: String },
+    /// A value is carried twice.
+    #[error("`{value}` is carried twice; give each value one name for the next round")]
+    CarriedTwice { value: Name },
+    /// A value is carried to one of another shape.
+    #[error("`{next}` has shape {found:?}, but `{value}`, which it is in the next round, {wanted:?}; make them match")]
+    CarriedShape { next: Name, found: Vec<usize>, value: Name, wanted: Vec<usize> },
+    /// What ends rounds is no scalar, or its bound no number.
+    #[error("`{value}` has shape {shape:?}, and its bound is {below}; rounds end by a value without dimensions and a number")]
+    NoScalar { value: Name, shape: Vec<usize>, below: String },
+    /// There are too many rounds.
+    #[error("there are {times} rounds; at most {most} can be counted")]
+    Rounds { times: u64, most: u64 },
     /// A redistribution that is necessary has no plan.
     #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {reader}: {why}")]
     Plan { reader: String, value: Name, source_sharding: String, target_sharding: String, why: PlanError },

@@ -37,12 +37,12 @@ fn an_array_is_given_back_once_and_never_touched_again() {
                 live.remove(at);
                 continue;
             }
-            Part::Await(_) => continue,
+            Part::Await(_) | Part::Repeat(..) => continue,
             Part::Nest(id, _) => body.nests[id.0].reads(),
             Part::Begin(id) => &[body.moves[id.0].source],
         };
         assert!(reads.iter().all(|id| live.contains(id)), "{part:?} reads what is gone");
-        let written = body.writes(part).expect("a part writes");
+        let [written] = body.writes(part)[..] else { panic!("{part:?} does not write one array") };
         assert!(!live.contains(&written), "{part:?} writes over another array");
         live.push(written);
         most = most.max(live.iter().filter(|id| program.array(**id).kind == ArrayKind::Temporary).count());

@@ -1,12 +1,12 @@
 //! What a program does: nests and moves in tables, and one tree of statements that carries them out.
 
-use super::{Array, ArrayKind, Move};
-use crate::ids::{ArrayId, LoopId, MoveId, NestId, TileId, TransferId};
+use super::{Array, ArrayKind, Move, Repeat};
+use crate::ids::{ArrayId, LoopId, MoveId, NestId, RepeatId, TileId, TransferId};
 use crate::nest::{Direction, Nest, Transfer};
 use crate::statement::{Iteration, Statement};
 use serde::{Deserialize, Serialize};
 
-/// The nests and moves of a program by number, and the statements in the order in which they run.
+/// The nests, moves and repetitions of a program by number, and the statements in the order in which they run.
 ///
 /// ```
 /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -27,11 +27,14 @@ pub struct Body {
     pub nests: Vec<Nest>,
     /// The moves.
     pub moves: Vec<Move>,
+    /// The repetitions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeat>,
     /// The statements.
     pub statements: Vec<Statement>,
 }
 
-/// Statements that belong together at the outermost level of a program.
+/// Statements that belong together: outside of all nests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part<'a> {
     /// Those of a nest.
@@ -42,6 +45,8 @@ pub enum Part<'a> {
     Await(MoveId),
     /// Frees an array.
     Free(ArrayId),
+    /// Repeats statements, whose parts [`Body::parts_of`] returns.
+    Repeat(RepeatId, &'a [Statement]),
 }
 
 impl Body {
@@ -59,86 +64,155 @@ impl Body {
         self.moves.push(moved);
     }
 
+    /// Adds rounds of these statements.
+    pub fn repeat(&mut self, repeat: Repeat, body: Vec<Statement>) {
+        self.statements.push(Statement::Repeat { id: RepeatId(self.repeats.len()), body });
+        self.repeats.push(repeat);
+    }
+
     /// Returns the nest if there is one, and nothing else.
     #[must_use]
     pub fn only_nest(&self) -> Option<&Nest> {
-        match (&self.nests[..], &self.moves[..]) {
-            ([nest], []) => Some(nest),
+        match (&self.nests[..], &self.moves[..], &self.repeats[..]) {
+            ([nest], [], []) => Some(nest),
             _ => None,
         }
     }
 
     /// Returns the outermost statements, those of a nest together.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        self.statements.chunk_by(|one, next| one.nest().is_some() && one.nest() == next.nest()).map(|together| {
+        Self::parts_of(&self.statements)
+    }
+
+    /// Returns statements outside of nests in their parts: those of a nest are together.
+    pub fn parts_of(statements: &[Statement]) -> impl Iterator<Item = Part<'_>> {
+        statements.chunk_by(|one, next| one.nest().is_some() && one.nest() == next.nest()).map(|together| {
             match (together[0].nest(), &together[0]) {
                 (Some(nest), _) => Part::Nest(nest, together),
                 (None, Statement::Begin(TransferId::Array(moved))) => Part::Begin(*moved),
                 (None, Statement::Await(TransferId::Array(moved))) => Part::Await(*moved),
                 (None, Statement::Free(array)) => Part::Free(*array),
+                (None, Statement::Repeat { id, body }) => Part::Repeat(*id, body),
                 (None, _) => unreachable!("all other statements are of nests; this is a bug of polyshard"),
             }
         })
     }
 
-    /// Returns the array that a part writes, if it writes one.
+    /// Returns the arrays that are there after a part and were not before.
     ///
     /// # Panics
-    /// If it is of a nest or a move that there is not.
+    /// If it is of a nest, a move or a repetition that there is not.
     #[must_use]
-    pub fn writes(&self, part: Part<'_>) -> Option<ArrayId> {
+    pub fn writes(&self, part: Part<'_>) -> Vec<ArrayId> {
         match part {
-            Part::Nest(nest, _) => Some(self.nests[nest.0].writes()),
-            Part::Begin(moved) => Some(self.moves[moved.0].target),
-            Part::Await(_) | Part::Free(_) => None,
+            Part::Nest(nest, _) => vec![self.nests[nest.0].writes()],
+            Part::Begin(moved) => vec![self.moves[moved.0].target],
+            Part::Repeat(id, _) => self.repeats[id.0].carried.iter().map(|carried| carried.value).collect(),
+            Part::Await(_) | Part::Free(_) => Vec::new(),
         }
     }
 
-    /// The parts with the number that each has on a page, from 1: nests, and moves where they begin, are counted.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (usize, Part<'_>)> {
-        let mut number = 0;
-        self.parts().map(move |part| {
-            number += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_)));
-            (number, part)
-        })
+    /// All parts, those of rounds after their repetition, with the number that each has on a page and how many repetitions are around it.
+    /// Counted from 1 are nests, repetitions, and moves where they begin.
+    pub(super) fn numbered(&self) -> Vec<Numbered<'_>> {
+        fn add<'a>(statements: &'a [Statement], depth: usize, all: &mut Vec<Numbered<'a>>) {
+            for part in Body::parts_of(statements) {
+                let before = all.last().map_or(0, |last| last.number);
+                let is_counted = matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..));
+                all.push(Numbered { number: before + usize::from(is_counted), depth, part });
+                if let Part::Repeat(_, body) = part {
+                    add(body, depth + 1, all);
+                }
+            }
+        }
+        let mut all = Vec::new();
+        add(&self.statements, 0, &mut all);
+        all
+    }
+
+    /// The same with other nests in the places of these, whose transfers begin and are awaited in the same places.
+    pub(super) fn with_nests(&self, changed: impl Fn(&Nest) -> Nest, arrays: &[Array]) -> Self {
+        fn again(nests: &[Nest], of: &[Statement]) -> Vec<Statement> {
+            let statements = Body::parts_of(of).flat_map(|part| match part {
+                Part::Nest(id, _) => statements(id, &nests[id.0]),
+                Part::Begin(id) => vec![Statement::Begin(TransferId::Array(id))],
+                Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
+                Part::Repeat(id, body) => vec![Statement::Repeat { id, body: again(nests, body) }],
+                Part::Free(_) => Vec::new(),
+            });
+            statements.collect()
+        }
+        let nests: Vec<_> = self.nests.iter().map(changed).collect();
+        let statements = again(&nests, &self.statements);
+        let mut body = Self { nests, statements, ..self.clone() };
+        body.free_temporaries(arrays);
+        body
+    }
+
+    /// Leaves out what frees arrays.
+    pub(super) fn forget_frees(&mut self) {
+        fn forget(statements: &mut Vec<Statement>) {
+            statements.retain(|statement| !matches!(statement, Statement::Free(_)));
+            for statement in statements {
+                if let Statement::Repeat { body, .. } = statement {
+                    forget(body);
+                }
+            }
+        }
+        forget(&mut self.statements);
     }
 
     /// Frees each temporary after the last part that touches it.
     pub(super) fn free_temporaries(&mut self, arrays: &[Array]) {
-        let mut is_freed: Vec<bool> = arrays.iter().map(|array| array.kind != ArrayKind::Temporary).collect();
-        // By part, from the last one, what is freed after it.
-        let parts: Vec<_> = self.parts().collect();
-        let mut freed = Vec::new();
-        for &part in parts.iter().rev() {
-            let mut touched = self.touches(part);
-            touched.retain(|id| !std::mem::replace(&mut is_freed[id.0], true));
-            let count = if let Part::Nest(_, together) = part { together.len() } else { 1 };
-            freed.push((count, touched));
-        }
-        let mut statements = std::mem::take(&mut self.statements).into_iter();
-        for (count, mut ids) in freed.into_iter().rev() {
-            self.statements.extend(statements.by_ref().take(count));
-            ids.reverse();
-            self.statements.extend(ids.into_iter().map(Statement::Free));
-        }
+        let mut is_done: Vec<bool> = arrays.iter().map(|array| array.kind != ArrayKind::Temporary).collect();
+        let statements = std::mem::take(&mut self.statements);
+        self.statements = self.freed(&statements, &mut is_done);
     }
 
-    /// For each array, the number of the memory that holds it, if it is a temporary.
-    pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<usize>> {
-        let mut slots = vec![None; arrays.len()];
-        let (mut free, mut count) = (Vec::new(), 0);
-        for part in self.parts() {
-            if let Part::Free(id) = part {
-                free.extend(slots[id.0]);
-            }
-            if let Some(id) = self.writes(part).filter(|id| arrays[id.0].kind == ArrayKind::Temporary) {
-                slots[id.0] = Some(free.pop().unwrap_or_else(|| {
-                    count += 1;
-                    count - 1
-                }));
-            }
+    /// The statements, each temporary freed after the last part that touches it, if it is not `is_done`.
+    fn freed(&self, statements: &[Statement], is_done: &mut [bool]) -> Vec<Statement> {
+        let parts: Vec<_> = Self::parts_of(statements).collect();
+        let mut all = Vec::with_capacity(parts.len());
+        for &part in parts.iter().rev() {
+            let mut own = match part {
+                Part::Nest(_, together) => together.to_vec(),
+                Part::Begin(id) => vec![Statement::Begin(TransferId::Array(id))],
+                Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
+                Part::Free(_) => continue,
+                Part::Repeat(id, body) => {
+                    // What a round writes for itself alone is freed in it; all else after the last round.
+                    let leaves = self.repeats[id.0].leaves();
+                    let mut is_elsewhere = vec![true; is_done.len()];
+                    for id in Self::parts_of(body).flat_map(|part| self.writes(part)) {
+                        is_elsewhere[id.0] = is_done[id.0] || leaves.contains(&id);
+                    }
+                    is_done.iter_mut().zip(&is_elsewhere).for_each(|(done, elsewhere)| *done |= !elsewhere);
+                    vec![Statement::Repeat { id, body: self.freed(body, &mut is_elsewhere) }]
+                }
+            };
+            let mut touched = self.touches(part);
+            touched.retain(|id| !std::mem::replace(&mut is_done[id.0], true));
+            own.extend(touched.into_iter().rev().map(Statement::Free));
+            all.push(own);
         }
-        slots
+        all.into_iter().rev().flatten().collect()
+    }
+
+    /// For each array, the number of the memory that holds it, if it is a temporary. What is renamed from round to round has memory of
+    /// its own.
+    pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<usize>> {
+        let mut slots = Slots { of: vec![None; arrays.len()], free: Vec::new(), count: 0 };
+        for id in self.repeats.iter().flat_map(Repeat::renamed) {
+            slots.take(id, arrays);
+        }
+        let alone = slots.count;
+        for Numbered { part, .. } in self.numbered() {
+            if let Part::Free(id) = part {
+                slots.free.extend(slots.of[id.0].filter(|slot| *slot >= alone));
+            }
+            self.writes(part).into_iter().for_each(|id| slots.take(id, arrays));
+        }
+        slots.of
     }
 
     /// The arrays that a part needs to be there.
@@ -150,7 +224,42 @@ impl Body {
                 vec![source, target]
             }
             Part::Free(_) => Vec::new(),
+            Part::Repeat(id, body) => {
+                let repeat = &self.repeats[id.0];
+                let first = repeat.carried.iter().map(|carried| carried.first);
+                let inside = Self::parts_of(body).flat_map(|part| self.touches(part));
+                first.chain(repeat.leaves()).chain(inside).collect()
+            }
         }
+    }
+}
+
+/// A part of a program, as a page counts it.
+pub(super) struct Numbered<'a> {
+    pub number: usize,
+    /// How many repetitions are around it.
+    pub depth: usize,
+    pub part: Part<'a>,
+}
+
+/// Which memory temporaries have.
+struct Slots {
+    /// By array.
+    of: Vec<Option<usize>>,
+    /// Those that hold nothing.
+    free: Vec<usize>,
+    count: usize,
+}
+
+impl Slots {
+    fn take(&mut self, id: ArrayId, arrays: &[Array]) {
+        if arrays[id.0].kind != ArrayKind::Temporary || self.of[id.0].is_some() {
+            return;
+        }
+        self.of[id.0] = Some(self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        }));
     }
 }
 

@@ -1,14 +1,15 @@
 //! Whether statements and arrays fit together.
 
 use super::body::{awaits_fit, statements};
-use super::{Array, ArrayKind, Body, Move, Part};
-use crate::ids::{ArrayId, MoveId, NestId};
+use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
+use crate::ids::{ArrayId, MoveId, NestId, RepeatId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
 use crate::reduction::{Reduction, counted, listed};
-use polyshard_layout::{DType, Mesh, Name, NotNative};
+use crate::statement::Statement;
+use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 
-/// Why statements are not a program. A statement, which is a kernel or a move here, is given by its number, from 1.
+/// Why statements are not a program. A statement, which is a kernel, a move or a repetition here, is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
@@ -28,7 +29,7 @@ pub enum ProgramError {
     /// An array is not sharded, or has not the type or shape, that a statement needs.
     #[error("statement {statement}: {why}")]
     Misfit { statement: usize, why: String },
-    /// A nest or a move is left out, or a move is not awaited.
+    /// A nest, a move or a repetition is left out, or a move is not awaited.
     #[error("{what}")]
     Unfinished { what: String },
     /// An output is not written.
@@ -43,6 +44,8 @@ enum State {
     /// A move to it has begun.
     UnderWay,
     Written,
+    /// It is of rounds that are over.
+    Gone,
 }
 
 /// How far the check of a program is.
@@ -53,28 +56,43 @@ struct Check<'a> {
     body: &'a Body,
     /// By array.
     states: Vec<State>,
-    /// Which nests were run, and which moves have begun.
+    /// By array, how many repetitions are around what wrote it.
+    depths: Vec<usize>,
+    /// Which nests were run, which moves have begun, and which repetitions were.
     nests: Vec<bool>,
     moves: Vec<bool>,
+    repeats: Vec<bool>,
+    /// The number of the statement.
+    statement: usize,
+    /// How many repetitions are around it.
+    depth: usize,
 }
 
 pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) -> Result<(), ProgramError> {
     let is_input = |array: &Array| array.kind == ArrayKind::Input;
     let states = arrays.iter().map(|array| if is_input(array) { State::Written } else { State::Unwritten }).collect();
-    let [nests, moves] = [body.nests.len(), body.moves.len()].map(|count| vec![false; count]);
-    let mut check = Check { mesh, dtype, arrays, body, states, nests, moves };
-    body.numbered().try_for_each(|(statement, part)| check.part(statement, part))?;
+    let [nests, moves, repeats] =
+        [body.nests.len(), body.moves.len(), body.repeats.len()].map(|count| vec![false; count]);
+    let depths = vec![0; arrays.len()];
+    let mut check =
+        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: 0, depth: 0 };
+    check.parts(&body.statements)?;
     check.end()?;
-    match arrays.iter().zip(&check.states).find(|(_, state)| **state != State::Written) {
+    match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
         Some((array, _)) => Err(ProgramError::NoOutput { array: array.name }),
         None => Ok(()),
     }
 }
 
 impl Check<'_> {
-    fn part(&mut self, statement: usize, part: Part<'_>) -> Result<(), ProgramError> {
+    fn parts(&mut self, statements: &[Statement]) -> Result<(), ProgramError> {
+        Body::parts_of(statements).try_for_each(|part| self.part(part))
+    }
+
+    fn part(&mut self, part: Part<'_>) -> Result<(), ProgramError> {
+        self.statement += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..)));
         // What stands before the first one counts as a part of it.
-        let statement = statement.max(1);
+        let statement = self.statement.max(1);
         let misfit = |why| ProgramError::Misfit { statement, why };
         self.order(part).map_err(misfit)?;
         match part {
@@ -86,7 +104,8 @@ impl Check<'_> {
                 let given: Vec<_> = nest.arrays.iter().map(|id| &self.arrays[id.0]).collect();
                 nest_fits(self.mesh, self.dtype, nest, &given).map_err(misfit)?;
                 let why = |why| misfit(format!("`{}` {why}", nest.kernel.name()));
-                awaits_fit(&statements(id, nest), body).map_err(why)
+                awaits_fit(&statements(id, nest), body).map_err(why)?;
+                self.brings_once(nest).map_err(why)
             }
             Part::Begin(id) => {
                 let moved = &self.body.moves[id.0];
@@ -100,10 +119,98 @@ impl Check<'_> {
                 Ok(())
             }
             Part::Free(_) => Ok(()),
+            Part::Repeat(id, body) => self.repeat(statement, &self.body.repeats[id.0], body),
         }
     }
 
-    /// Whether a part may come next: each nest and each move runs once.
+    /// Whether what is brought in the first round alone is the same in all of them.
+    fn brings_once(&self, nest: &Nest) -> Result<(), String> {
+        for transfer in nest.transfers.iter().filter(|transfer| transfer.once) {
+            let id = nest.arrays[transfer.tensor.0];
+            if self.depth == 0 || self.depths[id.0] >= self.depth {
+                let (tensor, array) = (nest.tensor_name(transfer.tensor), self.arrays[id.0].name);
+                return Err(format!(
+                    "brings `{tensor}` in the first round alone, but no rounds are around it that leave `{array}` as it is"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rounds write all that they leave to one another, and nothing that there is but once.
+    fn repeat(&mut self, statement: usize, repeat: &Repeat, body: &[Statement]) -> Result<(), ProgramError> {
+        let Repeat { times, until, carried } = repeat;
+        let misfit = |why| ProgramError::Misfit { statement, why };
+        if *times > MOST_ROUNDS {
+            return Err(misfit(format!("it has {times} rounds, and may have {MOST_ROUNDS}")));
+        }
+        let ids = |carried: &Carried| [carried.first, carried.value, carried.next];
+        carried.iter().try_for_each(|carried| self.exist(statement, &ids(carried)))?;
+        for (nth, carrying) in carried.iter().enumerate() {
+            self.reads(statement, &[carrying.first])?;
+            let [first, value, next] = ids(carrying).map(|id| &self.arrays[id.0]);
+            if first.sharding != value.sharding || next.sharding != value.sharding {
+                let why = format!(
+                    "`{}`, {}, becomes `{}`, {}, and then `{}`, {}; all three must lie alike",
+                    first.name, first.sharding, value.name, value.sharding, next.name, next.sharding
+                );
+                return Err(misfit(why));
+            }
+            let is_carried = carried.iter().any(|other| other.value == carrying.next);
+            if next.kind != ArrayKind::Temporary && !is_carried {
+                return Err(misfit(format!("`{}` is of each round, so it must be a temporary", next.name)));
+            }
+            if carried[..nth].iter().any(|other| other.value == carrying.value || other.next == carrying.next) {
+                return Err(misfit(format!("`{}` or `{}` is carried twice", value.name, next.name)));
+            }
+        }
+        let before = self.states.clone();
+        for carried in carried {
+            self.writes(statement, carried.value, State::Written)?;
+        }
+        self.depth += 1;
+        carried.iter().for_each(|carried| self.depths[carried.value.0] = self.depth);
+        self.parts(body)?;
+        let is_new = |id: ArrayId| before[id.0] == State::Unwritten;
+        for carried in carried {
+            self.reads(statement, &[carried.next])?;
+            if !is_new(carried.next) {
+                let name = self.arrays[carried.next.0].name;
+                return Err(misfit(format!("`{name}` is carried to the next round, but no statement of a round writes it")));
+            }
+        }
+        if let Some(until) = until {
+            self.exist(statement, &[until.scalar])?;
+            self.reads(statement, &[until.scalar])?;
+            let Array { name, sharding, .. } = &self.arrays[until.scalar.0];
+            let is_everywhere = *sharding == Sharding::replicated(sharding.mesh(), &[]);
+            if !is_new(until.scalar) || !is_everywhere || until.below.is_nan() {
+                return Err(misfit(format!(
+                    "`{name}` ends the rounds, so each of them must write it, and every rank must have it, a single element"
+                )));
+            }
+        }
+        let is_value = |id: usize| carried.iter().any(|carried| carried.value.0 == id);
+        for id in 0..self.states.len() {
+            let (then, now) = (before[id], self.states[id]);
+            let name = self.arrays[id].name;
+            if (then == State::UnderWay) != (now == State::UnderWay) {
+                return Err(misfit(format!("the move to `{name}` does not begin and end in one round")));
+            }
+            if then == now || is_value(id) {
+                continue;
+            }
+            if self.arrays[id].kind != ArrayKind::Temporary {
+                return Err(misfit(format!("each round writes the output `{name}`; carry it instead")));
+            }
+            self.states[id] = State::Gone;
+        }
+        self.depth -= 1;
+        carried.iter().for_each(|carried| self.depths[carried.value.0] = self.depth);
+        Ok(())
+    }
+
+    /// Whether a part may come next: each nest, each move and each repetition stands once.
     fn order(&mut self, part: Part<'_>) -> Result<(), String> {
         let once = |what: &str, done: &mut Vec<bool>, number: usize| {
             let count = done.len();
@@ -125,6 +232,7 @@ impl Check<'_> {
                     false => Err(format!("move {number}, numbered from 0, is awaited, but not under way there")),
                 }
             }
+            Part::Repeat(RepeatId(number), _) => once("repetition", &mut self.repeats, number),
             Part::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
         }
     }
@@ -138,6 +246,8 @@ impl Check<'_> {
             format!("no statement runs nest {number} of {}, numbered from 0", self.nests.len())
         } else if let Some(number) = left_out(&self.moves) {
             format!("no statement begins move {number} of {}, numbered from 0", self.moves.len())
+        } else if let Some(number) = left_out(&self.repeats) {
+            format!("no statement has the rounds of repetition {number} of {}, numbered from 0", self.repeats.len())
         } else {
             return Ok(());
         };
@@ -159,9 +269,10 @@ impl Check<'_> {
     }
 
     fn writes(&mut self, statement: usize, id: ArrayId, state: State) -> Result<(), ProgramError> {
+        self.depths[id.0] = self.depth;
         match std::mem::replace(&mut self.states[id.0], state) {
             State::Unwritten => Ok(()),
-            State::UnderWay | State::Written => {
+            State::UnderWay | State::Written | State::Gone => {
                 Err(ProgramError::Overwritten { statement, array: self.arrays[id.0].name })
             }
         }

@@ -1,6 +1,7 @@
 //! A program on a page, and why everything moves as it does.
 
-use super::{Array, ArrayKind, Origin, Part, Program};
+use super::body::Numbered;
+use super::{Array, ArrayKind, Origin, Part, Program, Repeat};
 use crate::display;
 use crate::ids::ArrayId;
 use crate::proof;
@@ -18,6 +19,8 @@ use std::fmt::{self, Write as _};
 ///  3  run           Z = columns(Y', W), C[m, n] += A[m, k] * B[k, n]
 ///     output        Z[4, 4]: [0 @ x]
 /// ```
+///
+/// What is repeated is indented below its repetition.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(nest) = self.body.only_nest() {
@@ -28,10 +31,15 @@ impl fmt::Display for Program {
             self.of_kind(kind).into_iter().try_for_each(|id| writeln!(f, "    {word:13} {}", self.described(id)))
         };
         arrays(ArrayKind::Input, "input")?;
-        for (number, part, what, text) in self.lines() {
+        for Line { number, depth, part, what, text } in self.lines() {
+            let indent = "  ".repeat(depth);
             match part {
-                Part::Await(_) => writeln!(f, "    {what:13} {text}")?,
-                _ => writeln!(f, "{number:>2}  {what:13} {text}")?,
+                Part::Await(_) => writeln!(f, "    {indent}{what:13} {text}")?,
+                _ => writeln!(f, "{number:>2}  {indent}{what:13} {text}")?,
+            }
+            if let Part::Repeat(id, _) = part {
+                let lines = self.carried(&self.body.repeats[id.0]);
+                lines.iter().try_for_each(|line| writeln!(f, "    {indent}{:13} {line}", ""))?;
             }
         }
         let mut outputs = self.of_kind(ArrayKind::Output).into_iter();
@@ -55,7 +63,7 @@ impl Program {
         if !alone {
             write!(text, "{self}")?;
         }
-        for (number, part, what, line) in self.lines() {
+        for Line { number, part, what, text: line, .. } in self.lines() {
             if !alone && !matches!(part, Part::Await(_)) {
                 writeln!(text, "{number}. {what} {line}")?;
             }
@@ -68,6 +76,13 @@ impl Program {
                     let lines = moved.by.iter().flat_map(|reduction| reduction.procedure.lines());
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+                }
+                Part::Repeat(id, _) => {
+                    let repeat = &self.body.repeats[id.0];
+                    self.carried(repeat).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
+                    if !repeat.carried.is_empty() {
+                        writeln!(text, "    what is carried is renamed, not copied")?;
+                    }
                 }
                 Part::Await(_) | Part::Free(_) => {}
             }
@@ -98,13 +113,13 @@ impl Program {
         self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
     }
 
-    /// What parts do: a number, a word and the rest of a line; nothing for what is freed, or awaited where it begins.
-    fn lines(&self) -> Vec<(usize, Part<'_>, &'static str, String)> {
-        let parts: Vec<_> = self.body.numbered().collect();
-        let lines = parts.iter().enumerate().filter_map(|(nth, &(number, part))| {
-            let before = nth.checked_sub(1).map(|before| parts[before].1);
-            let after = parts.get(nth + 1).map(|after| after.1);
-            let (what, line) = match part {
+    /// What parts do; nothing for what is freed, or awaited where it begins.
+    fn lines(&self) -> Vec<Line<'_>> {
+        let parts = self.body.numbered();
+        let lines = parts.iter().enumerate().filter_map(|(nth, &Numbered { number, depth, part })| {
+            let before = nth.checked_sub(1).map(|before| parts[before].part);
+            let after = parts.get(nth + 1).map(|after| after.part);
+            let (what, text) = match part {
                 Part::Nest(id, _) => {
                     let nest = &self.body.nests[id.0];
                     let inputs: Vec<_> = nest.reads().iter().map(|&id| self.shown(id)).collect();
@@ -123,11 +138,29 @@ impl Program {
                 }
                 Part::Await(id) if before == Some(Part::Begin(id)) => return None,
                 Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),
+                Part::Repeat(id, _) => {
+                    let Repeat { times, until, .. } = &self.body.repeats[id.0];
+                    let rounds = if *times == 1 { "1 round".to_owned() } else { format!("{times} rounds") };
+                    let text = match until {
+                        None => rounds,
+                        Some(until) => format!("at most {rounds}, until {} < {:e}", self.shown(until.scalar), until.below),
+                    };
+                    ("repeat", text)
+                }
                 Part::Free(_) => return None,
             };
-            Some((number, part, what, line))
+            Some(Line { number, depth, part, what, text })
         });
         lines.collect()
+    }
+
+    /// What goes from round to round, a line each.
+    fn carried(&self, repeat: &Repeat) -> Vec<String> {
+        let line = |carried: &super::Carried| {
+            let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
+            format!("{value} is first {first}, then {next} of the round before")
+        };
+        repeat.carried.iter().map(line).collect()
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.
@@ -142,4 +175,14 @@ impl Program {
         let Array { sharding, .. } = self.array(id);
         format!("{}{:?}: {sharding}", self.shown(id), sharding.shape())
     }
+}
+
+/// A line of a page: what a part does.
+struct Line<'a> {
+    number: usize,
+    /// How many repetitions are around it.
+    depth: usize,
+    part: Part<'a>,
+    what: &'static str,
+    text: String,
 }

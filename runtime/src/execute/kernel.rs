@@ -38,6 +38,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     transport: Transport,
     /// Where the inputs of all ranks were in the last run.
     known: InputTable,
+    /// Whether the run is of the first of several rounds, or of the only one.
+    is_first: bool,
 }
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
@@ -132,6 +134,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             world,
             transport: world.transport(),
             known: InputTable::of(&(nest.kernel.to_string(), &nest.shardings)),
+            is_first: true,
         })
     }
 
@@ -144,9 +147,15 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         Self { transport, out_tile, ..self }
     }
 
-    /// What each element of the output counts as before anything is written to it.
-    pub(super) fn identity(&self) -> T {
-        self.op.identity()
+    /// What each element of the output counts as before anything is written to it; none if runs write all of them, whatever they were.
+    pub(super) fn identity(&self) -> Option<T> {
+        let writes_all = self.nest.kernel.assign() == Assign::Set && self.cleared.is_none();
+        (!writes_all).then(|| self.op.identity())
+    }
+
+    /// Says whether the runs that follow are of the first round.
+    pub(super) fn set_first(&mut self, is_first: bool) {
+        self.is_first = is_first;
     }
 
     /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
@@ -170,8 +179,22 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         }
         let mut leaf = given.map(|kernel| LeafPlan::new(self.nest, kernel)).transpose()?;
         let Self {
-            nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
+            nest,
+            grid,
+            op,
+            groups,
+            tiles,
+            out_tile,
+            leaf: own,
+            here,
+            counters,
+            world,
+            transport,
+            known,
+            is_first,
+            ..
         } = self;
+        let is_first = *is_first;
         let leaf = leaf.as_mut().unwrap_or(own);
         tiles.iter_mut().flatten().for_each(Tile::restart);
         let shares = *transport != Transport::Messages && nest.reads_others();
@@ -180,7 +203,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             false => SharedInputs::none(world, inputs),
         };
         let inputs = &shared;
-        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, leaves, work }
+        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, leaves, work, is_first }
             .statements(statements)?;
         world.comm().note(Some(work));
         shared.release()
@@ -202,6 +225,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     counters: &'r mut [i64],
     leaves: &'r mut Leaves<'a>,
     work: Work,
+    is_first: bool,
 }
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
@@ -244,7 +268,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 self.leaves.next();
                 Ok(())
             }
-            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+            Statement::Repeat { .. } | Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
@@ -349,6 +373,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
 
     fn transfer(&mut self, number: TileId) -> Result<()> {
         let transfer = &self.nest.transfers[number.0];
+        if transfer.once && !self.is_first {
+            return Ok(());
+        }
         if !transfer.route.is_local() {
             self.note(self.nest.tensor_name(transfer.tensor));
         }

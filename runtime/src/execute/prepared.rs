@@ -3,11 +3,10 @@
 use super::kernel::PreparedKernel;
 use super::leaves::Leaves;
 use super::scalars::Scalars;
-use crate::block::Block;
 use crate::comm::Work;
-use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
+use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{ArrayId, ArrayKind, Move, Part, Program};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, Statement};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -46,10 +45,13 @@ pub struct Prepared<'a, T: Element> {
     outputs: Vec<ArrayId>,
     /// By array: what a run makes; nothing between runs.
     made: Vec<Option<DistArray<T>>>,
-    /// By array: which slot a temporary has.
-    slots: Vec<Option<usize>>,
-    /// The memory of temporaries, where none is in it.
-    memory: Vec<Option<Block<T>>>,
+    /// By array: another one that it is a name for, since no round has written it yet.
+    names: Vec<Option<ArrayId>>,
+    /// By array: which room it is in, if it is a temporary or goes from round to round.
+    room_of: Vec<Option<usize>>,
+    rooms: Vec<Room<T>>,
+    /// By repetition: how many rounds it had in the last run.
+    rounds: Vec<u64>,
     /// The leaves that runs have computed, and who is told.
     leaves: Leaves<'a>,
 }
@@ -68,6 +70,8 @@ struct Arrays<'r, T> {
     ids: &'r [ArrayId],
     /// By array; inputs are not here.
     made: &'r [Option<DistArray<T>>],
+    /// By array: another one that it is a name for.
+    names: &'r [Option<ArrayId>],
     /// The output, if the caller gave it and it is not written now.
     given: Option<(ArrayId, &'r DistArray<T>)>,
 }
@@ -77,7 +81,11 @@ impl<'r, T: Element> Arrays<'r, T> {
         match (self.ids.binary_search(&id), self.given) {
             (Ok(position), _) => self.inputs[position],
             (Err(_), Some((given, array))) if given == id => array,
-            (Err(_), _) => self.made[id.0].as_ref().expect("what is read was written; this is a bug of polyshard"),
+            (Err(_), _) => match (&self.made[id.0], self.names[id.0]) {
+                (Some(made), _) => made,
+                (None, Some(first)) => self.get(first),
+                (None, None) => unreachable!("what is read was written; this is a bug of polyshard"),
+            },
         }
     }
 }
@@ -88,28 +96,33 @@ impl<'a, T: Element> Prepared<'a, T> {
         super::check_type::<T>(program)?;
         let kernels = program.nests().map(|nest| PreparedKernel::new(nest, world)).collect::<Result<_>>()?;
         let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
-        let slots = program.slots();
         let made = program.arrays().iter().map(|_| None).collect();
+        let names = vec![None; program.arrays().len()];
+        let rounds = vec![0; program.body().repeats.len()];
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
-        let (memory, leaves) = (Vec::new(), Leaves::default());
-        let mut prepared = Self { program, world, kernels, moves, inputs, outputs, made, slots, memory, leaves };
-        prepared.make_memory()?;
+        let (room_of, rooms, leaves) = (program.rooms(), Vec::new(), Leaves::default());
+        let mut prepared =
+            Self { program, world, kernels, moves, inputs, outputs, made, names, room_of, rooms, rounds, leaves };
+        prepared.make_rooms()?;
         Ok(prepared)
     }
 
-    /// Makes the memory of temporaries.
-    fn make_memory(&mut self) -> Result<()> {
-        let count = self.slots.iter().flatten().max().map_or(0, |last| last + 1);
-        self.memory = Vec::with_capacity(count);
-        for slot in 0..count {
-            let held = |id: &ArrayId| self.slots[id.0] == Some(slot);
-            let arrays: Vec<_> = (0..self.slots.len()).map(ArrayId).filter(held).collect();
-            let most = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
-            self.memory.push(Some(Block::new(
-                most,
-                "an array between two statements of a program",
-                self.world.visibility(),
-            )?));
+    /// Makes the memory of temporaries, and of what goes from round to round.
+    fn make_rooms(&mut self) -> Result<()> {
+        let count = self.room_of.iter().flatten().max().map_or(0, |last| last + 1);
+        for room in 0..count {
+            let held = |id: &ArrayId| self.room_of[id.0] == Some(room);
+            let arrays: Vec<_> = (0..self.room_of.len()).map(ArrayId).filter(held).collect();
+            let len = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
+            // Those that have one another's names are there at one time; an output of them is the caller's after each run.
+            let is_output = |id: &&ArrayId| self.program.array(**id).kind == ArrayKind::Output;
+            let (most, outputs) = match self.program.is_carried(arrays[0]) {
+                true => (arrays.len(), arrays.iter().filter(is_output).count()),
+                false => (1, 0),
+            };
+            let mut made = Room::new(most);
+            made.reserve(self.world, most - outputs, len)?;
+            self.rooms.push(made);
         }
         Ok(())
     }
@@ -169,12 +182,18 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// Returns the bytes that this rank holds for runs besides inputs and outputs, of moves and of arrays in between.
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
-        let slots = self.memory.iter().flatten().map(|block| size_of_val(&block[..])).sum::<usize>();
+        let rooms = self.rooms.iter().map(Room::bytes).sum::<usize>();
         let moves = self.moves.iter().map(|moved| match moved {
             PreparedMove::Redistribute(moved) => moved.staging_bytes(size_of::<T>()),
             PreparedMove::Reduce(reduction, _) => reduction.staging_bytes(),
         });
-        slots + moves.sum::<usize>()
+        rooms + moves.sum::<usize>()
+    }
+
+    /// Returns how many rounds each repetition of the program had in the last run, the last time that it came to it.
+    #[must_use]
+    pub fn rounds(&self) -> &[u64] {
+        &self.rounds
     }
 
     /// Returns an array for [`run_into`](Self::run_into) to write, with what its kernel starts from in it; in memory that ranks
@@ -194,10 +213,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
         let body = self.program.body();
         let is_output = |id: &ArrayId| self.program.array(*id).kind == ArrayKind::Output;
-        let written = body.parts().filter_map(|part| Some((part, body.writes(part).filter(is_output)?)));
+        let written = body.parts().filter_map(|part| Some((part, body.writes(part).into_iter().rfind(is_output)?)));
         let (part, id) = written.last().expect("a program has an output; this is a bug of polyshard");
         let mut output = self.target(part, id)?;
-        if matches!(part, Part::Begin(_)) {
+        if matches!(part, Part::Begin(_) | Part::Repeat(..)) {
             output.block_mut().fill(T::ZERO);
         }
         Ok(output)
@@ -302,7 +321,18 @@ impl<'a, T: Element> Prepared<'a, T> {
         self.check_inputs(inputs)?;
         let scalars = Scalars::new(program, scalars)?;
         scalars.agree(program, self.world)?;
-        let ran = self.walk_statements(inputs, into, &scalars, at);
+        let run = Run { inputs, scalars: &scalars, at };
+        let renamed = self.outputs.first().is_some_and(|id| program.is_carried(*id));
+        let ran = match into {
+            // What goes from round to round changes its memory.
+            Some(output) if renamed => self.walk_statements(&program.body().statements, &run, None, true).map(|()| {
+                let made = self.made[self.outputs[0].0].take();
+                let made = made.expect("rounds leave the output; this is a bug of polyshard");
+                output.block_mut().copy_from_slice(made.block());
+                self.put_back(self.outputs[0], made);
+            }),
+            into => self.walk_statements(&program.body().statements, &run, into, true),
+        };
         self.world.comm().note(None);
         // A run that failed leaves arrays between statements, whose memory the next run takes again.
         if ran.is_err() {
@@ -318,35 +348,47 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(outputs.collect())
     }
 
-    /// Runs the statements, and leaves what they make and do not free.
+    /// Runs statements, of the first round or of a later one, and leaves what they make and do not free.
     fn walk_statements(
         &mut self,
-        inputs: &[&DistArray<T>],
+        statements: &'a [Statement],
+        run: &Run<'_, T>,
         mut into: Option<&mut DistArray<T>>,
-        scalars: &Scalars,
-        at: &'static Location<'static>,
+        is_first: bool,
     ) -> Result<()> {
+        let &Run { inputs, scalars, at } = run;
         let program = self.program;
         let body = program.body();
-        for part in body.parts() {
-            if let Part::Free(id) = part {
-                let freed = self.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
-                self.put_back(id, freed);
-            }
-            // A move is done when what began it returns.
-            let Some(written) = body.writes(part) else { continue };
+        for part in Body::parts_of(statements) {
+            let written = match part {
+                Part::Free(id) => {
+                    if let Some(freed) = self.made[id.0].take() {
+                        self.put_back(id, freed);
+                    }
+                    continue;
+                }
+                Part::Repeat(id, round) => {
+                    self.rounds[id.0] = self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
+                    continue;
+                }
+                // A move is done when what began it returns.
+                Part::Await(_) => continue,
+                Part::Nest(id, _) => body.nests[id.0].writes(),
+                Part::Begin(id) => body.moves[id.0].target,
+            };
             let is_given = into.is_some() && self.outputs.contains(&written);
             let mut made = if is_given { None } else { Some(self.target(part, written)?) };
             let (target, given) = match &mut made {
                 Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
                 None => (into.as_deref_mut().expect("it is given; this is a bug of polyshard"), None),
             };
-            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, given };
+            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
             self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
             let ran = match part {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
                     let given = scalars.kernel(id);
+                    self.kernels[id.0].set_first(is_first);
                     self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at)
                 }
                 Part::Begin(id) => {
@@ -360,7 +402,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                         }
                     }
                 }
-                Part::Await(_) | Part::Free(_) => Ok(()),
+                Part::Await(_) | Part::Free(_) | Part::Repeat(..) => Ok(()),
             };
             self.made[written.0] = made;
             ran?;
@@ -368,20 +410,70 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
+    /// Runs rounds, and returns how many.
+    fn repeat(
+        &mut self,
+        repeat: &'a Repeat,
+        round: &'a [Statement],
+        run: &Run<'_, T>,
+        mut into: Option<&mut DistArray<T>>,
+    ) -> Result<u64> {
+        for carried in &repeat.carried {
+            self.names[carried.value.0] = Some(carried.first);
+        }
+        let mut rounds = 0;
+        while rounds < repeat.times {
+            self.walk_statements(round, run, into.as_deref_mut(), rounds == 0)?;
+            rounds += 1;
+            // It has the same bits on all ranks, so all end here.
+            let is_last = repeat.until.is_some_and(|until| self.array(until.scalar, run).is_below(until.below));
+            self.rename(repeat);
+            if is_last {
+                break;
+            }
+        }
+        // What is still another array is one of its own afterwards.
+        for carried in &repeat.carried {
+            let value = carried.value;
+            if self.made[value.0].is_none() {
+                let mut copy = self.array_in_room(value, None)?;
+                copy.block_mut().copy_from_slice(self.array(value, run).block());
+                self.made[value.0] = Some(copy);
+            }
+            self.names[value.0] = None;
+        }
+        Ok(rounds)
+    }
+
+    /// Has each value be what is its next one, which is not copied.
+    fn rename(&mut self, repeat: &Repeat) {
+        let next = repeat.carried.iter().map(|carried| (self.made[carried.next.0].take(), self.names[carried.next.0]));
+        let next: Vec<_> = next.collect();
+        for carried in &repeat.carried {
+            if let Some(old) = self.made[carried.value.0].take() {
+                self.put_back(carried.value, old);
+            }
+        }
+        for (carried, (made, name)) in repeat.carried.iter().zip(next) {
+            (self.made[carried.value.0], self.names[carried.value.0]) = (made, name);
+        }
+    }
+
+    /// An array that is there.
+    fn array<'r>(&'r self, id: ArrayId, run: &Run<'r, T>) -> &'r DistArray<T> {
+        let Self { inputs: ids, made, names, .. } = self;
+        Arrays { inputs: run.inputs, ids, made, names, given: None }.get(id)
+    }
+
     /// An array for a statement to write, with what its kernel starts from in it.
     fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
         let identity = match part {
-            Part::Nest(nest, _) => Some(self.kernels[nest.0].identity()),
-            Part::Begin(_) | Part::Await(_) | Part::Free(_) => None,
+            Part::Nest(nest, _) => self.kernels[nest.0].identity(),
+            Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
         };
-        if let Some(slot) = self.slots[id.0] {
-            let memory = self.memory[slot].take().expect("two arrays in one slot; this is a bug of polyshard");
-            let mut made = DistArray::in_block(self.world, &array.sharding, memory)?;
-            if let Some(identity) = identity {
-                made.block_mut().fill(identity);
-            }
-            return Ok(made);
+        if self.room_of[id.0].is_some() {
+            return self.array_in_room(id, identity);
         }
         let moved = if let Part::Begin(moved) = part { Some(&self.moves[moved.0]) } else { None };
         let made = match (moved, identity) {
@@ -391,11 +483,30 @@ impl<'a, T: Element> Prepared<'a, T> {
         made.map_err(|error| of_array(array.name, &array.sharding, error))
     }
 
+    /// An array that has room, filled with an element or with anything in it.
+    fn array_in_room(&mut self, id: ArrayId, filled: Option<T>) -> Result<DistArray<T>> {
+        // A scalar that could have ended the rounds is still there.
+        if let Some(before) = self.made[id.0].take() {
+            self.put_back(id, before);
+        }
+        let Array { name, sharding, .. } = self.program.array(id);
+        let room = self.room_of[id.0].expect("it has room; this is a bug of polyshard");
+        self.rooms[room].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
+    }
+
     fn put_back(&mut self, id: ArrayId, array: DistArray<T>) {
-        if let Some(slot) = self.slots[id.0] {
-            self.memory[slot] = Some(array.into_block());
+        if let Some(room) = self.room_of[id.0] {
+            self.rooms[room].give_back(array);
         }
     }
+}
+
+/// What a run is given.
+struct Run<'r, T> {
+    inputs: &'r [&'r DistArray<T>],
+    scalars: &'r Scalars,
+    /// Who called it.
+    at: &'static Location<'static>,
 }
 
 /// A move, prepared; collective over the world.

@@ -2,10 +2,11 @@
 
 use super::{check_type, only_kernel};
 use crate::array::agreed;
+use crate::room::is_below;
 use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Part, Program};
+use polyshard_program::{ArrayKind, Body, Part, Program, Repeat, Statement};
 
 pub(crate) fn verify<T: Element>(
     program: &Program,
@@ -74,8 +75,14 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
     for (id, input) in program.of_kind(ArrayKind::Input).into_iter().zip(inputs) {
         arrays[id.0] = Some(input);
     }
-    let body = program.body();
-    for part in body.parts() {
+    follow(program.body(), &program.body().statements, &mut arrays)?;
+    let outputs = program.of_kind(ArrayKind::Output).into_iter();
+    Ok(outputs.map(|id| arrays[id.0].take().expect("every output is written")).collect())
+}
+
+/// Does what statements do, on whole arrays.
+fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Option<ArrayD<T>>]) -> Result<()> {
+    for part in Body::parts_of(statements) {
         match part {
             Part::Nest(id, _) => {
                 let nest = &body.nests[id.0];
@@ -88,10 +95,28 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
             }
             Part::Await(_) => {}
             Part::Free(id) => arrays[id.0] = None,
+            Part::Repeat(id, round) => {
+                let Repeat { times, until, carried } = &body.repeats[id.0];
+                for carried in carried {
+                    arrays[carried.value.0] = arrays[carried.first.0].clone();
+                }
+                for _ in 0..*times {
+                    follow(body, round, arrays)?;
+                    let ends = until.is_some_and(|until| {
+                        arrays[until.scalar.0].iter().flatten().all(|scalar| is_below(*scalar, until.below))
+                    });
+                    let next: Vec<_> = carried.iter().map(|carried| arrays[carried.next.0].clone()).collect();
+                    for (carried, next) in carried.iter().zip(next) {
+                        arrays[carried.value.0] = next;
+                    }
+                    if ends {
+                        break;
+                    }
+                }
+            }
         }
     }
-    let outputs = program.of_kind(ArrayKind::Output).into_iter();
-    Ok(outputs.map(|id| arrays[id.0].take().expect("every output is written")).collect())
+    Ok(())
 }
 
 #[cfg(test)]

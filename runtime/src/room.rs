@@ -1,0 +1,96 @@
+//! Memory for arrays that a program makes on its way, used again and again.
+
+use crate::block::Block;
+use crate::{DistArray, Element, Result, World};
+use polyshard_layout::Sharding;
+use polyshard_program::Number;
+
+/// Memory for arrays that are not there at one time, or that go from round to round of a program.
+///
+/// ```
+/// use polyshard_runtime::layout::{Mesh, Sharding};
+/// use polyshard_runtime::{DistArray, Error, Room, spmd};
+/// let sharding = Sharding::replicated(&Mesh::new([("x", 2)]), &[3]);
+/// spmd(2, |world| -> Result<_, Error> {
+///     let mut room = Room::new(1);
+///     let array: DistArray<f64> = room.array(world, &sharding, Some(1.0))?;
+///     let place = array.block().as_ptr();
+///     room.give_back(array);
+///     let again = room.array(world, &sharding, None)?; // with anything in it
+///     assert_eq!(again.block().as_ptr(), place);
+///     Ok(())
+/// })?;
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Room<T: Element> {
+    /// Where no array is.
+    blocks: Vec<Block<T>>,
+    most: usize,
+}
+
+impl<T: Element> Room<T> {
+    /// Returns room that keeps the memory of at most so many arrays while they are not there.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { blocks: Vec::with_capacity(most), most }
+    }
+
+    /// Makes memory for `count` arrays of at most `len` elements on this rank.
+    pub(crate) fn reserve(&mut self, world: &World, count: usize, len: usize) -> Result<()> {
+        for _ in 0..count {
+            self.blocks.push(block(world, len)?);
+        }
+        Ok(())
+    }
+
+    /// Returns an array, filled with an element, or with anything in it. Does not communicate.
+    ///
+    /// # Errors
+    /// If there is no memory left here and none can be had, or the sharding's mesh has not as many ranks as the world.
+    pub fn array(&mut self, world: &World, sharding: &Sharding, filled: Option<T>) -> Result<DistArray<T>> {
+        let len = sharding.local_len(&sharding.mesh().coordinates(world.rank()));
+        // What once held a smaller array has no room for this one.
+        let kept = self.blocks.pop().filter(|block| block.room() >= len);
+        let block = kept.map_or_else(|| block(world, len), Ok)?;
+        let mut array = DistArray::in_block(world, sharding, block)?;
+        if let Some(element) = filled {
+            array.block_mut().fill(element);
+        }
+        Ok(array)
+    }
+
+    /// Takes the memory of an array that nothing reads any more.
+    pub fn give_back(&mut self, array: DistArray<T>) {
+        if self.blocks.len() < self.most {
+            self.blocks.push(array.into_block());
+        }
+    }
+
+    /// Returns the bytes that no array is in.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.iter().map(|block| block.room() * size_of::<T>()).sum()
+    }
+}
+
+fn block<T: Element>(world: &World, len: usize) -> Result<Block<T>> {
+    Block::new(len, "an array between two statements of a program", world.visibility())
+}
+
+impl<T: Element> DistArray<T> {
+    /// Returns whether an array without dimensions, which every rank has, is below a bound; what ends the rounds of a program.
+    ///
+    /// # Panics
+    /// If this rank has no element of it.
+    #[must_use]
+    pub fn is_below(&self, bound: f64) -> bool {
+        is_below(self.block()[0], bound)
+    }
+}
+
+/// Whether a number is below a bound.
+pub(crate) fn is_below<T: Element>(number: T, bound: f64) -> bool {
+    match number.number() {
+        Number::Int(number) => (number as f64) < bound,
+        Number::Float(number) => number < bound,
+    }
+}
