@@ -9,7 +9,7 @@ use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::prelude::*;
 use polyshard::search::product::Product;
 use polyshard::{
-    DType, DistType, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, Transport,
+    DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, Transport,
     reference, runtime, rust_source,
 };
 use polyshard_testing::written::read_back;
@@ -44,6 +44,7 @@ golden! {
     product "golden/product.rs"
     sequence "golden/sequence.rs"
     reduction "golden/reduction.rs"
+    rounds "golden/rounds.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -514,6 +515,45 @@ fn a_sequence_of_kernels_is_pinned_compiles_and_agrees() {
         let kernels: Vec<_> = program.nests().map(|nest| &nest.kernel).collect();
         let y = reference(kernels[0], &[&whole[0], &whole[1]], None).expect("the shapes are the kernel's");
         reference(kernels[1], &[&y, &whole[2]], None).expect("the shapes are the kernel's")
+    });
+}
+
+/// Rounds that have rounds in them, a move, a tile that stays, a name that goes on to another one, and an end.
+fn rounds() -> Program {
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let rows = kernel! { fn rows(A: [i64; 7, 7], V: [i64; 7, 7]) -> Y: [i64; 7, 7] { Y[m, n] += A[m, k] * V[k, n] } };
+    let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("V", [k.at(x)]).shard("Y", [m.at(x)]);
+    let columns = kernel! { fn columns(A: [i64; 7, 7], V: [i64; 7, 7]) -> Y: [i64; 7, 7] { Y[m, n] = A[m, n] - V[n, m] } };
+    let columns = columns.distribute([n], [no], [ni], &mesh).shard("V", [dim(0).at(x)]).shard("Y", [n.at(x)]);
+    let largest = kernel! { fn largest(Z: [i64; 7, 7]) -> s: i64 { s[] max= Z[m, n] } };
+    let largest = largest.distribute([n], [no], [ni], &mesh).shard("Z", [n.at(x)]);
+    let [rows, columns, largest] =
+        [rows.tensorize([mi, n, k]), columns, largest].map(|schedule| schedule.lower().expect("legal"));
+    let inside = Sequence::new().stage(&rows, ["A", "V"], "Y").carry("Y", "A");
+    let round = Sequence::new()
+        .repeat(2, inside)
+        .stage(&columns, ["A", "V"], "Z")
+        .stage(&largest, ["Z"], "s")
+        .carry("A", "V")
+        .carry("Z", "A")
+        .until("s", -1e15);
+    Sequence::new().repeat(3, round).keep("A").build().expect("rounds")
+}
+
+#[test]
+fn rounds_are_pinned_compile_and_agree() {
+    check_program!(rounds, rounds(), i64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]), |whole| {
+        let program = rounds();
+        let [rows, columns, _] = &program.nests().map(|nest| &nest.kernel).collect::<Vec<_>>()[..] else { panic!() };
+        let apply = |kernel: &Kernel, a: &ArrayD<i64>, v: &ArrayD<i64>| reference(kernel, &[a, v], None).expect("fits");
+        let (mut a, mut v) = (whole[0].clone(), whole[1].clone());
+        for _ in 0..3 {
+            let y = apply(rows, &apply(rows, &a, &v), &v);
+            (a, v) = (apply(columns, &y, &v), y);
+        }
+        a
     });
 }
 

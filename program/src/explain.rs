@@ -34,7 +34,7 @@ impl Nest {
                 writeln!(text, "    {}", self.show_overlap(transfer))?;
             }
             if transfer.once {
-                writeln!(text, "    brought in the first round alone, since no round writes {name}")?;
+                writeln!(text, "    brought in the first of these rounds alone, since none of them writes {name}")?;
             }
             if tile.own_in_place {
                 writeln!(text, "    what a rank owns itself is read in place")?;

@@ -183,7 +183,7 @@ impl Body {
                     // What a round writes for itself alone is freed in it; all else after the last round.
                     let leaves = self.repeats[id.0].leaves();
                     let mut is_elsewhere = vec![true; is_done.len()];
-                    for id in Self::parts_of(body).flat_map(|part| self.writes(part)) {
+                    for id in Self::parts_of(body).flat_map(|part| self.makes(part)) {
                         is_elsewhere[id.0] = is_done[id.0] || leaves.contains(&id);
                     }
                     is_done.iter_mut().zip(&is_elsewhere).for_each(|(done, elsewhere)| *done |= !elsewhere);
@@ -213,6 +213,14 @@ impl Body {
             self.writes(part).into_iter().for_each(|id| slots.take(id, arrays));
         }
         slots.of
+    }
+
+    /// The arrays that a part makes; of rounds, those that outlast one of them.
+    fn makes(&self, part: Part<'_>) -> Vec<ArrayId> {
+        match part {
+            Part::Repeat(id, _) => self.repeats[id.0].leaves(),
+            part => self.writes(part),
+        }
     }
 
     /// The arrays that a part needs to be there.
