@@ -1,38 +1,43 @@
-//! Heat that spreads over a torus: each step takes a weighted mean of a point and of its neighbours, four of them or, with
-//! `--points 9`, those at the corners too.
+//! Heat that spreads in time steps: each takes a weighted mean of a point and of its neighbours, in the plane 4 or 8 of them, in space 6
+//! or 26. Beyond the edges there is the other edge, or with `--cold` nothing but 0.
 //!
-//! A rank needs the rim of its neighbours' blocks, and the corners of those that touch it at one point. The weights are
-//! powers of 2. Nine points: the mean [1 2 1; 2 4 2; 1 2 1] / 16.
+//! A rank needs the rim of its neighbours' blocks, and the corners of those that touch it at one point. Steps are rounds of one program:
+//! what one of them leaves is renamed for the next, so no array is copied, and what is moved is the rims. The weights are powers of 2.
 //!
 //! ```text
 //! cargo run --release --example heat -- --points 9 --explain
 //! mpirun -n 6 target/release/examples/heat --size 50,70 --steps 10
+//! mpirun -n 6 target/release/examples/heat --size 20,30,40 --points 27 --cold
 //! ```
 
 use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::{Element, launched_ranks};
+use polyshard::{Element, Sequence, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
-/// Steps of a 5-point or of a 9-point stencil on a periodic grid, cut along both dimensions.
+/// Steps of the heat equation on a grid of two or three dimensions, of which the first two are cut.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example heat -- --points 9 --explain
-  mpirun -n 6 target/release/examples/heat --size 50,70 --steps 10")]
+  mpirun -n 6 target/release/examples/heat --size 50,70 --steps 10
+  mpirun -n 6 target/release/examples/heat --size 20,30,40 --points 27")]
 struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Points of the grid in each dimension, at least 1; they need not divide.
-    #[arg(long, value_name = "ROWS,COLUMNS", value_delimiter = ',', default_value = "400,300")]
+    /// Points of the grid in each of two or three dimensions, at least 1; they need not divide.
+    #[arg(long, value_name = "ROWS,COLUMNS[,LAYERS]", value_delimiter = ',', default_value = "400,300")]
     size: Vec<usize>,
-    /// Points of the stencil, 5 or 9.
-    #[arg(long, default_value = "5", value_parser = ["5", "9"])]
-    points: String,
-    /// How often to apply it.
+    /// Points of the stencil: 5 or 9 in two dimensions, 7 or 27 in three [default: the fewer].
+    #[arg(long, value_parser = ["5", "7", "9", "27"])]
+    points: Option<String>,
+    /// Has what is beyond the edges be 0, with the fewer points, instead of the other edge.
+    #[arg(long)]
+    cold: bool,
+    /// The time steps.
     #[arg(long, default_value_t = 3)]
-    steps: usize,
+    steps: u64,
     /// Say why each transfer is what it is, instead of running.
     #[arg(long)]
     explain: bool,
@@ -44,46 +49,40 @@ fn main() {
 }
 
 fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    let &[rows, columns] = &args.size[..] else { return Err("`--size` takes rows and columns, such as 50,70".into()) };
     let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y"], launched_ranks().unwrap_or(4)));
     let [x, y] = mesh.axes();
     vars!(i, j, io, ii, jo, ji);
-    let five = kernel! {
-        fn heat(A: [f32; rows, columns]) -> B: [f32; rows, columns] {
-            B[i, j] = 0.5 * A[i, j]
-                + 0.125 * (A[(i - 1) % rows, j] + A[(i + 1) % rows, j] + A[i, (j - 1) % columns] + A[i, (j + 1) % columns])
+    let points = args.points.as_deref();
+    let stencil = match (&args.size[..], points, args.cold) {
+        (&[rows, columns], None | Some("5"), cold) => in_the_plane(rows, columns, cold),
+        (&[rows, columns], Some("9"), false) => with_corners(rows, columns),
+        (&[rows, columns, layers], None | Some("7"), cold) => in_space(rows, columns, layers, cold),
+        (&[rows, columns, layers], Some("27"), false) => with_all_around(rows, columns, layers),
+        _ => {
+            let why =
+                "`--size` takes 2 extents with 5 or 9 points, or 3 with 7 or 27; `--cold` goes with the fewer points";
+            return Err(why.into());
         }
     };
-    let nine = kernel! {
-        fn heat(A: [f32; rows, columns]) -> B: [f32; rows, columns] {
-            B[i, j] = 0.25 * A[i, j]
-                + 0.125 * (A[(i - 1) % rows, j] + A[(i + 1) % rows, j] + A[i, (j - 1) % columns] + A[i, (j + 1) % columns])
-                + 0.0625 * (A[(i - 1) % rows, (j - 1) % columns] + A[(i - 1) % rows, (j + 1) % columns]
-                    + A[(i + 1) % rows, (j - 1) % columns] + A[(i + 1) % rows, (j + 1) % columns])
-        }
-    };
-    let stencil = if args.points == "9" { nine } else { five };
-    let heat = stencil
+    let step = stencil
         .distribute([i, j], [io, jo], [ii, ji], &mesh)
         .shard("A", [dim(0).at(x), dim(1).at(y)])
-        .shard("B", [i.at(x), j.at(y)]);
-    let program = heat.lower()?;
+        .shard("B", [i.at(x), j.at(y)])
+        .lower()?;
     if args.explain {
-        polyshard::exit(0, program.explain());
+        polyshard::exit(0, step.explain());
     }
+    // What is A in the next step is B in this one.
+    let program =
+        Sequence::new().repeat(args.steps, Sequence::new().stage(&step, ["A"], "B").carry("B", "A")).build()?;
 
     polyshard::spmd(mesh.size(), |world| {
-        let mut now = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
-        let mut step = program.prepare(world)?;
-        let (mut seconds, mut received, mut error) = (0.0, 0, 0.0);
-        for _ in 0..args.steps {
-            let (start, before) = (Instant::now(), world.bytes_received());
-            let next = step.run(&[&now])?;
-            seconds += start.elapsed().as_secs_f64();
-            received += world.bytes_received() - before;
-            error = program.verify(world, &[&now], &[&next], 1e-6)?.max(error);
-            now = next;
-        }
+        let begin = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let mut prepared = program.prepare(world)?;
+        let (start, before) = (Instant::now(), world.bytes_received());
+        let end = prepared.run(&[&begin])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received() - before);
+        let error = program.verify(world, &[&begin], &[&end], 1e-6)?;
         if world.is_root() {
             println!("{seconds:.6} s, {received} bytes received by rank 0");
             println!("largest error against the sequential reference: {error:e}");
@@ -91,4 +90,78 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Ok(())
     })?;
     Ok(())
+}
+
+fn in_the_plane(rows: usize, columns: usize, cold: bool) -> Schedule {
+    if cold {
+        return kernel! {
+            fn heat(A: [f32; rows, columns]) -> B: [f32; rows, columns] {
+                B[i, j] = 0.5 * A[i, j] + 0.125 * ((A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0)
+                    + (A[i, j - 1] else 0.0) + (A[i, j + 1] else 0.0))
+            }
+        };
+    }
+    kernel! {
+        fn heat(A: [f32; rows, columns]) -> B: [f32; rows, columns] {
+            B[i, j] = 0.5 * A[i, j]
+                + 0.125 * (A[(i - 1) % rows, j] + A[(i + 1) % rows, j] + A[i, (j - 1) % columns] + A[i, (j + 1) % columns])
+        }
+    }
+}
+
+/// The mean [1 2 1; 2 4 2; 1 2 1] / 16.
+fn with_corners(rows: usize, columns: usize) -> Schedule {
+    kernel! {
+        fn heat(A: [f32; rows, columns]) -> B: [f32; rows, columns] {
+            B[i, j] = 0.25 * A[i, j]
+                + 0.125 * (A[(i - 1) % rows, j] + A[(i + 1) % rows, j] + A[i, (j - 1) % columns] + A[i, (j + 1) % columns])
+                + 0.0625 * (A[(i - 1) % rows, (j - 1) % columns] + A[(i - 1) % rows, (j + 1) % columns]
+                    + A[(i + 1) % rows, (j - 1) % columns] + A[(i + 1) % rows, (j + 1) % columns])
+        }
+    }
+}
+
+fn in_space(rows: usize, columns: usize, layers: usize, cold: bool) -> Schedule {
+    if cold {
+        return kernel! {
+            fn heat(A: [f32; rows, columns, layers]) -> B: [f32; rows, columns, layers] {
+                B[i, j, k] = 0.25 * A[i, j, k] + 0.125 * ((A[i - 1, j, k] else 0.0) + (A[i + 1, j, k] else 0.0)
+                    + (A[i, j - 1, k] else 0.0) + (A[i, j + 1, k] else 0.0)
+                    + (A[i, j, k - 1] else 0.0) + (A[i, j, k + 1] else 0.0))
+            }
+        };
+    }
+    kernel! {
+        fn heat(A: [f32; rows, columns, layers]) -> B: [f32; rows, columns, layers] {
+            B[i, j, k] = 0.25 * A[i, j, k] + 0.125 * (A[(i - 1) % rows, j, k] + A[(i + 1) % rows, j, k]
+                + A[i, (j - 1) % columns, k] + A[i, (j + 1) % columns, k]
+                + A[i, j, (k - 1) % layers] + A[i, j, (k + 1) % layers])
+        }
+    }
+}
+
+/// The mean of means along the three dimensions, each [1 2 1] / 4.
+fn with_all_around(rows: usize, columns: usize, layers: usize) -> Schedule {
+    kernel! {
+        fn heat(A: [f32; rows, columns, layers]) -> B: [f32; rows, columns, layers] {
+            B[i, j, k] = 0.125 * A[i, j, k]
+                + 0.0625 * (A[(i - 1) % rows, j, k] + A[(i + 1) % rows, j, k]
+                    + A[i, (j - 1) % columns, k] + A[i, (j + 1) % columns, k]
+                    + A[i, j, (k - 1) % layers] + A[i, j, (k + 1) % layers])
+                + 0.03125 * (A[(i - 1) % rows, (j - 1) % columns, k] + A[(i - 1) % rows, (j + 1) % columns, k]
+                    + A[(i + 1) % rows, (j - 1) % columns, k] + A[(i + 1) % rows, (j + 1) % columns, k]
+                    + A[(i - 1) % rows, j, (k - 1) % layers] + A[(i - 1) % rows, j, (k + 1) % layers]
+                    + A[(i + 1) % rows, j, (k - 1) % layers] + A[(i + 1) % rows, j, (k + 1) % layers]
+                    + A[i, (j - 1) % columns, (k - 1) % layers] + A[i, (j - 1) % columns, (k + 1) % layers]
+                    + A[i, (j + 1) % columns, (k - 1) % layers] + A[i, (j + 1) % columns, (k + 1) % layers])
+                + 0.015625 * (A[(i - 1) % rows, (j - 1) % columns, (k - 1) % layers]
+                    + A[(i - 1) % rows, (j - 1) % columns, (k + 1) % layers]
+                    + A[(i - 1) % rows, (j + 1) % columns, (k - 1) % layers]
+                    + A[(i - 1) % rows, (j + 1) % columns, (k + 1) % layers]
+                    + A[(i + 1) % rows, (j - 1) % columns, (k - 1) % layers]
+                    + A[(i + 1) % rows, (j - 1) % columns, (k + 1) % layers]
+                    + A[(i + 1) % rows, (j + 1) % columns, (k - 1) % layers]
+                    + A[(i + 1) % rows, (j + 1) % columns, (k + 1) % layers])
+        }
+    }
 }

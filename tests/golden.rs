@@ -9,8 +9,8 @@ use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::prelude::*;
 use polyshard::search::product::Product;
 use polyshard::{
-    DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, Transport,
-    reference, runtime, rust_source,
+    DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy,
+    Transport, reference, runtime, rust_source,
 };
 use polyshard_testing::written::read_back;
 
@@ -524,8 +524,10 @@ fn rounds() -> Program {
     let mesh = Mesh::new([("x", 3)]);
     let [x] = mesh.axes();
     let rows = kernel! { fn rows(A: [i64; 7, 7], V: [i64; 7, 7]) -> Y: [i64; 7, 7] { Y[m, n] += A[m, k] * V[k, n] } };
-    let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("V", [k.at(x)]).shard("Y", [m.at(x)]);
-    let columns = kernel! { fn columns(A: [i64; 7, 7], V: [i64; 7, 7]) -> Y: [i64; 7, 7] { Y[m, n] = A[m, n] - V[n, m] } };
+    let rows =
+        rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("V", [k.at(x)]).shard("Y", [m.at(x)]);
+    let columns =
+        kernel! { fn columns(A: [i64; 7, 7], V: [i64; 7, 7]) -> Y: [i64; 7, 7] { Y[m, n] = A[m, n] - V[n, m] } };
     let columns = columns.distribute([n], [no], [ni], &mesh).shard("V", [dim(0).at(x)]).shard("Y", [n.at(x)]);
     let largest = kernel! { fn largest(Z: [i64; 7, 7]) -> s: i64 { s[] max= Z[m, n] } };
     let largest = largest.distribute([n], [no], [ni], &mesh).shard("Z", [n.at(x)]);

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
 //! | `emulated` | the same on emulated ports so slow that communicating alone takes a given part of computing alone |
+//! | `rounds` | time steps of a stencil, and conjugate gradients, against the same without communication |
 //! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
 
 mod broadcast;
 mod products;
+mod rounds;
 
 use clap::Subcommand;
 use polyshard_testing::bench::part;
@@ -49,6 +51,21 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// Times rounds of stencils and of conjugate gradients.
+    Rounds {
+        /// The grid of ranks.
+        #[arg(long, default_value = "1x2")]
+        grid: Grid,
+        /// The extent of the square.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+        /// The rounds of a run.
+        #[arg(long, default_value_t = 100)]
+        rounds: u64,
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
     /// Times broadcasts over emulated ports.
     Broadcast {
         /// Timed runs, after one that is not timed.
@@ -64,6 +81,7 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Emulated { grid, size, panels, ratio, runs }) => {
             products::emulated(&grid, size, panels, ratio, runs)
         }
+        Some(Part::Rounds { grid, size, rounds, runs }) => rounds::measure(&grid, size, rounds, runs),
         Some(Part::Broadcast { runs }) => broadcast::compare(runs),
     }
 }

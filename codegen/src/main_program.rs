@@ -1,7 +1,7 @@
 //! A complete Rust program of the kernels of a program: it reads, runs, checks and says so on each rank.
 
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Nest, Program};
+use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
 
 /// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
 ///
@@ -39,10 +39,20 @@ fn main(program: &Program, package: &str) -> String {
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
     let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
     let (import, made) = match names[..] {
-        [name] => ("", format!("    let program = {name}::schedule().lower()?;\n")),
+        [name] if program.body().repeats.is_empty() => {
+            ("", format!("    let program = {name}::schedule().lower()?;\n"))
+        }
         _ => {
-            let stages: String = program.nests().map(|nest| stage(program, nest)).collect();
-            ("use polyshard::Sequence;\n", format!("    let program = Sequence::new()\n{stages}        .build()?;\n"))
+            let stages = stages(program, &program.body().statements);
+            // What rounds leave is an output because it is asked for.
+            let is_carried = |id: &ArrayId| program.is_carried(*id);
+            let kept = program.of_kind(ArrayKind::Output).into_iter().filter(is_carried);
+            let kept: String =
+                kept.map(|id| format!("        .keep({:?})\n", program.array(id).name.as_str())).collect();
+            (
+                "use polyshard::Sequence;\n",
+                format!("    let program = Sequence::new()\n{stages}{kept}        .build()?;\n"),
+            )
         }
     };
     format!(
@@ -100,6 +110,28 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
 fn module(nest: &Nest) -> String {
     let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
     format!("kernel! {{\n    pub {}\n{steps}}}\n", nest.kernel.definition())
+}
+
+/// The stages and rounds of a sequence.
+fn stages(program: &Program, statements: &[Statement]) -> String {
+    let body = program.body();
+    let parts = Body::parts_of(statements).map(|part| match part {
+        Part::Nest(id, _) => stage(program, &body.nests[id.0]),
+        Part::Repeat(id, round) => {
+            let Repeat { times, until, carried } = &body.repeats[id.0];
+            let name = |id: ArrayId| format!("{:?}", program.array(id).name.as_str());
+            let carried: String = carried
+                .iter()
+                .map(|carried| format!("        .carry({}, {})\n", name(carried.next), name(carried.value)))
+                .collect();
+            let until = until.map(|until| format!("        .until({}, {:?})\n", name(until.scalar), until.below));
+            let round = format!("Sequence::new()\n{}{carried}{}", stages(program, round), until.unwrap_or_default());
+            format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
+        }
+        // Moves follow from how arrays lie.
+        Part::Begin(_) | Part::Await(_) | Part::Free(_) => String::new(),
+    });
+    parts.collect()
 }
 
 /// A kernel of a sequence, with the values that it reads and writes.

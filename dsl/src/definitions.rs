@@ -9,10 +9,16 @@
 //! ..                                          or `auto`, and perhaps more kernels
 //! ```
 //!
+//! Around kernels there may be rounds: `repeat(100, A = B, until s < 1e-9) { .. }` runs those in the braces again and again, where `A` is
+//! in the next round what `B` is in this one.
+//!
 //! It is what `kernel!` takes, several times. A kernel reads what those before it have written, by name, and arrays from
 //! outside; their extents give the names in extents their values, the same in all of the file.
 
+mod rounds;
 mod values;
+
+pub use rounds::Rounds;
 
 use crate::chain;
 use crate::check::check;
@@ -26,16 +32,19 @@ use crate::syntax::{Block, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
 use polyshard_layout::{DType, Name};
 use polyshard_program::{KernelSpec, Number};
-use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use rounds::Repeated;
 use std::ops::Range;
 use syn::spanned::Spanned;
-use syn::{Expr, Result, Type};
-use values::{Unknown, Values, written};
+use syn::{Result, Type};
+use values::{Unknown, Values, alone, written};
 
 /// The kernels of a file as they are written, before their extents are known.
 pub struct Definitions {
     text: String,
     kernels: Vec<Written>,
+    /// Those around others come first.
+    rounds: Vec<Repeated>,
 }
 
 /// A kernel as it is written, and its schedule.
@@ -103,15 +112,16 @@ impl Definitions {
     /// # Errors
     /// All mistakes of the text that are mistakes whatever the extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
-        let kernels = read(text, |tokens| {
-            let mut errors = Errors::default();
-            let kernels: Vec<Option<Written>> =
-                parts(tokens).into_iter().map(|part| errors.take(part.and_then(Part::read))).collect();
-            let kernels: Vec<Written> = errors.finish(kernels)?.into_iter().flatten().collect();
+        let (kernels, rounds) = read(text, |tokens| {
+            let (mut errors, mut kernels, mut rounds) = (Errors::default(), Vec::new(), Vec::new());
+            let mut found = Found { errors: &mut errors, kernels: &mut kernels, rounds: &mut rounds };
+            found.add(tokens, Span::call_site(), 0);
+            errors.stop()?;
             distinct(&kernels)?;
-            Ok(kernels)
+            rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
+            Ok((kernels, rounds))
         })?;
-        Ok(Self { text: text.to_owned(), kernels })
+        Ok(Self { text: text.to_owned(), kernels, rounds })
     }
 
     /// Returns the values that come from outside, in the order in which kernels declare them first.
@@ -120,23 +130,37 @@ impl Definitions {
         self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
     }
 
-    /// Returns what the last kernel writes.
+    /// Returns what the last kernel writes, or what the rounds carry first that it ends.
     #[must_use]
     pub fn output(&self) -> Option<Name> {
-        self.kernels.last().map(|kernel| name(&kernel.block.output.name))
+        let last = self.kernels.last()?;
+        let around = self.rounds.iter().find(|rounds| rounds.kernels.end == self.kernels.len());
+        let carried = around.and_then(|rounds| rounds.carried.first());
+        Some(name(carried.map_or(&last.block.output.name, |(value, _)| value)))
     }
 
     /// The first declaration of each value that comes from outside.
     fn declared(&self) -> Vec<&Tensor> {
         let mut found: Vec<&Tensor> = Vec::new();
         let mut written: Vec<&Ident> = Vec::new();
-        for Written { block, .. } in &self.kernels {
+        // How much was written before the rounds that a kernel is in, from the outermost on.
+        let mut before: Vec<(&Repeated, usize)> = Vec::new();
+        for (number, Written { block, .. }) in self.kernels.iter().enumerate() {
+            let begun = self.rounds.iter().filter(|rounds| rounds.kernels.start == number);
+            before.extend(begun.map(|rounds| (rounds, written.len())));
             for tensor in &block.inputs {
                 if !written.contains(&&tensor.name) && !found.iter().any(|other| other.name == tensor.name) {
                     found.push(tensor);
                 }
             }
             written.push(&block.output.name);
+            // Of rounds that are over, there is what they carry.
+            while let Some((rounds, _)) = before.last().filter(|(rounds, _)| rounds.kernels.end == number + 1) {
+                let carried = rounds.carried.iter().map(|(value, _)| value);
+                let len = before.pop().map_or(0, |(_, len)| len);
+                written.truncate(len);
+                written.extend(carried);
+            }
         }
         found
     }
@@ -147,6 +171,19 @@ impl Definitions {
     /// All mistakes: arrays that do not fit their declarations, names without a value, and what `kernel!` refuses.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
         placed(&self.text, self.bound(given))
+    }
+
+    /// Returns what is repeated, those around others first.
+    ///
+    /// # Errors
+    /// That a number of rounds or a bound has no value.
+    pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
+        let bound = |values: Values| {
+            let mut errors = Errors::default();
+            let rounds: Vec<_> = self.rounds.iter().map(|rounds| errors.take(rounds.bound(&values))).collect();
+            Ok(errors.finish(rounds)?.into_iter().flatten().collect())
+        };
+        placed(&self.text, self.values(given).and_then(bound))
     }
 
     fn bound(&self, given: &Given<'_>) -> Result<Vec<Stage>> {
@@ -257,59 +294,92 @@ fn is_open(element: &Type) -> bool {
     path.path.get_ident().is_some_and(|ident| ident.to_string().parse::<DType>().is_err())
 }
 
-/// The name that is all of an extent.
-fn alone(extent: &Expr) -> Option<&Ident> {
-    match extent {
-        Expr::Path(path) => path.path.get_ident(),
-        Expr::Paren(inner) => alone(&inner.expr),
-        _ => None,
-    }
-}
-
 fn place(span: Span) -> Range<usize> {
     span.byte_range()
 }
 
 /// A kernel's tokens, and those behind it up to the next one.
+#[derive(Default)]
 struct Part {
     kernel: TokenStream,
     chain: TokenStream,
 }
 
-/// The parts of a file: each kernel ends with its braces, and its schedule where the next kernel begins.
-fn parts(tokens: TokenStream) -> Vec<Result<Part>> {
-    let mut parts: Vec<Result<Part>> = Vec::new();
-    let (mut kernel, mut chain) = (Vec::new(), Vec::new());
-    let mut in_chain = false;
-    let finished = |kernel: &mut Vec<TokenTree>, chain: &mut Vec<TokenTree>| {
-        let [kernel, chain] = [kernel, chain].map(|tokens| tokens.drain(..).collect());
-        Ok(Part { kernel, chain })
-    };
-    for token in tokens {
-        let begins = match &token {
-            TokenTree::Ident(word) => word == "fn" || word == "pub",
-            TokenTree::Punct(sign) => sign.as_char() == '#',
-            _ => false,
-        };
-        if in_chain && begins {
-            parts.push(finished(&mut kernel, &mut chain));
-            in_chain = false;
+/// The most rounds around a kernel, so that no file is too deep to be read.
+const DEEPEST: usize = 8;
+
+/// What is found in a file, all mistakes too.
+struct Found<'a> {
+    errors: &'a mut Errors,
+    kernels: &'a mut Vec<Written>,
+    rounds: &'a mut Vec<Repeated>,
+}
+
+impl Found<'_> {
+    /// Adds the kernels of a file or of rounds, each of which ends with its braces, and its schedule where the next one begins.
+    fn add(&mut self, tokens: TokenStream, around: Span, depth: usize) {
+        let is_empty = |found: &Self| [found.kernels.len(), found.rounds.len()];
+        let before = is_empty(self);
+        let (mut part, mut in_chain, mut is_step) = (Part::default(), false, false);
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            let repeats = !is_step && matches!(&token, TokenTree::Ident(word) if word == "repeat");
+            let begins = match &token {
+                TokenTree::Ident(word) => word == "fn" || word == "pub" || repeats,
+                TokenTree::Punct(sign) => sign.as_char() == '#',
+                _ => false,
+            };
+            is_step = matches!(&token, TokenTree::Punct(sign) if sign.as_char() == '.');
+            if in_chain && begins {
+                self.kernels.extend(self.errors.take(std::mem::take(&mut part).read()));
+                in_chain = false;
+            }
+            if repeats && part.kernel.is_empty() {
+                let [header, body] = [Delimiter::Parenthesis, Delimiter::Brace].map(|delimiter| {
+                    let is_next =
+                        |next: &TokenTree| matches!(next, TokenTree::Group(group) if group.delimiter() == delimiter);
+                    match tokens.next_if(is_next) {
+                        Some(TokenTree::Group(group)) => Some(group),
+                        _ => None,
+                    }
+                });
+                self.repeat(&token, header, body, depth + 1);
+            } else if in_chain {
+                part.chain.extend([token]);
+            } else {
+                in_chain = matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+                part.kernel.extend([token]);
+            }
         }
-        if in_chain {
-            chain.push(token);
-            continue;
+        if !part.kernel.is_empty() {
+            self.kernels.extend(self.errors.take(part.read()));
+        } else if is_empty(self) == before {
+            self.errors.add(syn::Error::new(
+                around,
+                "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it",
+            ));
         }
-        in_chain = matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-        kernel.push(token);
     }
-    parts.push(match kernel.is_empty() {
-        true => Err(syn::Error::new(
-            Span::call_site(),
-            "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it",
-        )),
-        false => finished(&mut kernel, &mut chain),
-    });
-    parts
+
+    /// Adds rounds and the kernels in them.
+    fn repeat(&mut self, word: &TokenTree, header: Option<Group>, body: Option<Group>, depth: usize) {
+        let (Some(header), Some(body)) = (header, body) else {
+            let help = "write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces";
+            return self.errors.push(word, "rounds need parentheses and braces", help);
+        };
+        if depth > DEEPEST {
+            let help = format!("write at most {DEEPEST} of them inside of one another");
+            return self.errors.push(word, "these are too many rounds within rounds", help);
+        }
+        let repeated = self.errors.take(Repeated::parse(word.span(), &header, self.kernels.len()));
+        let number = self.rounds.len();
+        let is_read = repeated.is_some();
+        self.rounds.extend(repeated);
+        self.add(body.stream(), body.span_open(), depth);
+        if is_read {
+            self.rounds[number].kernels.end = self.kernels.len();
+        }
+    }
 }
 
 impl Part {

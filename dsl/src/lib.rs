@@ -32,7 +32,7 @@ pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::Definition;
-pub use definitions::{Definitions, Given, Scheduled, Stage};
+pub use definitions::{Definitions, Given, Rounds, Scheduled, Stage};
 pub use einsum::{EinsumError, Operand, einsum};
 pub use name::name;
 pub use step::{Clause, Dim, Step, Var, dim, partial, pin};

@@ -15,9 +15,7 @@ pub use legs::{axes_of, groups_along};
 use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
-use polyshard_program::{
-    Body, Direction, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId,
-};
+use polyshard_program::{Body, Direction, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;

@@ -32,6 +32,7 @@ use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
+use crate::statement::Statement;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
@@ -372,6 +373,25 @@ impl Program {
     #[must_use]
     pub fn is_carried(&self, id: ArrayId) -> bool {
         self.body.repeats.iter().any(|repeat| repeat.renamed().contains(&id))
+    }
+
+    /// Returns, by nest, how often it runs at most.
+    #[must_use]
+    pub fn runs(&self) -> Vec<u64> {
+        fn add(body: &Body, statements: &[Statement], times: u64, runs: &mut [u64]) {
+            for part in Body::parts_of(statements) {
+                match part {
+                    Part::Nest(id, _) => runs[id.0] = times,
+                    Part::Repeat(id, round) => {
+                        add(body, round, times.saturating_mul(body.repeats[id.0].times), runs);
+                    }
+                    Part::Begin(_) | Part::Await(_) | Part::Free(_) => {}
+                }
+            }
+        }
+        let mut runs = vec![0; self.body.nests.len()];
+        add(&self.body, &self.body.statements, 1, &mut runs);
+        runs
     }
 
     /// Returns the nests by number.

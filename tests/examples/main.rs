@@ -24,7 +24,7 @@ const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 2
 /// Products on meshes of one axis.
 const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
 /// What is no product of two matrices, each with sizes of which the first divides.
-const TENSORS: [(&str, [&str; 3]); 7] = [
+const TENSORS: [(&str, [&str; 3]); 11] = [
     ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
     ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
     ("syrk", ["24,12", "37,23", "2,3"]),
@@ -32,7 +32,13 @@ const TENSORS: [(&str, [&str; 3]); 7] = [
     ("heat", ["24,12", "37,23", "2,3"]),
     ("heat --points 9", ["24,12", "37,23", "2,3"]),
     ("heat --points 9 --steps 1", ["12,24", "11,17", "1,1"]),
+    ("heat --steps 0 --cold", ["12,24", "11,17", "1,1"]),
+    ("heat --steps 7", ["8,6,4", "7,5,6", "2,1,3"]),
+    ("heat --points 27", ["8,6,4", "7,5,6", "2,1,3"]),
+    ("cg", ["12,8", "7,11", "2,3"]),
 ];
+/// Rounds on meshes of one axis.
+const ROUNDS: [&str; 2] = ["power", "jacobi"];
 const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 
 /// Runs an example, given with its arguments, and returns what it printed.
@@ -87,6 +93,12 @@ fn every_example_is_right_on_the_sizes_it_has_by_default() {
     for (name, _) in TENSORS {
         check_answer(Start::Plain, name);
     }
+    for name in ROUNDS {
+        check_answer(Start::Plain, name);
+        for (mesh, size) in [(1, 5), (3, 20), (5, 3), (2, 17)] {
+            check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size}"));
+        }
+    }
 }
 
 #[test]
@@ -127,6 +139,9 @@ fn every_example_is_right_under_mpirun_with_the_mesh_of_its_ranks() {
         }
         let dtype = types.next().expect("it is endless");
         check_answer(Start::Mpi(processes), &format!("summa --size {size} --type {dtype}"));
+        for name in ROUNDS {
+            check_answer(Start::Mpi(processes), &format!("{name} --size 37"));
+        }
         for (nth, (name, sizes)) in TENSORS.into_iter().enumerate() {
             let size = sizes[(processes + nth) % 2];
             check_answer(Start::Mpi(processes), &format!("{name} --size {size}"));

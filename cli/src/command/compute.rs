@@ -34,6 +34,8 @@ pub(crate) struct Files<'a> {
 /// What came of a run.
 pub(crate) struct Ran {
     pub(crate) seconds: f64,
+    /// The rounds of each repetition.
+    pub(crate) rounds: Vec<u64>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
     pub(crate) out: String,
@@ -93,7 +95,8 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     world.comm().barrier()?;
     let start = Instant::now();
     let shown = world.is_root().then(|| Shown::new("running"));
-    let leaves = program.nests().map(|nest| nest.work().times).sum();
+    let leaves = program.nests().zip(program.runs()).map(|(nest, runs)| nest.work().times.saturating_mul(runs));
+    let leaves = leaves.fold(0, u64::saturating_add);
     let mut prepared = program.prepare(world)?;
     if let Some(shown) = &shown {
         shown.show(0, leaves, "");
@@ -102,6 +105,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let result = prepared.run(&inputs)?;
     world.comm().barrier()?;
     let seconds = start.elapsed().as_secs_f64();
+    let rounds = prepared.rounds().to_vec();
     drop(prepared);
     drop(shown);
     let received = world.bytes_received();
@@ -116,5 +120,5 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     };
     let out = files.out.display().to_string();
     let shape = result.sharding().shape().to_vec();
-    Ok(world.is_root().then_some(Ran { seconds, received, out, shape, dtype: T::DTYPE, checked }))
+    Ok(world.is_root().then_some(Ran { seconds, rounds, received, out, shape, dtype: T::DTYPE, checked }))
 }

@@ -2,11 +2,11 @@
 
 use crate::command::compute::{Choosing, Found};
 use crate::error::{CliError, Result};
-use polyshard::planner::cost::Cost;
+use polyshard::planner::cost::{Cost, Prices};
 use polyshard::runtime::NpyFile;
 use polyshard::{
-    Choice, Choose, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program,
-    Schedule, Scheduled, Sequence, SequenceChoice, SequenceError, SequenceSearch, Stage, Step,
+    Choose, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
+    Schedule, Scheduled, Sequence, SequenceError, SequenceSearch, Stage, Step,
 };
 use std::fs;
 use std::ops::Range;
@@ -46,6 +46,7 @@ pub(crate) struct Kernels {
     path: PathBuf,
     text: String,
     stages: Vec<Stage>,
+    rounds: Vec<Rounds>,
     schedules: Vec<Schedule>,
 }
 
@@ -54,24 +55,10 @@ pub(crate) struct Lowered {
     pub(crate) program: Program,
     /// The schedule of each kernel.
     pub(crate) schedules: Vec<Schedule>,
-    /// What was chosen, and for which machine.
-    pub(crate) chosen: Option<(Chosen, Found)>,
-}
-
-/// What was chosen.
-pub(crate) enum Chosen {
-    Kernel(Box<Choice>),
-    Sequence(Box<SequenceChoice>),
-}
-
-impl Chosen {
-    /// What it costs.
-    pub(crate) fn cost(&self) -> &Cost {
-        match self {
-            Self::Kernel(choice) => choice.cost(),
-            Self::Sequence(choice) => choice.cost(),
-        }
-    }
+    /// The machine for which schedules were chosen, and what the program costs there.
+    pub(crate) chosen: Option<(Found, Cost)>,
+    /// The elements that a rank has to receive at least, of one kernel.
+    pub(crate) bound: Option<u64>,
 }
 
 impl Source {
@@ -104,7 +91,8 @@ impl Source {
         let arrays = (needs_arrays || !operands.is_empty()).then_some(&operands[..]);
         let given = Given { arrays, values: &self.values, dtype: first.or(dtype) };
         let said = |error: ParseError| mistaken(&self.file, &text, error.mistakes);
-        let stages = Definitions::parse(&text).and_then(|file| file.bind(&given)).map_err(said)?;
+        let file = Definitions::parse(&text).map_err(said)?;
+        let (stages, rounds) = file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(said)?;
         let other = stages.iter().filter(|stage| first.is_some_and(|first| stage.kernel.dtype != first));
         let other: Vec<_> = other
             .map(|stage| {
@@ -122,7 +110,7 @@ impl Source {
             return Err(mistaken(&self.file, &text, other));
         }
         let schedules = stages.iter().map(Schedule::from).collect();
-        Ok(Kernels { path: self.file.clone(), text, stages, schedules })
+        Ok(Kernels { path: self.file.clone(), text, stages, rounds, schedules })
     }
 }
 
@@ -131,10 +119,17 @@ fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
 }
 
 impl Kernels {
-    /// The element type, and the elements that the last kernel writes.
+    /// The element type, and the elements of what the file computes.
     pub(crate) fn output(&self) -> Result<(DType, u128)> {
-        let last =
-            self.schedules.last().ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() })?;
+        // What rounds carry first is like what becomes of it.
+        let mut written = self.schedules.len().saturating_sub(1);
+        if let Some((_, next)) = self.kept().and_then(|rounds| rounds.carried.first()) {
+            written = self.stages.iter().position(|stage| stage.kernel.output.0 == *next).unwrap_or(written);
+        }
+        let last = self
+            .schedules
+            .get(written)
+            .ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() })?;
         let kernel = last.kernel()?;
         Ok((kernel.dtype(), kernel.output().shape.iter().map(|&extent| extent as u128).product()))
     }
@@ -172,12 +167,14 @@ impl Kernels {
         let lowered = lowered.collect::<Result<Vec<_>>>()?;
         let has_auto = self.has_auto();
         let program = match &lowered[..] {
-            [program] => program.clone(),
+            [program] if self.rounds.is_empty() => program.clone(),
             // A mesh that is to be chosen fits those that are written.
             programs if has_auto && programs.iter().any(|program| program.mesh().size() > 1) => return Ok(None),
             programs => self.in_sequence(programs)?,
         };
-        Ok((!has_auto).then(|| Lowered { program, schedules: self.schedules.clone(), chosen: None }))
+        let nest = program.body().only_nest();
+        let bound = nest.map(|nest| nest.kernel.lower_bound(nest.mesh.size(), None).elements());
+        Ok((!has_auto).then(|| Lowered { program, schedules: self.schedules.clone(), chosen: None, bound }))
     }
 
     /// Chooses schedules where none is written, on at most so many ranks of a machine.
@@ -185,10 +182,11 @@ impl Kernels {
     /// # Errors
     /// That none is found, or kernels do not fit together.
     pub(crate) fn chosen(&self, choosing: &Choosing, ranks: usize, found: Found) -> Result<Lowered> {
-        if let [schedule] = &self.schedules[..] {
+        if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
             let choice = schedule.auto(ranks, &found.machine).limits(choosing.limits()?).find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
-            return Ok(Lowered { program, schedules, chosen: Some((Chosen::Kernel(Box::new(choice)), found)) });
+            let (cost, bound) = (choice.cost().clone(), Some(choice.bound().elements()));
+            return Ok(Lowered { program, schedules, chosen: Some((found, cost)), bound });
         }
         let mut search = SequenceSearch::new(ranks, &found.machine).limits(choosing.limits()?);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
@@ -196,8 +194,51 @@ impl Kernels {
             search = search.stage(schedule, inputs, output[0]);
         }
         let choice = search.find()?;
-        let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
-        Ok(Lowered { program, schedules, chosen: Some((Chosen::Sequence(Box::new(choice)), found)) })
+        let schedules = choice.schedules().to_vec();
+        // One pass was searched; rounds are put around it.
+        let (program, cost) = match self.rounds.is_empty() {
+            true => (choice.program().clone(), choice.cost().clone()),
+            false => {
+                let lowered = schedules.iter().map(|schedule| Ok(schedule.lower()?)).collect::<Result<Vec<_>>>()?;
+                let program = self.in_sequence(&lowered)?;
+                let cost = Prices::new(&found.machine).of(&program)?;
+                (program, cost)
+            }
+        };
+        Ok(Lowered { program, schedules, chosen: Some((found, cost)), bound: None })
+    }
+
+    /// The outermost rounds with which the file ends, of which what is carried first is the output.
+    fn kept(&self) -> Option<&Rounds> {
+        self.rounds.iter().find(|rounds| rounds.kernels.end == self.stages.len())
+    }
+
+    /// The stages of some kernels, in rounds where these are around them.
+    fn sequence(&self, programs: &[Program], kernels: Range<usize>, rounds: &[Rounds]) -> Sequence {
+        let (mut sequence, mut next) = (Sequence::new(), kernels.start);
+        while next < kernels.end {
+            // Those around others come first.
+            match rounds.iter().position(|rounds| rounds.kernels.start == next) {
+                Some(nth) => {
+                    let around = &rounds[nth];
+                    let mut round = self.sequence(programs, around.kernels.clone(), &rounds[nth + 1..]);
+                    for (value, next) in &around.carried {
+                        round = round.carry(*next, *value);
+                    }
+                    if let Some((scalar, below)) = around.until {
+                        round = round.until(scalar, below);
+                    }
+                    sequence = sequence.repeat(around.times, round);
+                    next = around.kernels.end;
+                }
+                None => {
+                    let [inputs, output] = values(&self.stages[next]);
+                    sequence = sequence.stage(&programs[next], inputs, output[0]);
+                    next += 1;
+                }
+            }
+        }
+        sequence
     }
 
     /// The program of all kernels.
@@ -205,14 +246,14 @@ impl Kernels {
     /// # Errors
     /// That a kernel does not fit those before it, where it stands.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
-        let first = |count: usize| {
-            let stages = programs.iter().zip(&self.stages).take(count);
-            let append = |sequence: Sequence, (program, stage): (&Program, &Stage)| {
-                let [inputs, output] = values(stage);
-                sequence.stage(program, inputs, output[0])
-            };
-            stages.fold(Sequence::new(), append).build()
-        };
+        if let Some(around) = self.rounds.first() {
+            let mut sequence = self.sequence(programs, 0..programs.len(), &self.rounds);
+            if let Some((value, _)) = self.kept().and_then(|rounds| rounds.carried.first()) {
+                sequence = sequence.keep(*value);
+            }
+            return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string()));
+        }
+        let first = |count: usize| self.sequence(programs, 0..count, &[]).build();
         let wrong = |all: Box<SequenceError>| {
             // The first that does not fit those before it.
             let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));

@@ -1,7 +1,7 @@
 //! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
 
 use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, ran, said_once};
-use crate::command::poly::{Chosen, Kernels, Lowered, Source};
+use crate::command::poly::{Kernels, Lowered, Source};
 use crate::error::Result;
 use crate::say::say;
 use crate::with_type;
@@ -65,18 +65,13 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         }
         Ok(program)
     })?;
-    let predicted =
-        chosen.found().and_then(|lowered| lowered.chosen.as_ref()).map(|(chosen, _)| chosen.cost().seconds());
+    let predicted = chosen.found().and_then(|lowered| lowered.chosen.as_ref()).map(|(_, cost)| cost.seconds());
     Ok(of_run.map_or_else(String::new, |of_run| ran(&of_run, predicted)))
 }
 
 /// What is said before a run.
 pub(crate) fn head(lowered: &Lowered, ranks: usize) -> String {
-    let Lowered { program, chosen, .. } = lowered;
-    let bound = match chosen {
-        Some((Chosen::Kernel(choice), _)) => Some(choice.bound().elements()),
-        _ => program.body().only_nest().map(|nest| nest.kernel.lower_bound(program.mesh().size(), None).elements()),
-    };
-    let chosen = chosen.as_ref().map(|(chosen, found)| (found, chosen.cost()));
-    described(&Description { program, ranks, grid: None, order: None, chosen, bound })
+    let Lowered { program, chosen, bound, .. } = lowered;
+    let chosen = chosen.as_ref().map(|(found, cost)| (found, cost));
+    described(&Description { program, ranks, grid: None, order: None, chosen, bound: *bound })
 }

@@ -350,7 +350,11 @@ impl Writer<'_> {
             quote! { let #value = #value.into_owned(); }
         });
         let round = &names.rounds[id.0];
-        let counter = if mentions(&body, &round.to_string()) { quote! { #round } } else { quote! { _ } };
+        let counter = if mentions(&body, &round.to_string()) {
+            quote! { #round }
+        } else {
+            quote! { _ }
+        };
         quote! {
             #(#begin)*
             for #counter in 0..#times {
@@ -376,7 +380,11 @@ impl Writer<'_> {
             let arrays = || (0..rooms.len()).filter(|id| rooms[*id] == Some(room)).map(ArrayId);
             let is_carried = arrays().any(|id| program.is_carried(id));
             let most = if is_carried { arrays().count() } else { 1 };
-            fields.push(Field { name: name.clone(), r#type: quote! { Room<#element> }, new: quote! { Room::new(#most) } });
+            fields.push(Field {
+                name: name.clone(),
+                r#type: quote! { Room<#element> },
+                new: quote! { Room::new(#most) },
+            });
         }
         fields
     }

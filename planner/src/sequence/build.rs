@@ -43,6 +43,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
         body: Body::default(),
         around: Vec::new(),
         stages: 0,
+        later: Vec::new(),
     };
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
@@ -89,7 +90,10 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
     }
     for (nth, Carry { next, value }) in carried.iter().enumerate() {
         let before = &carried[..nth];
-        let twice = [(value, before.iter().any(|other| other.value == *value)), (next, before.iter().any(|other| other.next == *next))];
+        let twice = [
+            (value, before.iter().any(|other| other.value == *value)),
+            (next, before.iter().any(|other| other.next == *next)),
+        ];
         if let Some((value, _)) = twice.into_iter().find(|(_, is_twice)| *is_twice) {
             return Err(Box::new(SequenceError::CarriedTwice { value: *value }));
         }
@@ -204,6 +208,8 @@ struct Builder {
     around: Vec<Vec<Statement>>,
     /// The stages so far.
     stages: usize,
+    /// What rounds that follow leave by names that there are before.
+    later: Vec<Name>,
 }
 
 impl Builder {
@@ -250,7 +256,8 @@ impl Builder {
                 Item::Stage(stage) => {
                     let label = stage.label(outside.stages);
                     for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
-                        let left = outside.carried.iter().find(|(name, _)| *name == value).map(|(_, left)| left.clone());
+                        let left =
+                            outside.carried.iter().find(|(name, _)| *name == value).map(|(_, left)| left.clone());
                         let sharding = left.unwrap_or_else(|| read.clone());
                         self.add_input(value, &sharding, outside, || format!("an input that {label} reads first"));
                     }
@@ -258,7 +265,8 @@ impl Builder {
                 }
                 Item::Rounds(_, round) => {
                     let (written, carried) = (outside.written.len(), outside.carried.len());
-                    let left = round.carried.iter().filter_map(|carry| Some((carry.value, round.left(carry.next)?.clone())));
+                    let left =
+                        round.carried.iter().filter_map(|carry| Some((carry.value, round.left(carry.next)?.clone())));
                     outside.carried.extend(left);
                     self.add_read(&round.items, outside);
                     outside.written.truncate(written);
@@ -283,10 +291,16 @@ impl Builder {
     }
 
     fn add_items(&mut self, items: &[Item]) -> Result<()> {
-        items.iter().try_for_each(|item| match item {
-            Item::Stage(stage) => self.add_stage(stage),
-            Item::Rounds(times, round) => self.add_rounds(*times, round),
-        })
+        for (nth, item) in items.iter().enumerate() {
+            if self.around.is_empty() {
+                self.later = items[nth + 1..].iter().flat_map(Item::leaves).collect();
+            }
+            match item {
+                Item::Stage(stage) => self.add_stage(stage)?,
+                Item::Rounds(times, round) => self.add_rounds(*times, round)?,
+            }
+        }
+        Ok(())
     }
 
     fn add_stage(&mut self, stage: &Stage) -> Result<()> {
@@ -339,7 +353,12 @@ impl Builder {
     /// What a value that is written here in this sharding is to the program.
     fn kind(&self, value: Name, sharding: &Sharding) -> ArrayKind {
         let is_asked = self.kept.contains(&value) || self.shardings_of(value).contains(sharding);
-        if is_asked && self.around.is_empty() { ArrayKind::Output } else { ArrayKind::Temporary }
+        if is_asked && self.is_last(value) { ArrayKind::Output } else { ArrayKind::Temporary }
+    }
+
+    /// Whether what is written here by a name is what the name stands for at the end.
+    fn is_last(&self, value: Name) -> bool {
+        self.around.is_empty() && !self.later.contains(&value)
     }
 
     /// Adds rounds, with what goes from one to the next.
@@ -420,12 +439,13 @@ impl Builder {
         self.outputs.iter().filter(|(name, _)| *name == value).map(|(_, sharding)| sharding.clone()).collect()
     }
 
-    /// Makes a value an output in the shardings that are asked for it, if it is not one of rounds.
+    /// Makes a value an output in the shardings that are asked for it, if nothing takes its name later.
     fn add_outputs(&mut self, value: ValueId) -> Result<()> {
-        if !self.around.is_empty() {
+        let name = self.values[value].name;
+        if !self.is_last(name) {
             return Ok(());
         }
-        let shardings = self.shardings_of(self.values[value].name);
+        let shardings = self.shardings_of(name);
         shardings.iter().try_for_each(|sharding| self.add_output(value, sharding))
     }
 

@@ -85,7 +85,9 @@ pub enum SequenceError {
     #[error("`{next}` has shape {found:?}, but `{value}`, which it is in the next round, {wanted:?}; make them match")]
     CarriedShape { next: Name, found: Vec<usize>, value: Name, wanted: Vec<usize> },
     /// What ends rounds is no scalar, or its bound no number.
-    #[error("`{value}` has shape {shape:?}, and its bound is {below}; rounds end by a value without dimensions and a number")]
+    #[error(
+        "`{value}` has shape {shape:?}, and its bound is {below}; rounds end by a value without dimensions and a number"
+    )]
     NoScalar { value: Name, shape: Vec<usize>, below: String },
     /// There are too many rounds.
     #[error("there are {times} rounds; at most {most} can be counted")]

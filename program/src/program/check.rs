@@ -74,8 +74,7 @@ pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) ->
     let [nests, moves, repeats] =
         [body.nests.len(), body.moves.len(), body.repeats.len()].map(|count| vec![false; count]);
     let depths = vec![0; arrays.len()];
-    let mut check =
-        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: 0, depth: 0 };
+    let mut check = Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: 0, depth: 0 };
     check.parts(&body.statements)?;
     check.end()?;
     match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
@@ -176,7 +175,9 @@ impl Check<'_> {
             self.reads(statement, &[carried.next])?;
             if !is_new(carried.next) {
                 let name = self.arrays[carried.next.0].name;
-                return Err(misfit(format!("`{name}` is carried to the next round, but no statement of a round writes it")));
+                return Err(misfit(format!(
+                    "`{name}` is carried to the next round, but no statement of a round writes it"
+                )));
             }
         }
         if let Some(until) = until {

@@ -138,20 +138,22 @@ impl Program {
                 }
                 Part::Await(id) if before == Some(Part::Begin(id)) => return None,
                 Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),
-                Part::Repeat(id, _) => {
-                    let Repeat { times, until, .. } = &self.body.repeats[id.0];
-                    let rounds = if *times == 1 { "1 round".to_owned() } else { format!("{times} rounds") };
-                    let text = match until {
-                        None => rounds,
-                        Some(until) => format!("at most {rounds}, until {} < {:e}", self.shown(until.scalar), until.below),
-                    };
-                    ("repeat", text)
-                }
+                Part::Repeat(id, _) => ("repeat", self.shown_rounds(&self.body.repeats[id.0])),
                 Part::Free(_) => return None,
             };
             Some(Line { number, depth, part, what, text })
         });
         lines.collect()
+    }
+
+    /// Returns how often something is repeated, as a page has it: `at most 100 rounds, until rr < 1e-9`.
+    #[must_use]
+    pub fn shown_rounds(&self, Repeat { times, until, .. }: &Repeat) -> String {
+        let rounds = if *times == 1 { "1 round".to_owned() } else { format!("{times} rounds") };
+        match until {
+            None => rounds,
+            Some(until) => format!("at most {rounds}, until {} < {:e}", self.shown(until.scalar), until.below),
+        }
     }
 
     /// What goes from round to round, a line each.

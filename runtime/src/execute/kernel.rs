@@ -203,8 +203,23 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             false => SharedInputs::none(world, inputs),
         };
         let inputs = &shared;
-        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, leaves, work, is_first }
-            .statements(statements)?;
+        Walk {
+            nest,
+            here,
+            grid,
+            inputs,
+            output,
+            op: *op,
+            groups,
+            tiles,
+            out_tile,
+            leaf,
+            counters,
+            leaves,
+            work,
+            is_first,
+        }
+        .statements(statements)?;
         world.comm().note(Some(work));
         shared.release()
     }

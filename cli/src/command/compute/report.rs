@@ -52,6 +52,9 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     if let Some(order) = order {
         row("order", order.clone());
     }
+    for repeat in &program.body().repeats {
+        row("rounds", program.shown_rounds(repeat));
+    }
     row("moves", moves(program));
     let report = program.report();
     let words = report.traffic_bytes / program.dtype().size() as u64;
@@ -125,7 +128,9 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
     let shape: Vec<_> = ran.shape.iter().map(usize::to_string).collect();
     let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "ran     {}{predicted}", seconds(ran.seconds));
+    let rounds: Vec<_> = ran.rounds.iter().map(|rounds| counted(rounds, "round")).collect();
+    let rounds = if rounds.is_empty() { String::new() } else { format!(", {}", rounds.join(" and ")) };
+    let _ = writeln!(text, "ran     {}{predicted}{rounds}", seconds(ran.seconds));
     if let Some(Checked { rows: [rows, all], error }) = &ran.checked {
         let _ = writeln!(text, "checked {rows} of {}: largest error {error:.1e}", counted(all, "row"));
     }

@@ -1,0 +1,147 @@
+//! Rounds around kernels of a file: `repeat(100, A = B, until s < 1e-9) { .. }`.
+
+use super::values::{Values, alone};
+use crate::errors::{Errors, error};
+use crate::name::name;
+use crate::text::limited;
+use polyshard_layout::Name;
+use polyshard_program::{MOST_ROUNDS, Number};
+use proc_macro2::{Group, Ident, Span};
+use std::ops::Range;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Expr, Lit, Result, Token, UnOp};
+
+/// Kernels of a file that run in rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// The most rounds.
+    pub times: u64,
+    /// What goes from one round to the next: the first name is in the next round what the second is in this one.
+    pub carried: Vec<(Name, Name)>,
+    /// What ends the rounds before: a value without dimensions that is below a bound.
+    pub until: Option<(Name, f64)>,
+    /// The kernels, by number.
+    pub kernels: Range<usize>,
+    /// Where the word `repeat` is in the text, in bytes.
+    pub at: Range<usize>,
+}
+
+/// Rounds as they are written.
+pub(super) struct Repeated {
+    at: Span,
+    times: Expr,
+    pub(super) carried: Vec<(Ident, Ident)>,
+    until: Option<(Ident, Expr)>,
+    pub(super) kernels: Range<usize>,
+}
+
+/// What stands in the parentheses.
+struct Header {
+    times: Expr,
+    carried: Vec<(Ident, Ident)>,
+    until: Option<(Ident, Expr)>,
+}
+
+impl Parse for Header {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let (times, mut carried, mut until) = (input.parse()?, Vec::new(), None);
+        while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
+            let first: Ident = input.parse()?;
+            if first == "until" && !input.peek(Token![=]) {
+                let scalar = input.parse()?;
+                input.parse::<Token![<]>()?;
+                if until.replace((scalar, input.parse()?)).is_some() {
+                    return Err(error(first, "rounds end by one value", "leave out the second `until`"));
+                }
+            } else {
+                input.parse::<Token![=]>()?;
+                carried.push((first, input.parse()?));
+            }
+        }
+        if !input.is_empty() {
+            return Err(input.error("expected `,`"));
+        }
+        Ok(Self { times, carried, until })
+    }
+}
+
+impl Repeated {
+    /// Reads what stands in the parentheses of rounds whose first kernel has this number.
+    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
+        let read = limited(header.stream()).and_then(|header| Header::parse.parse2(header)).map_err(|why| {
+            let help =
+                "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
+            let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
+            syn::Error::new(at, format!("{why}\nhelp: {help}"))
+        })?;
+        let Header { times, carried, until } = read;
+        Ok(Self { at, times, carried, until, kernels: first..first })
+    }
+
+    pub(super) fn bound(&self, values: &Values) -> Result<Rounds> {
+        let unknown = |expr: &Expr, what: &str| {
+            let known = alone(expr).map_or_else(|| "5".to_owned(), |name| format!("--let {name}=5"));
+            error(expr, format!("{what} is not known"), format!("write a number, or give it a value: `{known}`"))
+        };
+        let times = values.evaluate(&self.times).ok_or_else(|| unknown(&self.times, "the number of rounds"))?;
+        let most = u64::try_from(times).ok().filter(|times| *times <= MOST_ROUNDS);
+        let times = most.ok_or_else(|| {
+            error(
+                &self.times,
+                format!("there cannot be {times} rounds"),
+                format!("write a number from 0 to {MOST_ROUNDS}"),
+            )
+        })?;
+        let until = self.until.as_ref().map(|(scalar, below)| {
+            let below = number(below, values).ok_or_else(|| unknown(below, "the bound that ends the rounds"))?;
+            Ok::<_, syn::Error>((name(scalar), below))
+        });
+        let carried = self.carried.iter().map(|(value, next)| (name(value), name(next))).collect();
+        Ok(Rounds {
+            times,
+            carried,
+            until: until.transpose()?,
+            kernels: self.kernels.clone(),
+            at: self.at.byte_range(),
+        })
+    }
+}
+
+/// A number that is written, or the value of a name.
+fn number(expr: &Expr, values: &Values) -> Option<f64> {
+    match expr {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Float(number) => number.base10_parse().ok(),
+            Lit::Int(number) => number.base10_parse().ok(),
+            _ => None,
+        },
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Some(-number(&unary.expr, values)?),
+        Expr::Paren(inner) => number(&inner.expr, values),
+        Expr::Path(path) => match values.get(name(path.path.get_ident()?))? {
+            Number::Int(number) => Some(number as f64),
+            Number::Float(number) => Some(number),
+        },
+        _ => None,
+    }
+}
+
+/// Checks that rounds carry what they have; `outputs` are what the kernels write.
+pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
+    let mut errors = Errors::default();
+    for around in rounds {
+        // What a round writes: kernels do, and rounds in it carry.
+        let mut written = outputs[around.kernels.clone()].to_vec();
+        let within = |other: &&Repeated| {
+            !std::ptr::eq(*other, around)
+                && around.kernels.start <= other.kernels.start
+                && other.kernels.end <= around.kernels.end
+        };
+        let inside = rounds.iter().filter(within).flat_map(|other| &other.carried);
+        written.extend(inside.chain(&around.carried).map(|(value, _)| value));
+        let next = around.carried.iter().map(|(_, next)| next).chain(around.until.iter().map(|(scalar, _)| scalar));
+        for name in next.filter(|name| !written.contains(name)) {
+            errors.push(name, format!("no kernel of the round writes `{name}`"), "name what one of them writes");
+        }
+    }
+    errors.finish(())
+}
