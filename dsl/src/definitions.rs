@@ -114,7 +114,7 @@ impl Definitions {
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let (kernels, rounds) = read(text, |tokens| {
             let (mut errors, mut kernels, mut rounds) = (Errors::default(), Vec::new(), Vec::new());
-            let mut found = Found { errors: &mut errors, kernels: &mut kernels, rounds: &mut rounds };
+            let mut found = Found { errors: &mut errors, is_broken: false, kernels: &mut kernels, rounds: &mut rounds };
             found.add(tokens, Span::call_site(), 0);
             errors.stop()?;
             distinct(&kernels)?;
@@ -311,6 +311,8 @@ const DEEPEST: usize = 8;
 /// What is found in a file, all mistakes too.
 struct Found<'a> {
     errors: &'a mut Errors,
+    /// Whether rounds could not be read, so that what is in them is not known.
+    is_broken: bool,
     kernels: &'a mut Vec<Written>,
     rounds: &'a mut Vec<Repeated>,
 }
@@ -343,6 +345,12 @@ impl Found<'_> {
                         _ => None,
                     }
                 });
+                if header.is_none() || body.is_none() {
+                    // What is meant to be in the braces is skipped.
+                    tokens.by_ref().find(
+                        |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace),
+                    );
+                }
                 self.repeat(&token, header, body, depth + 1);
             } else if in_chain {
                 part.chain.extend([token]);
@@ -353,7 +361,7 @@ impl Found<'_> {
         }
         if !part.kernel.is_empty() {
             self.kernels.extend(self.errors.take(part.read()));
-        } else if is_empty(self) == before {
+        } else if is_empty(self) == before && !self.is_broken {
             self.errors.add(syn::Error::new(
                 around,
                 "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it",
@@ -365,10 +373,12 @@ impl Found<'_> {
     fn repeat(&mut self, word: &TokenTree, header: Option<Group>, body: Option<Group>, depth: usize) {
         let (Some(header), Some(body)) = (header, body) else {
             let help = "write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces";
+            self.is_broken = true;
             return self.errors.push(word, "rounds need parentheses and braces", help);
         };
         if depth > DEEPEST {
             let help = format!("write at most {DEEPEST} of them inside of one another");
+            self.is_broken = true;
             return self.errors.push(word, "these are too many rounds within rounds", help);
         }
         let repeated = self.errors.take(Repeated::parse(word.span(), &header, self.kernels.len()));

@@ -167,12 +167,32 @@ fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
 
 /// A file of kernels, whose extents are small; each is lowered as it is written, or on one rank.
 fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
-    let names = ["m", "k", "n", "h", "rows", "columns", "rank", "d0", "d1", "d2", "r0", "r1", "r2", "alpha"];
+    let names = [
+        "m",
+        "k",
+        "n",
+        "h",
+        "rows",
+        "columns",
+        "rank",
+        "d0",
+        "d1",
+        "d2",
+        "r0",
+        "r1",
+        "r2",
+        "alpha",
+        "steps",
+        "rounds",
+        "tolerance",
+    ];
     let values: Vec<_> =
         names.into_iter().zip(2..).map(|(name, value)| (Name::new(name), Number::Int(value))).collect();
     let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
-    let stages = Definitions::parse(&text(input)).and_then(|file| file.bind(&given)).map_err(|why| why.to_string())?;
-    let mut said = String::new();
+    let file = Definitions::parse(&text(input)).map_err(|why| why.to_string())?;
+    let (stages, rounds) =
+        file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(|why| why.to_string())?;
+    let mut said: String = rounds.iter().map(ToString::to_string).collect();
     for stage in stages {
         let kernel = stage.kernel.clone().check().map_err(|why| why.to_string())?;
         // What is printed is read as the same kernel, but for scalars, which a text does not capture.
@@ -216,7 +236,10 @@ fn takes_little(program: &Program) -> bool {
     const MOST: u64 = 1 << 16;
     let report = program.report();
     let bytes = report.shard_bytes.saturating_add(report.tile_bytes).saturating_add(report.traffic_bytes);
-    program.mesh().size() <= RANKS && bytes <= MOST && program.nests().all(|nest| nest.iterations() <= MOST)
+    let iterations = program.nests().zip(program.runs()).map(|(nest, runs)| nest.iterations().saturating_mul(runs));
+    // Rounds without a nest take time, too.
+    let rounds = program.body().repeats.iter().fold(1u64, |rounds, repeat| rounds.saturating_mul(repeat.times.max(1)));
+    program.mesh().size() <= RANKS && bytes <= MOST && rounds <= MOST && iterations.max().unwrap_or(0) <= MOST
 }
 
 /// Runs a program in place and by messages, twice each; the outputs that differ fail it.

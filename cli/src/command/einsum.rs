@@ -203,7 +203,7 @@ impl Arguments {
         Ok(match self.print {
             Some(Print::Chain) => match chosen {
                 Contraction::Whole(choice) => choice.chain(),
-                Contraction::Ordered(_, choice) => chains(choice.schedules())?,
+                Contraction::Ordered(_, choice) => chains(choice.schedules(), &[])?,
             },
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),

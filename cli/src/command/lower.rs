@@ -6,7 +6,7 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
 use polyshard::runtime::Output;
-use polyshard::{DType, Schedule, SourceOptions, rust_main, rust_source};
+use polyshard::{DType, Rounds, Schedule, SourceOptions, rust_main, rust_source};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
         Some(lowered) => lowered,
         None => kernels.chosen(choosing, ranks, choosing.machine(ranks)?)?,
     };
-    let Lowered { program, schedules, .. } = &lowered;
+    let Lowered { program, schedules, rounds, .. } = &lowered;
     Ok(match arguments.print {
         Print::Program => program.to_string(),
         Print::Explain => program.explain(),
@@ -72,7 +72,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
             texts.join("\n")
         }
-        Print::Chain => chains(schedules)?,
+        Print::Chain => chains(schedules, rounds)?,
         Print::Main => match &arguments.out {
             Some(folder) => write(folder, &rust_main(program))?,
             None => listed(&rust_main(program)),
@@ -80,13 +80,26 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// Kernels in sequence, each with its chain behind it, as a file of kernels has them.
-pub(crate) fn chains(schedules: &[Schedule]) -> Result<String> {
-    let chain = |schedule: &Schedule| -> Result<String> {
-        let steps: String = schedule.steps().map(|step| format!(".{step}\n")).collect();
-        Ok(format!("{}\n{steps}", schedule.kernel()?.definition()))
-    };
-    Ok(schedules.iter().map(chain).collect::<Result<Vec<_>>>()?.join("\n"))
+/// Kernels in sequence, each with its chain behind it and in its rounds, as a file of kernels has them.
+pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds]) -> Result<String> {
+    let mut text = String::new();
+    for (number, schedule) in schedules.iter().enumerate() {
+        let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
+        let around = |number: usize| rounds.iter().filter(|rounds| rounds.kernels.contains(&number)).count();
+        let before = around(number) - begun.clone().count();
+        if number > 0 {
+            text += "\n";
+        }
+        for (nth, rounds) in begun.enumerate() {
+            text += &format!("{}{rounds} {{\n", "    ".repeat(before + nth));
+        }
+        let indent = "    ".repeat(around(number));
+        text += &format!("{indent}{}\n", schedule.kernel()?.definition());
+        schedule.steps().for_each(|step| text += &format!("{indent}.{step}\n"));
+        let ended = rounds.iter().filter(|rounds| rounds.kernels.end == number + 1).count();
+        (1..=ended).for_each(|nth| text += &format!("{}}}\n", "    ".repeat(around(number) - nth)));
+    }
+    Ok(text)
 }
 
 /// Files one after the other, each behind its name.

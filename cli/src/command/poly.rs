@@ -55,6 +55,8 @@ pub(crate) struct Lowered {
     pub(crate) program: Program,
     /// The schedule of each kernel.
     pub(crate) schedules: Vec<Schedule>,
+    /// The rounds around kernels.
+    pub(crate) rounds: Vec<Rounds>,
     /// The machine for which schedules were chosen, and what the program costs there.
     pub(crate) chosen: Option<(Found, Cost)>,
     /// The elements that a rank has to receive at least, of one kernel.
@@ -174,7 +176,13 @@ impl Kernels {
         };
         let nest = program.body().only_nest();
         let bound = nest.map(|nest| nest.kernel.lower_bound(nest.mesh.size(), None).elements());
-        Ok((!has_auto).then(|| Lowered { program, schedules: self.schedules.clone(), chosen: None, bound }))
+        Ok((!has_auto).then(|| Lowered {
+            program,
+            schedules: self.schedules.clone(),
+            rounds: self.rounds.clone(),
+            chosen: None,
+            bound,
+        }))
     }
 
     /// Chooses schedules where none is written, on at most so many ranks of a machine.
@@ -186,7 +194,7 @@ impl Kernels {
             let choice = schedule.auto(ranks, &found.machine).limits(choosing.limits()?).find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
             let (cost, bound) = (choice.cost().clone(), Some(choice.bound().elements()));
-            return Ok(Lowered { program, schedules, chosen: Some((found, cost)), bound });
+            return Ok(Lowered { program, schedules, rounds: Vec::new(), chosen: Some((found, cost)), bound });
         }
         let mut search = SequenceSearch::new(ranks, &found.machine).limits(choosing.limits()?);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
@@ -205,7 +213,7 @@ impl Kernels {
                 (program, cost)
             }
         };
-        Ok(Lowered { program, schedules, chosen: Some((found, cost)), bound: None })
+        Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen: Some((found, cost)), bound: None })
     }
 
     /// The outermost rounds with which the file ends, of which what is carried first is the output.

@@ -7,6 +7,7 @@ use crate::text::limited;
 use polyshard_layout::Name;
 use polyshard_program::{MOST_ROUNDS, Number};
 use proc_macro2::{Group, Ident, Span};
+use std::fmt;
 use std::ops::Range;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, Result, Token, UnOp};
@@ -24,6 +25,16 @@ pub struct Rounds {
     pub kernels: Range<usize>,
     /// Where the word `repeat` is in the text, in bytes.
     pub at: Range<usize>,
+}
+
+impl fmt::Display for Rounds {
+    /// As a file has them before the braces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "repeat({}", self.times)?;
+        self.carried.iter().try_for_each(|(value, next)| write!(f, ", {value} = {next}"))?;
+        self.until.iter().try_for_each(|(scalar, below)| write!(f, ", until {scalar} < {below:?}"))?;
+        f.write_str(")")
+    }
 }
 
 /// Rounds as they are written.
