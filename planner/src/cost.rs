@@ -30,6 +30,9 @@ pub enum CostError {
         "the program is of {ranks} ranks, but {machine} has {devices} devices; take a larger machine, or fewer ranks"
     )]
     Devices { ranks: usize, machine: String, devices: usize },
+    /// The placement is of another mesh.
+    #[error("the program is of the mesh ({program}), but ({placed}) is placed; place the mesh of the program")]
+    Mesh { program: String, placed: String },
     /// Nothing is known of how fast the machine computes.
     #[error("{machine} states no operations per second for {dtype}, but for {stated}; add `{dtype}` to its `flops`")]
     Rate { machine: String, dtype: DType, stated: String },

@@ -14,12 +14,14 @@
 
 mod body;
 mod check;
+mod in_stages;
 mod moves;
 mod report;
 mod text;
 
 pub use body::{Body, Part};
 pub use check::ProgramError;
+pub use in_stages::StagedLeg;
 pub use moves::Move;
 
 use crate::hint::Hint;

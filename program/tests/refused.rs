@@ -203,7 +203,7 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
     );
     refused(
-        |nest| nest.transfers[1].route = Leg::Collective { axes: vec![1], owners: Owners::Parts }.into(),
+        |nest| nest.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
         expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
     );
     refused(

@@ -1,6 +1,6 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, DType, Mesh, Name, Reach};
+use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
 use polyshard_program::reduction::LoweredStep;
 use polyshard_program::{
     Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
@@ -47,20 +47,27 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         };
         Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, touched }
     };
+    let dtype = nest.kernel.dtype();
     let leg = |leg: &Leg| match (leg, transfer.direction) {
+        (Leg::Collective { owners: Owners::One(_) | Owners::Parts, stages: Some(stages), .. }, Direction::In) => {
+            spread(at_owners, leg, stages, mesh, tile)
+        }
+        (Leg::Collective { stages: Some(stages), .. }, Direction::Out { any_order }) => {
+            met(at_owners, leg, stages, mesh, tile, !any_order && meets_in_order(dtype))
+        }
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
         (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
-        (Leg::Collective { axes, owners }, Direction::In) => {
+        (Leg::Collective { axes, owners, .. }, Direction::In) => {
             let operation = if let Owners::One(_) = owners { Collective::Broadcast } else { Collective::AllGather };
             vec![together(at_owners, operation, axes)]
         }
-        (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
+        (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
             let operation = match owners {
                 Owners::One(_) => Collective::Reduce,
                 Owners::Parts => Collective::ReduceScatter,
                 Owners::All => Collective::AllReduce,
             };
-            let in_pieces = (!any_order && meets_in_order(nest.kernel.dtype())).then_some(transfer.tile.in_pieces);
+            let in_pieces = (!any_order && meets_in_order(dtype)).then_some(transfer.tile.in_pieces);
             sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
@@ -71,6 +78,79 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         }
     };
     transfer.route.legs.iter().flat_map(leg).collect()
+}
+
+/// Each stage of a broadcast or an all-gather.
+fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec<Action> {
+    let is_broadcast = matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
+    let all: f64 = stages.sizes().map(|size| size as f64).product();
+    let mut held = tile / all;
+    let mut actions = Vec::new();
+    for (stage, size) in stages.sizes().enumerate() {
+        let (operation, bytes) =
+            if is_broadcast { (Collective::Broadcast, tile) } else { (Collective::AllGather, held) };
+        // Of a broadcast, those have a part who got it in the stage before.
+        let groups = Groups::Of(groups_in(stages, stage, mesh, is_broadcast));
+        // Where a rank sees the others of a stage, but not those of all stages, what they got by messages is copied.
+        let copied = if is_broadcast { tile } else { held * size as f64 };
+        let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
+        actions.push(Action::Together { times, operation, groups, bytes, touched });
+        held *= size as f64;
+    }
+    actions
+}
+
+/// Each stage in which sums meet, the last one first.
+fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order: bool) -> Vec<Action> {
+    let Leg::Collective { owners, .. } = leg else { return Vec::new() };
+    let sizes: Vec<f64> = stages.sizes().map(|size| size as f64).collect();
+    let (mut held, mut operations) = (tile, Vec::new());
+    for (stage, &size) in sizes.iter().enumerate().rev() {
+        let (operation, next) = match owners {
+            Owners::One(_) => (Collective::Reduce, held),
+            Owners::All if stage == 0 => (Collective::AllReduce, held),
+            Owners::All | Owners::Parts => (Collective::ReduceScatter, held / size),
+        };
+        let carried_out = match in_order {
+            true => self::in_order(operation, size, held, true),
+            false => vec![(operation, held)],
+        };
+        operations.extend(carried_out.into_iter().map(|(operation, bytes)| (stage, operation, bytes)));
+        held = next;
+    }
+    if *owners == Owners::All {
+        for (stage, &size) in sizes.iter().enumerate().skip(1) {
+            operations.push((stage, Collective::AllGather, held));
+            held *= size;
+        }
+    }
+    let to_one = matches!(owners, Owners::One(_));
+    let action = |(stage, operation, bytes): (usize, Collective, f64)| {
+        let groups = Groups::Of(groups_in(stages, stage, mesh, to_one));
+        // Messages between ranks that see one another are copied, and then combined.
+        let copied = match operation {
+            Collective::AllGather => bytes * sizes[stage],
+            _ => bytes,
+        };
+        let touched =
+            2.0 * copied + if operation == Collective::AllGather { 0.0 } else { combined(bytes, sizes[stage]) };
+        Action::Together { times, operation, groups, bytes, touched }
+    };
+    operations.into_iter().map(action).collect()
+}
+
+/// The ranks of the groups of a stage; `from_one` leaves out those in which nobody has what a root spreads, which are those of one layer
+/// as well as another: here those whose root is the first rank.
+fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<Vec<usize>> {
+    let (refined, along) = stages.refined(mesh);
+    let mut groups = groups_along(&refined, &along[stage]);
+    let later: Vec<usize> = along[stage + 1..].concat();
+    let has_part = |group: &Vec<usize>| {
+        let at = refined.coordinates(group[0]);
+        !from_one || later.iter().all(|&axis| at[axis] == 0)
+    };
+    groups.retain(has_part);
+    groups
 }
 
 /// The bytes that a rank reads and writes to combine what it sees of the others of so many members with what it has.
