@@ -17,7 +17,7 @@ use polyshard_program::{Direction, Leg, NestId, Owners, Program, StagedLeg, Tile
 /// # use polyshard_dsl::*;
 /// # use polyshard_polyhedral::*;
 /// # use polyshard_program::example;
-/// use polyshard_layout::{Mesh, pin};
+/// use polyshard_layout::Mesh;
 /// use polyshard_machine::Machine;
 /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
 /// use polyshard_planner::{cost_on, staged_on};

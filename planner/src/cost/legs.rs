@@ -12,7 +12,22 @@ pub(super) enum Action {
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
     /// `touched` bytes there and in their own, besides what a leaf reads anyway.
-    Together { times: u64, operation: Collective, groups: Groups, bytes: f64, touched: f64 },
+    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64 },
+}
+
+/// What ranks do together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    /// A collective.
+    Collective(Collective),
+    /// Each but the first sends what it holds to the first.
+    Gather,
+}
+
+impl From<Collective> for Operation {
+    fn from(collective: Collective) -> Self {
+        Self::Collective(collective)
+    }
 }
 
 /// Who communicates.
@@ -45,7 +60,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
-        Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, touched }
+        Action::Together { times, operation: operation.into(), groups: Groups::Along(axes.to_vec()), bytes, touched }
     };
     let dtype = nest.kernel.dtype();
     let leg = |leg: &Leg| match (leg, transfer.direction) {
@@ -90,7 +105,7 @@ fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec
         let (operation, bytes) =
             if is_broadcast { (Collective::Broadcast, tile) } else { (Collective::AllGather, held) };
         // Of a broadcast, those have a part who got it in the stage before.
-        let groups = Groups::Of(groups_in(stages, stage, mesh, is_broadcast));
+        let (operation, groups) = (operation.into(), Groups::Of(groups_in(stages, stage, mesh, is_broadcast)));
         // Where a rank sees the others of a stage, but not those of all stages, what they got by messages is copied.
         let copied = if is_broadcast { tile } else { held * size as f64 };
         let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
@@ -113,27 +128,24 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
         };
         let carried_out = match in_order {
             true => self::in_order(operation, size, held, true),
-            false => vec![(operation, held)],
+            false => vec![(operation.into(), held)],
         };
         operations.extend(carried_out.into_iter().map(|(operation, bytes)| (stage, operation, bytes)));
         held = next;
     }
     if *owners == Owners::All {
         for (stage, &size) in sizes.iter().enumerate().skip(1) {
-            operations.push((stage, Collective::AllGather, held));
+            operations.push((stage, Collective::AllGather.into(), held));
             held *= size;
         }
     }
     let to_one = matches!(owners, Owners::One(_));
-    let action = |(stage, operation, bytes): (usize, Collective, f64)| {
+    let action = |(stage, operation, bytes): (usize, Operation, f64)| {
         let groups = Groups::Of(groups_in(stages, stage, mesh, to_one));
         // Messages between ranks that see one another are copied, and then combined.
-        let copied = match operation {
-            Collective::AllGather => bytes * sizes[stage],
-            _ => bytes,
-        };
-        let touched =
-            2.0 * copied + if operation == Collective::AllGather { 0.0 } else { combined(bytes, sizes[stage]) };
+        let is_gathered = operation == Collective::AllGather.into();
+        let copied = if is_gathered { bytes * sizes[stage] } else { bytes };
+        let touched = 2.0 * copied + if is_gathered { 0.0 } else { combined(bytes, sizes[stage]) };
         Action::Together { times, operation, groups, bytes, touched }
     };
     operations.into_iter().map(action).collect()
@@ -175,12 +187,12 @@ fn sums(
     in_pieces: Option<bool>,
 ) -> Vec<Action> {
     let operations = match in_pieces {
-        None => vec![(operation, tile)],
+        None => vec![(operation.into(), tile)],
         Some(in_pieces) => in_order(operation, members(axes, mesh) as f64, tile, in_pieces),
     };
     // Where terms are read in place, they are read once.
     let touched = combined(received, members(axes, mesh) as f64);
-    let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
+    let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
         times,
         operation,
         groups: Groups::Along(axes.to_vec()),
@@ -192,15 +204,16 @@ fn sums(
 
 /// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
 /// each rank that needs the sum gets all terms whole. Returns operations, each with the bytes that a rank holds before it; `bytes` are summed.
-fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Collective, f64)> {
+fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Operation, f64)> {
+    let piece = bytes / members;
     match (operation, in_pieces) {
-        (Collective::Reduce, true) => {
-            vec![(Collective::Exchange, bytes), (Collective::Reduce, bytes * (members - 1.0) / members)]
+        (Collective::Reduce, true) => vec![(Collective::Exchange.into(), bytes), (Operation::Gather, piece)],
+        (Collective::Reduce, false) => vec![(Operation::Gather, bytes)],
+        (Collective::AllReduce, true) => {
+            vec![(Collective::Exchange.into(), bytes), (Collective::AllGather.into(), piece)]
         }
-        (Collective::Reduce, false) => vec![(Collective::Reduce, bytes * (members - 1.0))],
-        (Collective::AllReduce, true) => vec![(Collective::Exchange, bytes), (Collective::AllGather, bytes / members)],
-        (Collective::AllReduce, false) => vec![(Collective::AllGather, bytes)],
-        _ => vec![(Collective::Exchange, bytes)],
+        (Collective::AllReduce, false) => vec![(Collective::AllGather.into(), bytes)],
+        _ => vec![(Collective::Exchange.into(), bytes)],
     }
 }
 
@@ -212,7 +225,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     let source = elements(moved.source) * size;
     if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
-            let (operation, groups) = (step.collective, Groups::Of(step.groups.to_vec()));
+            let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
             let bytes = source / step.parts as f64;
             Action::Together { times: 1, operation, groups, bytes, touched: combined(bytes, 2.0) }
         };
@@ -239,7 +252,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
         let members = members(&axes, mesh) as f64;
         // Of what is held, the own part stays.
         let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
-        let (operation, groups) = (Collective::Exchange, Groups::Along(axes));
+        let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
         vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
     };
     match &moved.pattern {
