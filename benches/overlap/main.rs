@@ -4,9 +4,11 @@
 //! | --- | --- |
 //! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
 //! | `emulated` | the same on emulated ports so slow that communicating alone takes a given part of computing alone |
+//! | `levels` | collectives at once and in stages, inside of programs on emulated machines of two levels |
 //! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
 
 mod broadcast;
+mod levels;
 mod products;
 
 use clap::Subcommand;
@@ -49,6 +51,15 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// Times collectives at once and in stages on emulated machines of two levels.
+    Levels {
+        /// The extents of the matrix that moves.
+        #[arg(long, default_value_t = 512)]
+        size: usize,
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
     /// Times broadcasts over emulated ports.
     Broadcast {
         /// Timed runs, after one that is not timed.
@@ -64,6 +75,7 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Emulated { grid, size, panels, ratio, runs }) => {
             products::emulated(&grid, size, panels, ratio, runs)
         }
+        Some(Part::Levels { size, runs }) => levels::compare(size, runs),
         Some(Part::Broadcast { runs }) => broadcast::compare(runs),
     }
 }

@@ -137,7 +137,7 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
 }
 
 /// The median of the times of each program, prepared runs in turns, all by messages.
-fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
+pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
     let mut prepared = Vec::new();
     for program in programs {
         let inputs = program.inputs().map(|array| {
