@@ -142,10 +142,15 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
     let to_one = matches!(owners, Owners::One(_));
     let action = |(stage, operation, bytes): (usize, Operation, f64)| {
         let groups = Groups::Of(groups_in(stages, stage, mesh, to_one));
-        // Messages between ranks that see one another are copied, and then combined.
-        let is_gathered = operation == Collective::AllGather.into();
-        let copied = if is_gathered { bytes * sizes[stage] } else { bytes };
-        let touched = 2.0 * copied + if is_gathered { 0.0 } else { combined(bytes, sizes[stage]) };
+        let others = sizes[stage] - 1.0;
+        let touched = match operation {
+            Operation::Gather | Operation::Collective(Collective::AllGather) => 2.0 * bytes * others,
+            // Parts are packed, and go by messages even where ranks see one another.
+            Operation::Collective(_) => {
+                let packed = if *owners == Owners::Parts { 2.0 * bytes } else { 0.0 };
+                packed + combined(bytes * others / sizes[stage], sizes[stage])
+            }
+        };
         Action::Together { times, operation, groups, bytes, touched }
     };
     operations.into_iter().map(action).collect()
