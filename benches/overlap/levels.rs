@@ -5,9 +5,9 @@ use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::planner::{cost_on, staged_on};
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
-use polyshard::{Axis, Leg, ParallelismMatrix, PlacedMesh, Var, leaf};
+use polyshard::{Axis, Leg, ParallelismMatrix, PlacedMesh, Stages, Transport, Var, launched_ranks, leaf};
 
-use crate::products::medians;
+use crate::products::medians_by;
 
 /// Bytes per second of a port between nodes, and of one inside.
 const PORTS: [f64; 2] = [1e7, 1e8];
@@ -22,14 +22,10 @@ pub(crate) fn compare(size: usize, runs: usize) -> polyshard::Result<()> {
             units::scaled(PORTS[1], "B/s")
         );
         println!(
-            "{:14} {:24} {:>10} {:>10} {:>10} {:>10} {:>6}  stages",
+            "{:14} {:31} {:>10} {:>10} {:>10} {:>10} {:>6}  stages",
             "collective", "placed", "at once", "predicted", "in stages", "predicted", "gain"
         );
-        let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-5);
-        let between = Level { shared_ports, ..level("node", 2, PORTS[0]) };
-        let flops = [("f64".to_owned(), 1e18)].into();
-        let device = Device { memory_bandwidth: 1e18, memory_capacity: 1 << 40, flops, ..Device::default() };
-        let machine = Machine::new("levels", vec![between, level("device", 4, PORTS[1])], device)?;
+        let machine = machine(2, 4, shared_ports)?;
         for (mesh, rows) in
             [(Mesh::new([("x", 8)]), vec![vec![2, 4]]), (Mesh::new([("x", 4), ("y", 2)]), vec![vec![1, 4], vec![2, 1]])]
         {
@@ -40,6 +36,54 @@ pub(crate) fn compare(size: usize, runs: usize) -> polyshard::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Nodes of devices, with ports of each device between them or as many of a node.
+fn machine(nodes: usize, devices: usize, shared_ports: Option<usize>) -> polyshard::Result<Machine> {
+    let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-5);
+    let between = Level { shared_ports, ..level("node", nodes, PORTS[0]) };
+    let flops = [("f64".to_owned(), 1e18)].into();
+    let device = Device { memory_bandwidth: 1e18, memory_capacity: 1 << 40, flops, ..Device::default() };
+    Ok(Machine::new("levels", vec![between, level("device", devices, PORTS[1])], device)?)
+}
+
+/// Prints what collectives take at once and in stages on the ranks that there are, which are on so many nodes, as many on each: in
+/// memory where ranks share it. At once, sums are taken in the order of the ranks, and as MPI likes.
+pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Result<()> {
+    let ranks = launched_ranks().unwrap_or(nodes);
+    let mesh = Mesh::new([("x", ranks)]);
+    let placement = ParallelismMatrix::new(vec![vec![nodes, ranks / nodes]])?;
+    let placed = PlacedMesh::new(&mesh, &machine(nodes, ranks / nodes, Some(1))?, &placement)?;
+    let schedules = schedules(&mesh, size)?;
+    polyshard::spmd(ranks, |world| {
+        if world.is_root() {
+            println!("\n{size}^2 f64 on {nodes} nodes of {}", ranks / nodes);
+            println!("{:14} {:>10} {:>10} {:>10} {:>6}", "collective", "at once", "any order", "in stages", "gain");
+        }
+        for (name, schedule) in &schedules {
+            let program = schedule.lower()?;
+            let any_order = schedule.clone().reassociate("C").lower()?;
+            let staged = staged_on(&program, &placed)?;
+            if stages_of(&staged).is_none() {
+                continue;
+            }
+            let times = medians_by(world, Transport::Auto, &[&program, &any_order, &staged], runs)?;
+            if world.is_root() {
+                let [at_once, any, in_stages] = [0, 1, 2].map(|nth| units::seconds(times[nth]));
+                println!("{name:14} {at_once:>10} {any:>10} {in_stages:>10} {:>6.2}", times[0] / times[2]);
+            }
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// The stages of the first collective that has some.
+fn stages_of(program: &Program) -> Option<&Stages> {
+    program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(|leg| match leg {
+        Leg::Collective { stages, .. } => stages.as_ref(),
+        _ => None,
+    })
 }
 
 /// Products that communicate in one way each, over all ranks of the mesh: its second operand or its output is the large matrix.
@@ -86,19 +130,17 @@ fn schedules(mesh: &Mesh, size: usize) -> polyshard::Result<Vec<(&'static str, S
 
 fn row(name: &str, program: &Program, placed: &PlacedMesh, runs: usize) -> polyshard::Result<()> {
     let staged = staged_on(program, placed)?;
-    let stages = staged.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(|leg| match leg {
-        Leg::Collective { stages, .. } => stages.as_ref(),
-        _ => None,
-    });
+    let stages = stages_of(&staged);
     let programs = if stages.is_some() { vec![program, &staged] } else { vec![program] };
-    let times =
-        spmd_emulated(placed.machine(), 1.0, |world| medians(&*polyshard::place(world, placed)?, &programs, runs))?;
+    let times = spmd_emulated(placed.machine(), 1.0, |world| {
+        medians_by(&*polyshard::place(world, placed)?, Transport::Messages, &programs, runs)
+    })?;
     let predicted = programs.iter().map(|program| Ok(cost_on(*program, placed)?.moving()));
     let predicted = predicted.collect::<polyshard::Result<Vec<f64>>>()?;
     let shown = |of: &[f64], nth: usize| of.get(nth).map_or(String::new(), |&seconds| units::seconds(seconds));
     let stages = stages.map_or("none take less".into(), |stages| stages.names(program.mesh()).join(", then "));
     println!(
-        "{name:14} {:24} {:>10} {:>10} {:>10} {:>10} {:>6}  {stages}",
+        "{name:14} {:31} {:>10} {:>10} {:>10} {:>10} {:>6}  {stages}",
         format!("({}) as {}", placed.mesh(), placed.matrix()),
         shown(&times[0], 0),
         shown(&predicted, 0),

@@ -59,6 +59,9 @@ enum Part {
         /// Timed runs, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
+        /// On the ranks that there are, which are on so many nodes.
+        #[arg(long)]
+        nodes: Option<usize>,
     },
     /// Times broadcasts over emulated ports.
     Broadcast {
@@ -75,7 +78,8 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Emulated { grid, size, panels, ratio, runs }) => {
             products::emulated(&grid, size, panels, ratio, runs)
         }
-        Some(Part::Levels { size, runs }) => levels::compare(size, runs),
+        Some(Part::Levels { size, runs, nodes: None }) => levels::compare(size, runs),
+        Some(Part::Levels { size, runs, nodes: Some(nodes) }) => levels::on_nodes(nodes, size, runs),
         Some(Part::Broadcast { runs }) => broadcast::compare(runs),
     }
 }
