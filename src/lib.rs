@@ -59,19 +59,22 @@ pub use polyshard_dsl::{
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
-    Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,
+    Axis, AxisExpr, AxisPart, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
+    UnknownDType,
 };
 pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::{ReduceError, Strategy};
-pub use polyshard_planner::{DistType, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError};
+pub use polyshard_planner::{
+    DistType, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError, staged_on,
+};
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
     Access, Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg,
-    LowerBound, Move, Nest, Number, Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement,
-    Tensor, Transfer, TransferId,
+    LowerBound, Move, Nest, NestId, Number, Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route,
+    StagedLeg, Statement, Tensor, TileId, Transfer, TransferId,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{

@@ -12,6 +12,8 @@ use polyshard::{
     DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy,
     Transport, reference, runtime, rust_source,
 };
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::staged::staged;
 use polyshard_testing::written::read_back;
 
 macro_rules! golden {
@@ -34,6 +36,7 @@ golden! {
     torus "golden/torus.rs"
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
+    in_stages "golden/in_stages.rs"
     scattered "golden/scattered.rs"
     syrk "golden/syrk.rs"
     layers "golden/layers.rs"
@@ -286,6 +289,35 @@ fn johnson_source_is_pinned_compiles_and_agrees() {
         .shard("C", [m.at(x), n.at(y), pin(z, 0)])
         .tensorize([mi, ni, ki]);
     check!(johnson, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
+}
+
+/// A schedule whose collectives are carried out in stages.
+struct InStages(Schedule);
+
+impl InStages {
+    fn lower(&self) -> Result<Program, polyshard::LowerError> {
+        let program = self.0.lower()?;
+        Ok(staged(&program, &mut Choices::new(&[])).expect("it has collectives"))
+    }
+}
+
+/// A factor that is broadcast, and sums that meet part by part, in stages.
+#[test]
+fn collectives_in_stages_are_pinned_compile_and_agree() {
+    vars!(m, n, k, mo, mi, ko, ki);
+    let mesh = Mesh::new([("x", 4), ("z", 4)]);
+    let [x, z] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .distribute([m, k], [mo, ko], [mi, ki], &mesh)
+        .shard("A", [m.at(x), k.at(z)])
+        .shard("B", [k.at(z), pin(x, 1)])
+        .shard("C", [m.at(x), n.at(z)])
+        .tensorize([mi, n, ki]);
+    let schedule = InStages(schedule);
+    check!(in_stages, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
 fn reduced_over(mesh: &Mesh) -> Schedule {

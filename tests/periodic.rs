@@ -138,7 +138,7 @@ fn what_all_ranks_read_is_gathered_once() {
     };
     let schedule = schedule.distribute(["f"], ["fo"], ["fi"], &mesh).shard("c", [dim(0).at(x)]);
     let program = schedule.lower().expect("a legal schedule");
-    assert_eq!(program.nest().transfers[0].route, Leg::Collective { axes: vec![0], owners: Owners::Parts }.into());
+    assert_eq!(program.nest().transfers[0].route, Leg::collective(vec![0], Owners::Parts).into());
 }
 
 /// Tables shorter than what is computed, strides, and indices that go round several times.

@@ -11,6 +11,7 @@ use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
 use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::sums::summed_of;
 use polyshard_testing::written::read_back;
 use proptest::prelude::*;
@@ -65,6 +66,9 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
         let exchanged = ahead.by_exchange();
         programs.extend([(read_back(&ahead), "pipelined"), (exchanged, "pipelined, by exchange alone")]);
     }
+    // Other stages for each schedule, the same each time.
+    let seed: Vec<u32> = schedule.to_string().bytes().map(u32::from).collect();
+    programs.extend(staged(&program, &mut Choices::new(&seed)).map(|staged| (read_back(&staged), "in stages")));
     for (program, how) in programs {
         let found = distributed::<T>(&program, true)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;

@@ -5,9 +5,11 @@
 //! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
 //! | `emulated` | the same on emulated ports so slow that communicating alone takes a given part of computing alone |
 //! | `rounds` | time steps of a stencil, and conjugate gradients, against the same without communication |
+//! | `levels` | collectives at once and in stages, inside of programs on emulated machines of two levels |
 //! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
 
 mod broadcast;
+mod levels;
 mod products;
 mod rounds;
 
@@ -66,6 +68,18 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// Times collectives at once and in stages on emulated machines of two levels.
+    Levels {
+        /// The extents of the matrix that moves.
+        #[arg(long, default_value_t = 512)]
+        size: usize,
+        /// Timed runs, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// On the ranks that there are, which are on so many nodes.
+        #[arg(long)]
+        nodes: Option<usize>,
+    },
     /// Times broadcasts over emulated ports.
     Broadcast {
         /// Timed runs, after one that is not timed.
@@ -82,6 +96,8 @@ fn main() -> polyshard::Result<()> {
             products::emulated(&grid, size, panels, ratio, runs)
         }
         Some(Part::Rounds { grid, size, rounds, runs }) => rounds::measure(&grid, size, rounds, runs),
+        Some(Part::Levels { size, runs, nodes: None }) => levels::compare(size, runs),
+        Some(Part::Levels { size, runs, nodes: Some(nodes) }) => levels::on_nodes(nodes, size, runs),
         Some(Part::Broadcast { runs }) => broadcast::compare(runs),
     }
 }

@@ -138,6 +138,16 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
 
 /// The median of the times of each program, prepared runs in turns, all by messages.
 fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
+    medians_by(world, Transport::Messages, programs, runs)
+}
+
+/// The same, by this transport.
+pub(crate) fn medians_by(
+    world: &World,
+    transport: Transport,
+    programs: &[&Program],
+    runs: usize,
+) -> polyshard::Result<Vec<f64>> {
     let mut prepared = Vec::new();
     for program in programs {
         let inputs = program.inputs().map(|array| {
@@ -145,7 +155,7 @@ fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Resu
             DistArray::from_fn(world, &array.sharding, element)
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let mut made = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
+        let mut made = program.prepare::<f64>(world)?.with_transport(transport)?;
         let output = made.output()?;
         prepared.push((made, inputs, output));
     }

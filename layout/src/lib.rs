@@ -13,6 +13,7 @@
 //! | shard | the elements that one rank owns |
 
 mod axis;
+mod axis_part;
 mod collective;
 mod congruence;
 mod dim;
@@ -27,9 +28,11 @@ mod reach;
 mod sharding;
 mod solve;
 mod source;
+mod stages;
 mod sums;
 
 pub use axis::{Axis, AxisExpr};
+pub use axis_part::AxisPart;
 pub use collective::Collective;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
@@ -41,4 +44,5 @@ pub use placement::{Level, Placement};
 pub use reach::Reach;
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
+pub use stages::{Stages, StagesError};
 pub use sums::SumKind;

@@ -45,7 +45,7 @@ pub use path::{Passage, Path, Port};
 pub use polyshard_layout::Collective;
 pub use presets::{PRESETS, TPUS};
 pub use profile::{Profile, fit_profiles, leave_one_out};
-pub use time::{Seconds, seconds};
+pub use time::{Seconds, seconds, seconds_of_messages};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

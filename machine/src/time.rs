@@ -13,7 +13,7 @@
 
 use super::flow::send;
 use super::route::{Loads, Part, Resource, Router};
-use super::{Algorithm, GroupedCollective, Machine, MachineError};
+use super::{Algorithm, Collective, GroupedCollective, Machine, MachineError};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -71,6 +71,37 @@ pub fn seconds(
     algorithm: Algorithm,
 ) -> Result<Seconds, MachineError> {
     let (loads, latency) = loads(machine, collective, algorithm)?;
+    Ok(slowest(machine, &loads, latency, machine.factor(collective)))
+}
+
+/// Returns how long messages take that are all sent at once, each from a device to another with so many bytes.
+///
+/// ```
+/// use polyshard_machine::{Machine, seconds_of_messages};
+/// let machine = Machine::preset("a100")?;
+/// // Two devices of a node send 8 GB each to one of another node: through its network card of 8 GB/s.
+/// let taken = seconds_of_messages(&machine, &[(0, 16, 8e9), (1, 16, 8e9)])?;
+/// assert_eq!(taken.transfer, 2.0);
+/// # Ok::<(), polyshard_machine::MachineError>(())
+/// ```
+///
+/// # Errors
+/// If a device is not on the machine, or bytes are negative or not finite.
+pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) -> Result<Seconds, MachineError> {
+    let router = Router::new(machine);
+    let (mut loads, mut latency) = (Loads::default(), 0.0f64);
+    for &(from, to, bytes) in messages {
+        let pair = vec![from, to];
+        let groups = if from == to { vec![vec![from]] } else { vec![pair] };
+        GroupedCollective { operation: Collective::Exchange, groups, bytes }.check(machine)?;
+        router.load(&mut loads, from, to, bytes);
+        latency = latency.max(router.latency(from, to));
+    }
+    Ok(slowest(machine, &loads, latency, 1.0))
+}
+
+/// The time of the slowest resource, and the latency, times a factor.
+fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Seconds {
     let mut slowest: Option<(Resource, f64)> = None;
     for (&resource, &bytes) in &loads.bytes {
         let seconds = bytes / Rate::of(resource).bandwidth(machine) / ports(machine, resource);
@@ -79,10 +110,9 @@ pub fn seconds(
             slowest = Some((resource, seconds));
         }
     }
-    let factor = machine.factor(collective);
     let (transfer, latency) = (factor * slowest.map_or(0.0, |(_, seconds)| seconds), factor * latency);
     let bottleneck = slowest.filter(|(_, seconds)| *seconds > 0.0).map(|(resource, _)| describe(machine, resource));
-    Ok(Seconds { transfer, latency, bottleneck })
+    Seconds { transfer, latency, bottleneck }
 }
 
 /// One of the bandwidths that a machine has.

@@ -10,11 +10,11 @@
 mod legs;
 
 use crate::placement::PlacedMesh;
-use legs::{Action, Groups};
+use legs::{Action, Groups, Operation};
 pub use legs::{axes_of, groups_along};
-use polyshard_layout::{Collective, DType, Mesh};
+use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
-use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
+use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{Body, Direction, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,6 +30,9 @@ pub enum CostError {
         "the program is of {ranks} ranks, but {machine} has {devices} devices; take a larger machine, or fewer ranks"
     )]
     Devices { ranks: usize, machine: String, devices: usize },
+    /// The placement is of another mesh.
+    #[error("the program is of the mesh ({program}), but ({placed}) is placed; place the mesh of the program")]
+    Mesh { program: String, placed: String },
     /// Nothing is known of how fast the machine computes.
     #[error("{machine} states no operations per second for {dtype}, but for {stated}; add `{dtype}` to its `flops`")]
     Rate { machine: String, dtype: DType, stated: String },
@@ -268,7 +271,7 @@ pub struct Prices<'a> {
 }
 
 /// An operation, the extents of the mesh, and the axes of the groups.
-type Alike = (Collective, Vec<usize>, Vec<usize>);
+type Alike = (Operation, Vec<usize>, Vec<usize>);
 
 /// What a machine says of an operation in some groups.
 #[derive(Clone)]
@@ -312,7 +315,7 @@ impl<'a> Prices<'a> {
     fn messages(
         &self,
         mesh: &Mesh,
-        operation: Collective,
+        operation: Operation,
         groups: &Groups,
         bytes: f64,
     ) -> Result<Option<(f64, Spent)>, CostError> {
@@ -348,7 +351,7 @@ impl<'a> Prices<'a> {
         Ok(Some((taken.total(), Spent::Messages(bottleneck.unwrap_or_else(|| "latency".to_owned())))))
     }
 
-    fn ask(&self, operation: Collective, groups: Vec<Vec<usize>>) -> Result<Asked, CostError> {
+    fn ask(&self, operation: Operation, groups: Vec<Vec<usize>>) -> Result<Asked, CostError> {
         let groups = self.on_devices(groups);
         let visible = groups.iter().all(|group| self.machine.shares_memory(group));
         // Profiles say other factors for other sizes.
@@ -357,7 +360,13 @@ impl<'a> Prices<'a> {
         Ok(Asked { visible, each })
     }
 
-    fn seconds(&self, operation: Collective, groups: Vec<Vec<usize>>, bytes: f64) -> Result<Seconds, CostError> {
+    fn seconds(&self, operation: Operation, groups: Vec<Vec<usize>>, bytes: f64) -> Result<Seconds, CostError> {
+        let Operation::Collective(operation) = operation else {
+            let to_first =
+                |group: &Vec<usize>| group.iter().skip(1).map(|&from| (from, group[0], bytes)).collect::<Vec<_>>();
+            let messages: Vec<_> = groups.iter().flat_map(to_first).collect();
+            return Ok(seconds_of_messages(self.machine, &messages)?);
+        };
         Ok(seconds(self.machine, &GroupedCollective { operation, groups, bytes }, Algorithm::Ring)?)
     }
 

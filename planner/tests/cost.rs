@@ -3,7 +3,9 @@
 use expect_test::expect;
 use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{Collective, Mesh, Placement, Sharding};
-use polyshard_machine::{Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
+use polyshard_machine::{
+    Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, seconds, seconds_of_messages,
+};
 use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{DType, Program, example};
@@ -202,12 +204,17 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     close(moving(vec![]), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
     close(any_order(vec![]), time(Collective::AllReduce, bytes));
     close(any_order(vec![pin("z", 0)]), time(Collective::Reduce, bytes));
-    let at_one = time(Collective::Exchange, bytes) + time(Collective::Reduce, bytes * 3.0 / 4.0);
+    // Those who have no use for the sums send them to the one that has.
+    let gathered = |bytes: f64| {
+        let messages = [1, 2, 3].map(|from| (from, 0, bytes));
+        seconds_of_messages(&machine, &messages).expect("a time").total()
+    };
+    let at_one = time(Collective::Exchange, bytes) + gathered(bytes / 4.0);
     close(moving(vec![pin("z", 0)]), at_one);
     // If they are short, all terms go to the rank that needs the sum.
     let program = short.shard("C", [pin("z", 0)]).lower().expect("it is legal");
     let bytes = 64.0 * 64.0 * 4.0;
-    close(cost(&program, &machine).expect("a cost").moving(), time(Collective::Reduce, 3.0 * bytes));
+    close(cost(&program, &machine).expect("a cost").moving(), gathered(bytes));
     // A redistribution goes between pairs, three quarters of each tile.
     let [rows, columns] =
         [0, 1].map(|dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, "z")]).expect("one"));

@@ -109,7 +109,7 @@ impl Context<'_> {
         if other.is_empty() && broadcast.iter().all(|&axis| free(&from[axis])) {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
             trail.proved(Property::Residency, owned_there);
-            return Ok(Leg::Collective { axes: broadcast, owners: Owners::One(root) }.into());
+            return Ok(Leg::collective(broadcast, Owners::One(root)).into());
         }
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
@@ -280,7 +280,7 @@ impl Context<'_> {
         trail.test(format!("ranks along {names} own it together: all-gather"));
         let claim = format!("the owners of the tile differ from its readers along {names} alone");
         trail.proved(Property::Residency, claim);
-        Ok(Leg::Collective { axes, owners: Owners::Parts }.into())
+        Ok(Leg::collective(axes, Owners::Parts).into())
     }
 }
 

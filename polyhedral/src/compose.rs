@@ -60,7 +60,7 @@ impl Context<'_> {
         trail.proved(Property::Residency, format!("the tile is the same for all {names}"));
         trail.proved(Property::Matching, PAIRED);
         let first = Leg::Permute { owner: from.to_vec(), served: to };
-        Ok(Some(Route::of_two(first, held, Leg::Collective { axes, owners: Owners::One(root) })))
+        Ok(Some(Route::of_two(first, held, Leg::collective(axes, Owners::One(root)))))
     }
 
     fn broadcast_permute(
@@ -110,7 +110,7 @@ impl Context<'_> {
         trail.proved(Property::Residency, format!("what is sent along {names} is what one rank needs at each {names}"));
         trail.proved(Property::Matching, PAIRED);
         let root = axes.iter().map(|&axis| from[axis].clone()).collect();
-        let first = Leg::Collective { axes, owners: Owners::One(root) };
+        let first = Leg::collective(axes, Owners::One(root));
         Ok(Some(Route::of_two(first, held, Leg::Permute { owner: inside, served: to })))
     }
 }

@@ -157,13 +157,13 @@ impl Transpose<'_> {
                 trail.proved(Property::Delivery, "each rank is the only owner of its tile");
                 return Ok(Leg::Copy.into());
             }
-            Leg::Collective { axes, owners: Owners::One(_) } => {
+            Leg::Collective { axes, owners: Owners::One(_), .. } => {
                 let names = self.context.names(axes);
                 let claim =
                     format!("one of the ranks along {names} is the only owner of the tile that all of them have");
                 (format!("run backwards, a broadcast is a reduction: reduce({names})"), claim)
             }
-            Leg::Collective { axes, owners: Owners::All | Owners::Parts } => {
+            Leg::Collective { axes, owners: Owners::All | Owners::Parts, .. } => {
                 let names = self.context.names(axes);
                 let claim = format!(
                     "each element of the tile that all ranks along {names} hold is owned by one of these ranks"
@@ -205,7 +205,7 @@ impl Transpose<'_> {
                 .test(format!("its owners are the ranks along {names}, and all compute the same: all_reduce({names})"));
             let claim = format!("the owners of the tile that all ranks along {names} have are these ranks");
             trail.proved(Property::Delivery, claim);
-            return Ok(Leg::Collective { axes: axes.clone(), owners: Owners::All }.into());
+            return Ok(Leg::collective(axes.clone(), Owners::All).into());
         }
         let test = format!("all ranks along {names} own it, but not alone or not as one tile: exchange");
         self.exchange(&test, need, trail)

@@ -87,25 +87,44 @@ impl Nest {
             (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
             (Leg::Copy, Direction::In) => "gathered from own shard".into(),
             (Leg::Copy, Direction::Out { .. }) => "combined into own shard".into(),
-            (Leg::Collective { axes, owners }, Direction::In) => match owners {
-                Owners::One(root) => format!("broadcast along {} from {}", names(axes), self.show_root(axes, root)),
-                Owners::Parts => format!("all-gather along {}", names(axes)),
-                Owners::All => format!("own shard, as all along {} have it", names(axes)),
-            },
-            (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
+            (Leg::Collective { axes, owners, stages }, Direction::In) => {
+                let stages = stages.as_ref().map(|stages| show_stages(&stages.names(&self.mesh)));
+                let stages = stages.unwrap_or_default();
+                match owners {
+                    Owners::One(root) => {
+                        format!("broadcast along {} from {}{stages}", names(axes), self.show_root(axes, root))
+                    }
+                    Owners::Parts => format!("all-gather along {}{stages}", names(axes)),
+                    Owners::All => format!("own shard, as all along {} have it", names(axes)),
+                }
+            }
+            (Leg::Collective { axes, owners, stages }, Direction::Out { any_order }) => {
                 let order = if any_order {
                     ", in any order"
+                } else if stages.is_some() {
+                    ", terms in their order"
                 } else if tile.in_pieces {
                     ", each rank a piece"
                 } else {
                     ""
                 };
+                let stages = stages.as_ref().map(|stages| {
+                    let mut names = stages.names(&self.mesh);
+                    names.reverse();
+                    if *owners == Owners::All {
+                        let back = names[..names.len() - 1].iter().rev().map(|name| format!("back along {name}"));
+                        let back: Vec<_> = back.collect();
+                        names.extend(back);
+                    }
+                    show_stages(&names)
+                });
+                let stages = stages.unwrap_or_default();
                 match owners {
                     Owners::One(root) => {
-                        format!("reduce along {} to {}{order}", names(axes), self.show_root(axes, root))
+                        format!("reduce along {} to {}{stages}{order}", names(axes), self.show_root(axes, root))
                     }
-                    Owners::All => format!("all-reduce along {}{order}", names(axes)),
-                    Owners::Parts => format!("reduce-scatter along {}{order}", names(axes)),
+                    Owners::All => format!("all-reduce along {}{stages}{order}", names(axes)),
+                    Owners::Parts => format!("reduce-scatter along {}{stages}{order}", names(axes)),
                 }
             }
             (Leg::Permute { owner, served }, Direction::In) => {
@@ -169,6 +188,11 @@ impl Nest {
         let most: Vec<_> = region.max_extents(&self.ranges()).iter().map(i64::to_string).collect();
         format!("[{}]", most.join(", "))
     }
+}
+
+/// The stages of a collective in the order in which they are carried out.
+fn show_stages(names: &[String]) -> String {
+    format!(" in stages: {}", names.join(", then "))
 }
 
 struct Page<'a, 'f, 'b> {

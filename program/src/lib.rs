@@ -69,7 +69,7 @@ pub use part::{Along, owned};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
-pub use program::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, Until};
+pub use program::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, StagedLeg, Until};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
 pub use statement::{Iteration, Statement};

@@ -11,7 +11,7 @@ use crate::nest::{Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use crate::reduction::counted;
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{Mesh, Name, Stages};
 
 /// What is decided about one program.
 pub struct Matching<'a> {
@@ -98,6 +98,7 @@ impl Matching<'_> {
             _ if *level == 0 => "no loop is around it",
             _ if route.is_local() => "nothing is sent for it",
             _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
+            _ if route.legs.iter().any(Leg::is_in_stages) => "a stage waits for the one before it",
             (2.., _) if route.shift().is_some() => "a tile travels to the next rank in one iteration",
             _ if *ahead > MOST_AHEAD => "there are too many buffers",
             _ => return Ok(()),
@@ -109,19 +110,23 @@ impl Matching<'_> {
     fn leg(&self, Hop { leg, region, level }: &Hop<'_>, direction: Direction) -> Result<Option<String>, String> {
         Ok(Some(match leg {
             Leg::InPlace | Leg::Copy => return Ok(None),
-            Leg::Collective { axes, owners: Owners::One(root) } => {
+            Leg::Collective { axes, owners: Owners::One(root), stages } => {
                 self.known(region, root, *level)?;
                 self.shared(axes, region, root)?;
-                format!("its extent and root are independent of {}", self.names(axes))
+                format!(
+                    "its extent and root are independent of {}{}",
+                    self.names(axes),
+                    self.stages(axes, stages.as_ref())?
+                )
             }
-            Leg::Collective { axes, owners: Owners::All | Owners::Parts } => {
+            Leg::Collective { axes, owners: Owners::All | Owners::Parts, stages } => {
                 self.known(region, &[], *level)?;
                 self.shared(axes, region, &[])?;
                 let what = match direction {
                     Direction::In => "gathered",
                     Direction::Out { .. } => "summed up",
                 };
-                format!("what is {what} is independent of {}", self.names(axes))
+                format!("what is {what} is independent of {}{}", self.names(axes), self.stages(axes, stages.as_ref())?)
             }
             Leg::Shift(shift) => {
                 self.known(region, &[], *level)?;
@@ -137,6 +142,15 @@ impl Matching<'_> {
                 "sender and receiver work out the same pieces".into()
             }
         }))
+    }
+
+    /// What was decided of the stages of a collective, if it has some: each of its ranks is one combination of their digits, so that the
+    /// groups of a stage are disjoint, and the stages lead from each rank to each other one.
+    fn stages(&self, axes: &[usize], stages: Option<&Stages>) -> Result<String, String> {
+        let Some(stages) = stages else { return Ok(String::new()) };
+        stages.check(self.mesh, axes).map_err(|error| error.to_string())?;
+        let digits = stages.parts().concat().iter().map(|part| part.display(self.mesh).to_string()).collect::<Vec<_>>();
+        Ok(format!(", of which each rank is one combination of {}", list(&digits)))
     }
 
     /// Every symbol has a value where the call is made, which other ranks can work out.
@@ -209,14 +223,14 @@ mod tests {
 
     #[test]
     fn a_group_shares_region_and_root() {
-        let broadcast = |root| Leg::Collective { axes: vec![1], owners: Owners::One(vec![Expr::symbol(root)]) };
+        let broadcast = |root| Leg::collective(vec![1], Owners::One(vec![Expr::symbol(root)]));
         let proofs = check(broadcast(OUTER), &[X, OUTER]).expect("ranks along y agree");
         assert_eq!(proofs[1], "its extent and root are independent of y");
         for (root, symbols) in [(OUTER, [X, Y]), (Y, [X, OUTER])] {
             let mismatch = check(broadcast(root), &symbols).expect_err("ranks along y differ");
             assert!(mismatch.why.contains("ranks along y communicate together"), "{}", mismatch.why);
         }
-        let gather = Leg::Collective { axes: vec![0, 1], owners: Owners::Parts };
+        let gather = Leg::collective(vec![0, 1], Owners::Parts);
         check(gather.clone(), &[OUTER]).expect("all ranks agree");
         check(gather, &[X]).expect_err("ranks along x differ");
     }
@@ -229,7 +243,7 @@ mod tests {
                 owner: vec![Expr::symbol(X), Expr::symbol(Y)],
                 served: vec![Expr::symbol(X), Expr::symbol(Y)],
             },
-            Leg::Collective { axes: vec![1], owners: Owners::One(vec![Expr::constant(0)]) },
+            Leg::collective(vec![1], Owners::One(vec![Expr::constant(0)])),
         ] {
             check(leg.clone(), &[X, OUTER]).expect("the outer loop is around the call");
             let mismatch = check(leg, &[X, INNER]).expect_err("the inner loop is not");
@@ -244,8 +258,7 @@ mod tests {
         let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: 1, by: 1, counter: LoopId(0) });
         check(shift(Leg::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
             .expect("pairs work out the same pieces");
-        check(shift(Leg::Collective { axes: vec![0], owners: Owners::Parts }), &[X, OUTER])
-            .expect_err("ranks along x differ");
+        check(shift(Leg::collective(vec![0], Owners::Parts)), &[X, OUTER]).expect_err("ranks along x differ");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod body;
 mod check;
+mod in_stages;
 mod moves;
 mod repeat;
 mod report;
@@ -22,6 +23,7 @@ mod text;
 use body::Numbered;
 pub use body::{Body, Part};
 pub use check::ProgramError;
+pub use in_stages::StagedLeg;
 pub use moves::Move;
 pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
 

@@ -4,8 +4,9 @@ use crate::expr::{Expr, Ranges};
 use crate::ids::TensorId;
 use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
 use crate::part::{self, Along};
-use polyshard_layout::Sharding;
+use polyshard_layout::{Sharding, Stages, SumKind};
 use std::convert::Infallible;
+use std::ops::Range;
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
@@ -165,7 +166,7 @@ impl<'a> Rank<'a> {
     fn brought(&self, leg: &Leg, tensor: TensorId, region: &Region, counters: &[i64]) -> u64 {
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Collective { owners: Owners::All, .. } => 0,
-            Leg::Collective { axes, owners: Owners::One(root) } => {
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
                 let root = self.values(root, counters);
                 let is_root = axes.iter().zip(root).all(|(&axis, root)| self.indices[axis] == root);
                 if is_root { 0 } else { self.bytes(region, counters) }
@@ -192,11 +193,14 @@ impl<'a> Rank<'a> {
         let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges);
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
-            Leg::Collective { axes, owners: Owners::Parts } => {
+            Leg::Collective { axes, owners, stages: Some(stages) } => {
+                self.combined_in_stages(axes, owners, stages, region, counters)
+            }
+            Leg::Collective { axes, owners: Owners::Parts, stages: None } => {
                 let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));
                 (members(axes, &nest.mesh) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
-            Leg::Collective { axes, owners } => {
+            Leg::Collective { axes, owners, stages: None } => {
                 let root = match owners {
                     Owners::One(root) => Some(self.values(root, counters)),
                     Owners::All | Owners::Parts => None,
@@ -226,6 +230,66 @@ impl<'a> Rank<'a> {
                 received.fold(0, u64::saturating_add).saturating_mul(sums.element)
             }
         }
+    }
+
+    /// The bytes that the rank receives of the output by a collective in stages, the last one first.
+    fn combined_in_stages(
+        &self,
+        axes: &[usize],
+        owners: &Owners,
+        stages: &Stages,
+        region: &Region,
+        counters: &[i64],
+    ) -> u64 {
+        let (mesh, sums, bytes) = (&self.nest.mesh, self.nest.sum_kind(), self.bytes(region, counters));
+        let (refined, along) = stages.refined(mesh);
+        let digits = |coordinates: &[usize]| refined.coordinates(mesh.rank(coordinates));
+        let own = digits(&self.coordinates);
+        let size = |stage: usize| members(&along[stage], &refined);
+        let number = |stage: usize, digits: &[usize]| {
+            let along = along[stage].iter().map(|&axis| (refined.as_slice()[axis].extent, digits[axis]));
+            along.fold(0, |number, (extent, digit)| number * extent as u64 + digit as u64)
+        };
+        let agree = |stages: Range<usize>, digits: &[usize]| {
+            along[stages].iter().flatten().all(|&axis| own[axis] == digits[axis])
+        };
+        let (all, mut received) = (0..along.len(), 0u64);
+        match owners {
+            Owners::One(root) => {
+                let Some(root) = self.member_at(axes, root, counters).map(|root| digits(&root)) else { return 0 };
+                for stage in all.rev().filter(|&stage| agree(stage + 1..along.len(), &root)) {
+                    let root = Some(number(stage, &root));
+                    received = received.saturating_add(sums.received(bytes, size(stage), number(stage, &own), root));
+                }
+            }
+            Owners::All => {
+                let mut elements = bytes / sums.element;
+                for stage in all.skip(1).rev() {
+                    let piece = SumKind::piece(elements, size(stage), number(stage, &own));
+                    // The terms of the piece, and then what others have summed up.
+                    let others = piece.saturating_mul(size(stage) - 1).saturating_add(elements - piece);
+                    received = received.saturating_add(others.saturating_mul(sums.element));
+                    elements = piece;
+                }
+                let first = sums.received(elements * sums.element, size(0), number(0, &own), None);
+                received = received.saturating_add(first);
+            }
+            Owners::Parts => {
+                let Some(ranges) = self.ranges(region, counters) else { return 0 };
+                let sharding = self.nest.output_sharding();
+                let parts: Vec<_> = mesh
+                    .members(&self.coordinates, axes)
+                    .map(|member| (digits(&member), part::owned(sharding, &member, &ranges)))
+                    .collect();
+                for stage in all {
+                    let here = parts.iter().filter(|(digits, _)| agree(stage..along.len(), digits));
+                    let part = here.fold(0u64, |sum, (_, part)| sum.saturating_add(*part));
+                    received = received.saturating_add(part.saturating_mul(size(stage) - 1));
+                }
+                received = received.saturating_mul(sums.element);
+            }
+        }
+        received
     }
 
     /// The number, among the ranks that differ from this one along `axes` alone, of the one at these coordinates along `axes`.

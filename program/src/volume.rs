@@ -4,7 +4,7 @@ use crate::expr::Ranges;
 use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members, partners};
 use crate::shards::largest_shard;
 use crate::traffic::{self, Busiest};
-use polyshard_layout::Reach;
+use polyshard_layout::{Reach, Stages, SumKind};
 
 /// What a transfer moves in a run, in bytes of the busiest rank, which is another one for each transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,13 @@ impl<'a> Bound<'a> {
         match (leg, self.transfer.direction) {
             (Leg::InPlace | Leg::Copy, _) => 0,
             (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
+            // What a stage gathers lies apart from what the one before gathered.
+            (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
             (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => tile.saturating_add(part),
+            // The terms of a stage, what they add up to, and the contributions to a part of it.
+            (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::Out { .. }) => {
+                tile.saturating_mul(3)
+            }
             // The members' contributions to one part, and the part.
             (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::Out { .. }) => {
                 tile.saturating_mul(2)
@@ -149,9 +155,38 @@ impl<'a> Bound<'a> {
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
             Leg::Permute { .. } => tile,
-            Leg::Collective { axes, owners: Owners::Parts } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
+            Leg::Collective { owners, stages: Some(stages), .. } => self.sums_received_in_stages(owners, stages),
+            Leg::Collective { axes, owners: Owners::Parts, .. } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
             Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, members(axes, &nest.mesh)),
             Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
+        }
+    }
+
+    /// The same, by a collective in stages.
+    fn sums_received_in_stages(&self, owners: &Owners, stages: &Stages) -> u64 {
+        let Self { nest, tile, part, .. } = *self;
+        let sums = nest.sum_kind();
+        let sizes: Vec<u64> = stages.sizes().map(|size| size as u64).collect();
+        match owners {
+            Owners::One(_) => sizes.iter().map(|&size| sums.most_received(tile, size)).fold(0, u64::saturating_add),
+            Owners::All => {
+                let (mut received, mut elements) = (0u64, tile / sums.element);
+                for &size in sizes.iter().skip(1).rev() {
+                    let piece = SumKind::piece(elements, size, 0);
+                    let others = piece.saturating_mul(size - 1).saturating_add(elements - elements / size);
+                    received = received.saturating_add(others.saturating_mul(sums.element));
+                    elements = piece;
+                }
+                received.saturating_add(sums.most_received(elements.saturating_mul(sums.element), sizes[0]))
+            }
+            Owners::Parts => {
+                let (mut received, mut parts) = (0u64, 1u64);
+                for &size in &sizes {
+                    received = received.saturating_add((size - 1).saturating_mul(part.saturating_mul(parts).min(tile)));
+                    parts = parts.saturating_mul(size);
+                }
+                received
+            }
         }
     }
 }

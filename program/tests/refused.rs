@@ -203,9 +203,27 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
     );
     refused(
-        |nest| nest.transfers[1].route = Leg::Collective { axes: vec![1], owners: Owners::Parts }.into(),
+        |nest| nest.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
         expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
     );
+    let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
+    let in_stages = |stages| Leg::Collective { axes: vec![0], owners: Owners::Parts, stages: Some(stages) };
+    let staged = [
+        (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "which do not make up 0.."),
+        (
+            r#"[[{"axis":0,"stride":1,"extent":4}]]"#,
+            "it takes two stages or more, each with digits; found 1, 0 of them",
+        ),
+        (r#"[[{"axis":9,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":2}]]"#, "a digit of axis 9"),
+    ];
+    for (stages, why) in staged {
+        let mut nest = product();
+        nest.transfers[1].route = in_stages(digits(stages)).into();
+        let error =
+            Program::new(&mesh().0, DType::F32, operands(), run(nest, &[0, 1, 2])).expect_err("it is no program");
+        let said = error.to_string();
+        assert!(said.contains("number 1, by a collective in stages that cannot be: ") && said.contains(why), "{said}");
+    }
     refused(
         |nest| nest.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
         expect!["statement 1: `matmul` has a transfer, number 1, with a rank that has no such coordinates"],

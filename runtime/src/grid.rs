@@ -1,7 +1,7 @@
 //! The grid: a program's mesh on the world that runs it, seen from one rank.
 
-use crate::layout::{Mesh, Reach};
-use crate::{Group, Result, World};
+use crate::layout::{AxisPart, Mesh, Reach, Stages};
+use crate::{Group, GroupError, Result, World};
 use std::rc::Rc;
 
 /// A mesh whose ranks are those of a world, and where this rank stands on it.
@@ -50,6 +50,18 @@ impl<'w> Grid<'w> {
     #[track_caller]
     pub fn group(&self, axes: &[usize]) -> Result<Rc<Group>> {
         self.world.group(&self.mesh, axes)
+    }
+
+    /// Returns the same group, whose collectives are carried out in stages: see [`World::group_in_stages`].
+    ///
+    /// # Errors
+    /// As [`World::group_in_stages`], and [`GroupError::Stages`](crate::GroupError::Stages) if the digits of these stages are not those
+    /// of the coordinates.
+    #[track_caller]
+    pub fn group_in_stages(&self, axes: &[usize], stages: Vec<Vec<AxisPart>>) -> Result<Rc<Group>> {
+        let stages = Stages::new(&self.mesh, axes, stages);
+        let stages = stages.map_err(|error| GroupError::Stages { mesh: self.mesh.clone(), error })?;
+        self.world.group_in_stages(&self.mesh, axes, &stages)
     }
 
     /// Returns the mesh.

@@ -85,7 +85,7 @@ impl<T: Element> SharedTiles<'_, T> {
             // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
             // to `release`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`
             // mutably here, and there each member writes nowhere but to its own piece of its own tile, which no other member
-            // reads before all have met.
+            // reads before all have met, and in `gather`, after which no slices are made.
             unsafe { std::slice::from_raw_parts(start, range.len()) }
         })
     }
@@ -106,6 +106,25 @@ impl<T: Element> SharedTiles<'_, T> {
             unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), self.own.wrapping_add(start), sums.len()) };
         }
         self.wait()
+    }
+
+    /// Copies what the members have in their pieces, which do not overlap, into this member's tile, and waits until all members are
+    /// done with the tiles, as [`release`](Self::release) does.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn gather(self, pieces: &[Range<usize>]) -> Result<()> {
+        let me = self.group.rank();
+        for (member, (place, piece)) in self.places.iter().zip(pieces).enumerate() {
+            assert!(piece.end <= self.len, "a piece of the tiles leaves them; this is a bug of polyshard");
+            if member != me {
+                let theirs = place.address.cast_const().cast::<T>().wrapping_add(piece.start);
+                // SAFETY: the other member's tile is there, as in `terms`, and nobody writes to its piece of it: each writes to its own
+                // tile alone, where the others' pieces are. The two tiles are apart, and both have `len` elements.
+                unsafe { std::ptr::copy_nonoverlapping(theirs, self.own.wrapping_add(piece.start), piece.len()) };
+            }
+        }
+        self.release()
     }
 
     /// Waits until all members are done with the tiles, which are their own again.

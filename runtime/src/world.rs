@@ -7,6 +7,7 @@ mod agree;
 mod cache;
 mod numbering;
 mod parts;
+mod stages;
 
 use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
@@ -17,6 +18,7 @@ use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
 use smallvec::SmallVec;
+use stages::InStages;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
@@ -183,7 +185,7 @@ impl World {
 
     fn group_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
         self.check_mesh(mesh)?;
-        if let Some(group) = self.groups.borrow().iter().find(|group| group.axes == axes && group.mesh == *mesh) {
+        if let Some(group) = self.groups.borrow().iter().find(|group| group.is(mesh, axes, None)) {
             return Ok(Rc::clone(group));
         }
         for (nth, &axis) in axes.iter().enumerate() {
@@ -202,6 +204,7 @@ impl World {
             mesh: mesh.clone(),
             axes: axes.to_vec(),
             origin: mesh.coordinates(self.rank()),
+            in_stages: None,
         };
         let size: usize = group.extents().product();
         if size == 1 {
@@ -319,6 +322,8 @@ pub struct Group {
     axes: Vec<usize>,
     /// This rank's coordinates on the mesh.
     origin: Vec<usize>,
+    /// The stages of its collectives, if they are not carried out at once.
+    in_stages: Option<InStages>,
 }
 
 impl Group {

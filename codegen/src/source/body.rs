@@ -7,7 +7,7 @@ use super::index::{Index, literal};
 use super::items::{element, reduce_op};
 use super::names::Names;
 use super::{comment, mentions};
-use polyshard_layout::Reach;
+use polyshard_layout::{Reach, Stages};
 use polyshard_program::{
     Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Statement, StepId, TileId, Transfer,
     TransferId, Written,
@@ -95,7 +95,7 @@ impl Writer<'_> {
         let begun = match transfer.route.shift() {
             Some(Shift { axis, by, .. }) if !is_first => {
                 let (tile, shown, group) =
-                    (&self.names.tiles[number.0], self.region(&transfer.region), self.names.group(&[axis]));
+                    (&self.names.tiles[number.0], self.region(&transfer.region), self.names.group(&[axis], None));
                 let (source, by) = (self.tensor(transfer), proc_macro2::Literal::i64_unsuffixed(by));
                 quote! { #tile.begin_shift(#group, #by, #source, &#shown)?; }
             }
@@ -149,7 +149,7 @@ impl Writer<'_> {
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::In, Buffers::Ahead(depth)) => {
                     let (depth, group) = (literal(depth as i64), transfer.route.broadcasts_along());
-                    let group = match group.map(|axes| self.names.group(axes)) {
+                    let group = match group.map(|axes| self.names.group(axes, None)) {
                         Some(group) => quote! { Some(&*#group) },
                         None => quote! { None },
                     };
@@ -219,10 +219,14 @@ impl Writer<'_> {
 
     /// The sub-communicators, one per set of axes.
     fn groups(&self) -> Vec<Field> {
-        let groups = self.nest.groups().into_iter().map(|axes| {
-            let (name, axes) = (self.names.group(&axes).clone(), axes.iter().map(|&axis| literal(axis as i64)));
-            let (r#type, new) = (quote! { std::rc::Rc<Group> }, quote! { grid.group(&[#(#axes),*])? });
-            Field { name, r#type, new }
+        let groups = self.nest.groups().into_iter().map(|(axes, stages)| {
+            let name = self.names.group(&axes, stages.as_ref()).clone();
+            let axes = axes.iter().map(|&axis| literal(axis as i64));
+            let new = match stages.as_ref().map(stages_of) {
+                None => quote! { grid.group(&[#(#axes),*])? },
+                Some(stages) => quote! { grid.group_in_stages(&[#(#axes),*], #stages)? },
+            };
+            Field { name, r#type: quote! { std::rc::Rc<Group> }, new }
         });
         groups.collect()
     }
@@ -291,7 +295,7 @@ impl Writer<'_> {
             };
         };
         let at_owners = self.at_owners(number, &transfer.region_at_owners(counter, &self.index.ranges));
-        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter.0]);
+        let (group, counter) = (self.names.group(&[axis], None), &self.names.loops[counter.0]);
         match transfer.direction {
             Direction::In => {
                 let (tile, name, source) =
@@ -361,8 +365,9 @@ impl Writer<'_> {
             Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
             Leg::InPlace => quote! { #tile.hold(&#shown); },
             Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
-            Leg::Collective { axes, owners: Owners::One(root) } => {
-                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+            Leg::Collective { axes, owners: Owners::One(root), stages } => {
+                let group = self.names.group(axes, stages.as_ref());
+                let root = root.iter().map(|root| self.index.expr(root));
                 let broadcast = match manner {
                     Manner::FromShards => quote!(broadcast),
                     Manner::FromTiles => quote!(broadcast_held),
@@ -370,8 +375,8 @@ impl Writer<'_> {
                 };
                 quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
             }
-            Leg::Collective { axes, owners: Owners::Parts } => {
-                let group = self.names.group(axes);
+            Leg::Collective { axes, owners: Owners::Parts, stages } => {
+                let group = self.names.group(axes, stages.as_ref());
                 let gather = if manner == Manner::Ahead { quote!(begin_all_gather) } else { quote!(all_gather) };
                 quote! { #bound #tile.#gather(#group, #source, &#name)?; }
             }
@@ -416,7 +421,7 @@ impl Writer<'_> {
         let (tile, region) = (&self.names.tiles[number.0], self.region(region));
         let op = reduce_op(self.nest);
         let Some(Shift { axis, by, counter }) = route.shift() else { return quote! { #tile.reset(&#region, #op); } };
-        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter.0]);
+        let (group, counter) = (self.names.group(&[axis], None), &self.names.loops[counter.0]);
         let by = proc_macro2::Literal::i64_unsuffixed(by);
         quote! {
             if #counter == 0 {
@@ -434,16 +439,17 @@ impl Writer<'_> {
         match leg {
             Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
             Leg::Copy => quote! { #tile.combine_local(#c, #op); },
-            Leg::Collective { axes, owners: Owners::One(root) } => {
-                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+            Leg::Collective { axes, owners: Owners::One(root), stages } => {
+                let group = self.names.group(axes, stages.as_ref());
+                let root = root.iter().map(|root| self.index.expr(root));
                 quote! { #tile.reduce(#group, &[#(#root),*], #c, #op)?; }
             }
-            Leg::Collective { axes, owners: Owners::All } => {
-                let group = self.names.group(axes);
+            Leg::Collective { axes, owners: Owners::All, stages } => {
+                let group = self.names.group(axes, stages.as_ref());
                 quote! { #tile.all_reduce(#group, #c, #op)?; }
             }
-            Leg::Collective { axes, owners: Owners::Parts } => {
-                let group = self.names.group(axes);
+            Leg::Collective { axes, owners: Owners::Parts, stages } => {
+                let group = self.names.group(axes, stages.as_ref());
                 quote! { #tile.reduce_scatter(#group, #c, #op)?; }
             }
             Leg::Permute { owner, served } => {
@@ -457,6 +463,18 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+/// The digits of each stage of a collective.
+fn stages_of(stages: &Stages) -> TokenStream {
+    let stages = stages.parts().iter().map(|parts| {
+        let parts = parts.iter().map(|part| {
+            let [axis, stride, extent] = [part.axis, part.stride, part.extent].map(|number| literal(number as i64));
+            quote! { AxisPart { axis: #axis, stride: #stride, extent: #extent } }
+        });
+        quote! { vec![#(#parts),*] }
+    });
+    quote! { vec![#(#stages),*] }
 }
 
 /// How far owners are, per axis.

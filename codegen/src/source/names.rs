@@ -8,7 +8,7 @@
 //! Names are written in lower case, as Rust writes variables. A constant or a variant, such as `None`, is then never
 //! what a pattern means.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, Stages};
 use polyshard_program::{Nest, Symbol, TileId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,8 @@ pub(super) struct Names {
     pub elements: Vec<Ident>,
     /// `n0, n1, ..`, the indices that it takes as numbers.
     pub numbers: Vec<Ident>,
-    /// `along_x` and the like, by axes.
-    groups: BTreeMap<Vec<usize>, Ident>,
+    /// `along_x` and the like, by axes and stages.
+    groups: BTreeMap<(Vec<usize>, Option<Stages>), Ident>,
     wanted: Wanted,
 }
 
@@ -86,10 +86,11 @@ impl Names {
         let regions = wanted.names(regions.iter().map(String::as_str));
         let written = wanted.name(&format!("{}_written", kernel.output().name));
         let axis = |axis: &usize| nest.mesh.as_slice()[*axis].name.as_str();
-        let groups = nest.groups().into_iter().map(|axes| {
+        let groups = nest.groups().into_iter().map(|(axes, stages)| {
             let along = axes.iter().map(axis).collect::<Vec<_>>().join("_");
-            let group = wanted.name(&format!("along_{along}"));
-            (axes, group)
+            let how = if stages.is_some() { "_in_stages" } else { "" };
+            let group = wanted.name(&format!("along_{along}{how}"));
+            ((axes, stages), group)
         });
         let groups = groups.collect();
         let elements = (0..kernel.value().accesses().len()).map(|number| wanted.name(&format!("v{number}"))).collect();
@@ -109,9 +110,10 @@ impl Names {
         &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug of polyshard")]
     }
 
-    /// The group of the ranks that differ along these axes.
-    pub(super) fn group(&self, axes: &[usize]) -> &Ident {
-        self.groups.get(axes).expect("a nest lists its groups; this is a bug of polyshard")
+    /// The group of the ranks that differ along these axes, whose collectives are carried out in these stages.
+    pub(super) fn group(&self, axes: &[usize], stages: Option<&Stages>) -> &Ident {
+        let key = (axes.to_vec(), stages.cloned());
+        self.groups.get(&key).expect("a nest lists its groups; this is a bug of polyshard")
     }
 
     /// The names that placeholders get in `code`.

@@ -1,6 +1,6 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, DType, Mesh, Name, Reach};
+use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
 use polyshard_program::reduction::LoweredStep;
 use polyshard_program::{
     Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
@@ -12,7 +12,22 @@ pub(super) enum Action {
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
     /// `touched` bytes there and in their own, besides what a leaf reads anyway.
-    Together { times: u64, operation: Collective, groups: Groups, bytes: f64, touched: f64 },
+    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64 },
+}
+
+/// What ranks do together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    /// A collective.
+    Collective(Collective),
+    /// Each but the first sends what it holds to the first.
+    Gather,
+}
+
+impl From<Collective> for Operation {
+    fn from(collective: Collective) -> Self {
+        Self::Collective(collective)
+    }
 }
 
 /// Who communicates.
@@ -45,22 +60,29 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
-        Action::Together { times, operation, groups: Groups::Along(axes.to_vec()), bytes, touched }
+        Action::Together { times, operation: operation.into(), groups: Groups::Along(axes.to_vec()), bytes, touched }
     };
+    let dtype = nest.kernel.dtype();
     let leg = |leg: &Leg| match (leg, transfer.direction) {
+        (Leg::Collective { owners: Owners::One(_) | Owners::Parts, stages: Some(stages), .. }, Direction::In) => {
+            spread(at_owners, leg, stages, mesh, tile)
+        }
+        (Leg::Collective { stages: Some(stages), .. }, Direction::Out { any_order }) => {
+            met(at_owners, leg, stages, mesh, tile, !any_order && meets_in_order(dtype))
+        }
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
         (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
-        (Leg::Collective { axes, owners }, Direction::In) => {
+        (Leg::Collective { axes, owners, .. }, Direction::In) => {
             let operation = if let Owners::One(_) = owners { Collective::Broadcast } else { Collective::AllGather };
             vec![together(at_owners, operation, axes)]
         }
-        (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
+        (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
             let operation = match owners {
                 Owners::One(_) => Collective::Reduce,
                 Owners::Parts => Collective::ReduceScatter,
                 Owners::All => Collective::AllReduce,
             };
-            let in_pieces = (!any_order && meets_in_order(nest.kernel.dtype())).then_some(transfer.tile.in_pieces);
+            let in_pieces = (!any_order && meets_in_order(dtype)).then_some(transfer.tile.in_pieces);
             sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
@@ -71,6 +93,81 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         }
     };
     transfer.route.legs.iter().flat_map(leg).collect()
+}
+
+/// Each stage of a broadcast or an all-gather.
+fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec<Action> {
+    let is_broadcast = matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
+    let all: f64 = stages.sizes().map(|size| size as f64).product();
+    let mut held = tile / all;
+    let mut actions = Vec::new();
+    for (stage, size) in stages.sizes().enumerate() {
+        let (operation, bytes) =
+            if is_broadcast { (Collective::Broadcast, tile) } else { (Collective::AllGather, held) };
+        // Of a broadcast, those have a part who got it in the stage before.
+        let (operation, groups) = (operation.into(), Groups::Of(groups_in(stages, stage, mesh, is_broadcast)));
+        // Where a rank sees the others of a stage, but not those of all stages, what they got by messages is copied.
+        let copied = if is_broadcast { tile } else { held * size as f64 };
+        let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
+        actions.push(Action::Together { times, operation, groups, bytes, touched });
+        held *= size as f64;
+    }
+    actions
+}
+
+/// Each stage in which sums meet, the last one first.
+fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order: bool) -> Vec<Action> {
+    let Leg::Collective { owners, .. } = leg else { return Vec::new() };
+    let sizes: Vec<f64> = stages.sizes().map(|size| size as f64).collect();
+    let (mut held, mut operations) = (tile, Vec::new());
+    for (stage, &size) in sizes.iter().enumerate().rev() {
+        let (operation, next) = match owners {
+            Owners::One(_) => (Collective::Reduce, held),
+            Owners::All if stage == 0 => (Collective::AllReduce, held),
+            Owners::All | Owners::Parts => (Collective::ReduceScatter, held / size),
+        };
+        let carried_out = match in_order {
+            true => self::in_order(operation, size, held, true),
+            false => vec![(operation.into(), held)],
+        };
+        operations.extend(carried_out.into_iter().map(|(operation, bytes)| (stage, operation, bytes)));
+        held = next;
+    }
+    if *owners == Owners::All {
+        for (stage, &size) in sizes.iter().enumerate().skip(1) {
+            operations.push((stage, Collective::AllGather.into(), held));
+            held *= size;
+        }
+    }
+    let to_one = matches!(owners, Owners::One(_));
+    let action = |(stage, operation, bytes): (usize, Operation, f64)| {
+        let groups = Groups::Of(groups_in(stages, stage, mesh, to_one));
+        let others = sizes[stage] - 1.0;
+        let touched = match operation {
+            Operation::Gather | Operation::Collective(Collective::AllGather) => 2.0 * bytes * others,
+            // Parts are packed, and go by messages even where ranks see one another.
+            Operation::Collective(_) => {
+                let packed = if *owners == Owners::Parts { 2.0 * bytes } else { 0.0 };
+                packed + combined(bytes * others / sizes[stage], sizes[stage])
+            }
+        };
+        Action::Together { times, operation, groups, bytes, touched }
+    };
+    operations.into_iter().map(action).collect()
+}
+
+/// The ranks of the groups of a stage; `from_one` leaves out those in which nobody has what a root spreads, which are those of one layer
+/// as well as another: here those whose root is the first rank.
+fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<Vec<usize>> {
+    let (refined, along) = stages.refined(mesh);
+    let mut groups = groups_along(&refined, &along[stage]);
+    let later: Vec<usize> = along[stage + 1..].concat();
+    let has_part = |group: &Vec<usize>| {
+        let at = refined.coordinates(group[0]);
+        !from_one || later.iter().all(|&axis| at[axis] == 0)
+    };
+    groups.retain(has_part);
+    groups
 }
 
 /// The bytes that a rank reads and writes to combine what it sees of the others of so many members with what it has.
@@ -95,12 +192,12 @@ fn sums(
     in_pieces: Option<bool>,
 ) -> Vec<Action> {
     let operations = match in_pieces {
-        None => vec![(operation, tile)],
+        None => vec![(operation.into(), tile)],
         Some(in_pieces) => in_order(operation, members(axes, mesh) as f64, tile, in_pieces),
     };
     // Where terms are read in place, they are read once.
     let touched = combined(received, members(axes, mesh) as f64);
-    let action = |(nth, (operation, bytes)): (usize, (Collective, f64))| Action::Together {
+    let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
         times,
         operation,
         groups: Groups::Along(axes.to_vec()),
@@ -112,15 +209,16 @@ fn sums(
 
 /// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
 /// each rank that needs the sum gets all terms whole. Returns operations, each with the bytes that a rank holds before it; `bytes` are summed.
-fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Collective, f64)> {
+fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Operation, f64)> {
+    let piece = bytes / members;
     match (operation, in_pieces) {
-        (Collective::Reduce, true) => {
-            vec![(Collective::Exchange, bytes), (Collective::Reduce, bytes * (members - 1.0) / members)]
+        (Collective::Reduce, true) => vec![(Collective::Exchange.into(), bytes), (Operation::Gather, piece)],
+        (Collective::Reduce, false) => vec![(Operation::Gather, bytes)],
+        (Collective::AllReduce, true) => {
+            vec![(Collective::Exchange.into(), bytes), (Collective::AllGather.into(), piece)]
         }
-        (Collective::Reduce, false) => vec![(Collective::Reduce, bytes * (members - 1.0))],
-        (Collective::AllReduce, true) => vec![(Collective::Exchange, bytes), (Collective::AllGather, bytes / members)],
-        (Collective::AllReduce, false) => vec![(Collective::AllGather, bytes)],
-        _ => vec![(Collective::Exchange, bytes)],
+        (Collective::AllReduce, false) => vec![(Collective::AllGather.into(), bytes)],
+        _ => vec![(Collective::Exchange.into(), bytes)],
     }
 }
 
@@ -132,7 +230,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     let source = elements(moved.source) * size;
     if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
-            let (operation, groups) = (step.collective, Groups::Of(step.groups.to_vec()));
+            let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
             let bytes = source / step.parts as f64;
             Action::Together { times: 1, operation, groups, bytes, touched: combined(bytes, 2.0) }
         };
@@ -159,7 +257,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
         let members = members(&axes, mesh) as f64;
         // Of what is held, the own part stays.
         let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
-        let (operation, groups) = (Collective::Exchange, Groups::Along(axes));
+        let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
         vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
     };
     match &moved.pattern {

@@ -141,9 +141,12 @@ impl Nest {
         };
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => Ok(()),
-            Leg::Collective { axes, owners } => {
+            Leg::Collective { axes, owners, stages } => {
                 if !axes.is_sorted_by(|a, b| a < b) || axes.last().is_some_and(|&axis| axis >= ndim) {
                     return Err(format!("along axes {axes:?} of a mesh of {ndim}"));
+                }
+                if let Some(Err(error)) = stages.as_ref().map(|stages| stages.check(&self.mesh, axes)) {
+                    return Err(format!("by a collective in stages that cannot be: {error}"));
                 }
                 match owners {
                     Owners::One(root) => ranks(root, axes.len()),

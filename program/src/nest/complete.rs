@@ -51,11 +51,12 @@ impl Nest {
 
     /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
     fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
-        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All }] = route.at_owners() else {
+        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, stages }] = route.at_owners() else {
             return false;
         };
         let bytes = (capacity as u64).saturating_mul(self.kernel.dtype().size() as u64);
-        direction == (Direction::Out { any_order: false }) && SumKind::pays_in_pieces(bytes, members(axes, &self.mesh))
+        let pays = stages.is_some() || SumKind::pays_in_pieces(bytes, members(axes, &self.mesh));
+        pays && direction == (Direction::Out { any_order: false })
     }
 
     /// Whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one

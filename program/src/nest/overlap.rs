@@ -60,7 +60,7 @@ impl Route {
     #[must_use]
     pub fn broadcasts_along(&self) -> Option<&[usize]> {
         match self.at_owners() {
-            [Leg::Collective { axes, owners: Owners::One(_) }, ..] => Some(axes),
+            [Leg::Collective { axes, owners: Owners::One(_), .. }, ..] => Some(axes),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use super::{Direction, Nest, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{ArrayId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
-use polyshard_layout::{Name, Sharding, SumKind};
+use polyshard_layout::{Name, Sharding, Stages, SumKind};
 use std::collections::BTreeSet;
 
 impl Nest {
@@ -47,10 +47,10 @@ impl Nest {
         self.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
     }
 
-    /// Returns the sets of axes along which ranks communicate as groups, ascending: both back ends make their
-    /// sub-communicators in this order, which all ranks share.
+    /// Returns the sets of axes along which ranks communicate as groups, and the stages that they do it in, ascending: both back
+    /// ends make their sub-communicators in this order, which all ranks share.
     #[must_use]
-    pub fn groups(&self) -> BTreeSet<Vec<usize>> {
+    pub fn groups(&self) -> BTreeSet<(Vec<usize>, Option<Stages>)> {
         self.transfers.iter().flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
     }
 

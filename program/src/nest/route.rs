@@ -19,7 +19,7 @@ use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::LoopId;
 use crate::pattern::Pattern;
-use polyshard_layout::{Mesh, Reach};
+use polyshard_layout::{Mesh, Reach, Stages};
 use serde::{Deserialize, Serialize};
 
 /// Which way a transfer goes.
@@ -58,6 +58,11 @@ pub enum Leg {
         axes: Vec<usize>,
         /// Which of these ranks own it.
         owners: Owners,
+        /// The stages that it is carried out in, one after the other; at once if there are none. What comes spreads along them
+        /// from the first to the last; sums meet from the last to the first, in which the ranks' order is that of the terms, and
+        /// are handed back from the first to the last where all own them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stages: Option<Stages>,
     },
     /// From the tile that a neighbour had in the iteration before.
     Shift(Shift),
@@ -183,14 +188,26 @@ impl Route {
 }
 
 impl Leg {
-    /// Returns the axes along which ranks communicate as a group, if they do.
+    /// Returns the leg by a collective along axes, given as positions, at once.
     #[must_use]
-    pub fn group(&self) -> Option<Vec<usize>> {
+    pub fn collective(axes: Vec<usize>, owners: Owners) -> Self {
+        Self::Collective { axes, owners, stages: None }
+    }
+
+    /// Returns the axes along which ranks communicate as a group, if they do, and the stages that they do it in.
+    #[must_use]
+    pub fn group(&self) -> Option<(Vec<usize>, Option<Stages>)> {
         match self {
-            Self::Collective { axes, .. } => Some(axes.clone()),
-            Self::Shift(shift) => Some(vec![shift.axis]),
+            Self::Collective { axes, stages, .. } => Some((axes.clone(), stages.clone())),
+            Self::Shift(shift) => Some((vec![shift.axis], None)),
             Self::InPlace | Self::Copy | Self::Permute { .. } | Self::Halo { .. } | Self::Exchange { .. } => None,
         }
+    }
+
+    /// Returns whether it is a collective in stages.
+    #[must_use]
+    pub fn is_in_stages(&self) -> bool {
+        matches!(self, Self::Collective { stages: Some(_), .. })
     }
 
     /// Returns the pattern, with axes by name.
@@ -198,7 +215,7 @@ impl Leg {
     pub fn pattern(&self, direction: Direction, mesh: &Mesh) -> Pattern {
         match self {
             Self::InPlace | Self::Copy => Pattern::Local,
-            Self::Collective { axes, owners } => {
+            Self::Collective { axes, owners, .. } => {
                 let axes = mesh.names(axes);
                 match (direction, owners) {
                     (Direction::In, Owners::One(_)) => Pattern::Broadcast { axes },

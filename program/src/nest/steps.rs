@@ -80,8 +80,10 @@ impl Nest {
                 Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
                     has_all(Some(rank.coordinates.clone()))
                 }
-                Leg::Collective { axes, owners: Owners::One(root) } => has_all(rank.member_at(axes, root, counters)),
-                Leg::Collective { axes, owners: Owners::Parts } => {
+                Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                    has_all(rank.member_at(axes, root, counters))
+                }
+                Leg::Collective { axes, owners: Owners::Parts, .. } => {
                     parts(&mut self.mesh.members(&rank.coordinates, axes)) == count(&wanted)
                 }
                 Leg::Permute { owner, .. } => has_all(rank.rank_at(owner, counters)),

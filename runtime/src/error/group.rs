@@ -2,7 +2,7 @@
 
 use crate::Backend;
 use crate::comm::plural;
-use crate::layout::Mesh;
+use crate::layout::{Mesh, StagesError};
 
 /// Why the ranks of a world cannot be grouped or numbered along a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +22,9 @@ pub enum GroupError {
     /// A group is asked for along the same axis twice.
     #[error("axis {axis} of the mesh ({mesh}) is given twice for one group")]
     AxisTwice { axis: usize, mesh: Mesh },
+    /// Stages that are not those of a collective along the axes.
+    #[error("a collective on the mesh ({mesh}) cannot be carried out in such stages: {error}")]
+    Stages { mesh: Mesh, error: StagesError },
     /// The world is renumbered already.
     #[error("the world is placed already, {name}; give the world that `spmd` gives")]
     PlacedAlready {

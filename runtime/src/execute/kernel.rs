@@ -3,7 +3,7 @@
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use crate::comm::Work;
-use crate::layout::Name;
+use crate::layout::{Name, Stages};
 use crate::leaf::{Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
@@ -15,7 +15,6 @@ use polyshard_program::{
     Region as SymbolicRegion, Statement, Symbol, TileId, Transfer, TransferId,
 };
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
@@ -25,7 +24,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     nest: &'a Nest,
     grid: Grid<'a>,
     op: ReduceOp,
-    groups: BTreeMap<Vec<usize>, Rc<Group>>,
+    groups: Groups,
     /// By transfer of an input; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
@@ -77,17 +76,40 @@ impl LocalNest {
     }
 }
 
+/// The groups in which ranks communicate, by the axes along which their members differ and the stages of their collectives.
+struct Groups(Vec<Along>);
+
+struct Along {
+    axes: Vec<usize>,
+    stages: Option<Stages>,
+    group: Rc<Group>,
+}
+
+impl Groups {
+    fn new(nest: &Nest, grid: &Grid<'_>) -> Result<Self> {
+        let made = nest.groups().into_iter().map(|(axes, stages)| {
+            let group = match &stages {
+                None => grid.group(&axes)?,
+                Some(stages) => grid.world().group_in_stages(grid.mesh(), &axes, stages)?,
+            };
+            Ok(Along { axes, stages, group })
+        });
+        made.collect::<Result<_>>().map(Self)
+    }
+
+    fn along(&self, axes: &[usize], stages: Option<&Stages>) -> &Group {
+        let found = self.0.iter().find(|along| along.axes == axes && along.stages.as_ref() == stages);
+        &found.expect("a nest lists its groups; this is a bug of polyshard").group
+    }
+}
+
 impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
         let grid = Grid::new(world, &nest.mesh)?;
         let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
-        let mut groups = BTreeMap::new();
-        for axes in nest.groups() {
-            let group = grid.group(&axes)?;
-            groups.insert(axes, group);
-        }
+        let groups = Groups::new(nest, &grid)?;
         let tiles = nest.inputs().iter().map(|transfer| {
             let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
             let made = match tile.buffers {
@@ -95,7 +117,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
                 Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
                 Buffers::Ahead(depth) => {
-                    let group = transfer.route.broadcasts_along().map(|axes| &*groups[axes]);
+                    let group = transfer.route.broadcasts_along().map(|axes| groups.along(axes, None));
                     Tile::ahead(name.as_str(), tile.capacity, depth, group)?
                 }
             };
@@ -233,7 +255,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     inputs: &'r SharedInputs<'i, T>,
     output: &'r mut DistArray<T>,
     op: ReduceOp,
-    groups: &'r BTreeMap<Vec<usize>, Rc<Group>>,
+    groups: &'r Groups,
     tiles: &'r mut [Option<Tile<T>>],
     out_tile: &'r mut Option<OutTile<T>>,
     leaf: &'r mut LeafPlan<T>,
@@ -301,7 +323,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         self.note(self.nest.tensor_name(transfer.tensor));
         let source = self.inputs.array(transfer.tensor.0);
         if let Some(shift) = transfer.route.shift().filter(|shift| self.counters[shift.counter.0] > 0) {
-            return tile.begin_shift(&self.groups[&[shift.axis][..]], shift.by, source, here);
+            return tile.begin_shift(self.groups.along(&[shift.axis], None), shift.by, source, here);
         }
         let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(&transfer.region, at, counters);
@@ -310,10 +332,12 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 tile.begin_own(source, here);
                 Ok(())
             }
-            Leg::Collective { axes, owners: Owners::One(root) } => {
-                tile.begin_broadcast(&self.groups[axes], &self.values(root), source, here)
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                tile.begin_broadcast(self.groups.along(axes, None), &self.values(root), source, here)
             }
-            Leg::Collective { axes, owners: Owners::Parts } => tile.begin_all_gather(&self.groups[axes], source, here),
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                tile.begin_all_gather(self.groups.along(axes, None), source, here)
+            }
             Leg::Permute { owner, served } => {
                 let (from, to) = self.permutation(owner, served, region_of);
                 tile.begin_permute(self.grid, from, to, source, here)
@@ -378,7 +402,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
         let Some(tile) = &mut self.out_tile else { return Ok(()) };
         match shift {
-            Some(shift) => tile.shift(&self.groups[&[shift.axis][..]], shift.by, &region),
+            Some(shift) => tile.shift(self.groups.along(&[shift.axis], None), shift.by, &region),
             None => {
                 tile.reset(&region, self.op);
                 Ok(())
@@ -403,7 +427,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let done = match at {
                     Some((shift, at)) if at > 0 => {
                         let source = self.inputs.array(transfer.tensor.0);
-                        tile.shift(&self.groups[&[shift.axis][..]], shift.by, source, &here)
+                        tile.shift(self.groups.along(&[shift.axis], None), shift.by, source, &here)
                     }
                     _ => route.at_owners().iter().enumerate().try_for_each(|(nth, leg)| {
                         match route.held.as_ref().filter(|_| nth == 0) {
@@ -447,15 +471,15 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         match leg {
             Leg::InPlace => tile.hold(here),
             Leg::Copy | Leg::Collective { owners: Owners::All, .. } => tile.copy(source, here),
-            Leg::Collective { axes, owners: Owners::One(root) } => {
-                let (group, root) = (&self.groups[axes], self.values(root));
+            Leg::Collective { axes, owners: Owners::One(root), stages } => {
+                let (group, root) = (self.groups.along(axes, stages.as_ref()), self.values(root));
                 return match is_second {
                     false => tile.broadcast(group, &root, source, here),
                     true => tile.broadcast_held(group, &root, source, here),
                 };
             }
-            Leg::Collective { axes, owners: Owners::Parts } => {
-                return tile.all_gather(&self.groups[axes], source, here);
+            Leg::Collective { axes, owners: Owners::Parts, stages } => {
+                return tile.all_gather(self.groups.along(axes, stages.as_ref()), source, here);
             }
             Leg::Permute { owner, served } => {
                 let (from, to) = self.permutation(owner, served, region_of);
@@ -495,8 +519,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 tile.combine_local(self.output, self.op);
                 Ok(())
             }
-            Leg::Collective { axes, owners } => {
-                let group = &self.groups[axes];
+            Leg::Collective { axes, owners, stages } => {
+                let group = self.groups.along(axes, stages.as_ref());
                 match owners {
                     Owners::One(root) => tile.reduce(group, &self.values(root), self.output, self.op),
                     Owners::All => tile.all_reduce(group, self.output, self.op),

@@ -77,7 +77,22 @@ impl<T: Element> Tile<T> {
                 self.copy(source, region);
             }
         }
-        self.broadcast_held_from(group, root, source, region)
+        if region.is_empty() {
+            self.held = Held::Nothing;
+            return Ok(());
+        }
+        let owner = group.world_rank(root);
+        group.parts_from(root).into_iter().try_for_each(|(part, from)| {
+            if part.size() == 1 || part.world_rank(from) != owner || !is_seen_in(source, part) {
+                return self.hand_on(part, from, source, region);
+            }
+            // In a stage, some see the owner's shard where others do not.
+            if part.rank() != from {
+                source.count(region.len());
+                self.read(source, owner, region)?;
+            }
+            Ok(())
+        })
     }
 
     /// As [`broadcast_held`](Self::broadcast_held), from the member `root`.
@@ -92,6 +107,11 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
             return Ok(());
         }
+        group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
+    }
+
+    /// Gives all members of the group the region, which is not empty, and which the tile of the member `root` holds.
+    fn hand_on(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
         if group.rank() != root {
             group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
             self.held = Held::Buffer(region.clone());
@@ -152,11 +172,12 @@ impl<T: Element> Tile<T> {
         );
         // All members know all parts, so they choose alike.
         let longest = parts.iter().map(|(_, part)| part.len()).max().unwrap_or(0);
-        match longest == total {
-            true if !region.wraps() => {
+        match (longest == total, group.stages()) {
+            (true, _) if !region.wraps() => {
                 let root = parts.iter().position(|(_, part)| part.len() == total).expect("a part is the longest");
                 return self.broadcast_from(group, root, source, region);
             }
+            (_, Some(stages)) => self.gather_in_stages(group, stages, source, region, &parts)?,
             _ if total <= longest * group.size() / 2 => self.broadcast_parts(group, source, region, &parts)?,
             _ => self.gather_parts(group, source, region, &parts)?,
         }

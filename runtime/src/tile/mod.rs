@@ -32,6 +32,7 @@ mod in_place;
 mod out;
 mod sequence;
 mod shift;
+mod stages;
 mod sums;
 mod written;
 

@@ -72,6 +72,13 @@ impl<T: Element> OutTile<T> {
             return Ok(());
         }
         let wants = |member: usize| root.is_none_or(|root| root == member);
+        if let Some(stages) = group.stages() {
+            self.sum_in_stages(group, stages, root, op)?;
+            if wants(group.rank()) {
+                self.combine_local(target, op);
+            }
+            return Ok(());
+        }
         if self.order == Order::Ranks {
             let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
             let parts = |target: &DistArray<T>, region: &Region| {
@@ -143,6 +150,10 @@ impl<T: Element> OutTile<T> {
     pub fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         if self.region.is_empty() {
             return Ok(());
+        }
+        if let Some(stages) = group.stages() {
+            let parts = parts_of(group, target, &self.region);
+            return self.scatter_in_stages(group, stages, &parts, target, op);
         }
         if self.order != Order::Any {
             let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));

@@ -5,6 +5,7 @@ pub mod cyclic;
 pub mod kernels;
 pub mod pipelined;
 pub mod schedules;
+pub mod staged;
 pub mod sums;
 
 /// A list of choices, used up one after the other; when it is empty, every choice is the first.

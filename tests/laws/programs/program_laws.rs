@@ -19,6 +19,7 @@ use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
 use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::sums::summed_of;
 
 /// Programs that run, of each kind.
@@ -59,7 +60,8 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
         };
         programs += 1;
         let ahead = pipelined(&schedule, 1 + programs % 3)?;
-        for program in [program.clone(), program.by_exchange()].into_iter().chain(ahead) {
+        let in_stages = staged(&program, &mut Choices::new(&choices));
+        for program in [program.clone(), program.by_exchange()].into_iter().chain(ahead).chain(in_stages) {
             let (_, found) = run_every_way::<T>(world, &program, true)?;
             if let Some(found) = found {
                 assert_eq!(found, sequential::<T>(&program, true), "{schedule}\n{program}");

@@ -1,0 +1,126 @@
+//! Groups whose collectives are carried out in stages: in groups along digits of the axes, one after the other.
+
+use super::{Group, World};
+use crate::layout::{Mesh, Stages};
+use crate::publish::Publisher;
+use crate::{GroupError, Result};
+use smallvec::SmallVec;
+use std::panic::Location;
+use std::rc::Rc;
+
+/// The stages of the collectives of a group.
+pub(super) struct InStages {
+    pub(super) stages: Stages,
+    /// This rank's group in each of them, whose members differ in digits.
+    groups: Vec<Rc<Group>>,
+    /// By member of the whole group, its number in its group of each stage.
+    numbers: Vec<SmallVec<[usize; 4]>>,
+}
+
+/// A part that a rank has in a collective with a root: a group, and the root's number in it.
+pub(crate) type Part<'a> = (&'a Group, usize);
+
+impl World {
+    /// Returns the group of the ranks that differ from this one along `axes` only, as [`group`](Self::group) does, whose tiles are
+    /// broadcast, gathered and summed up in stages.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{AxisPart, Mesh, Stages};
+    /// use polyshard_runtime::{Error, spmd};
+    /// let mesh = Mesh::new([("x", 4)]);
+    /// let (inside, between) = AxisPart::whole(&mesh, 0).split(2);
+    /// let stages = Stages::new(&mesh, &[0], vec![vec![between], vec![inside]]).expect("they make up the coordinate");
+    /// let sizes = spmd(4, |world| Ok::<_, Error>(world.group_in_stages(&mesh, &[0], &stages)?.size()))?;
+    /// assert_eq!(sizes, [4; 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`group`](Self::group), and [`GroupError::Stages`] if the stages are not those of a collective along the axes.
+    #[track_caller]
+    pub fn group_in_stages(&self, mesh: &Mesh, axes: &[usize], stages: &Stages) -> Result<Rc<Group>> {
+        let at = Location::caller();
+        self.group_by_stages(mesh, axes, stages).map_err(|error| error.at(at))
+    }
+
+    fn group_by_stages(&self, mesh: &Mesh, axes: &[usize], stages: &Stages) -> Result<Rc<Group>> {
+        self.check_mesh(mesh)?;
+        if let Some(group) = self.groups.borrow().iter().find(|group| group.is(mesh, axes, Some(stages))) {
+            return Ok(Rc::clone(group));
+        }
+        let whole = self.group_along(mesh, axes)?;
+        stages.check(mesh, axes).map_err(|error| GroupError::Stages { mesh: mesh.clone(), error })?;
+        let (refined, along) = stages.refined(mesh);
+        let groups: Vec<_> = along.iter().map(|axes| self.group_along(&refined, axes)).collect::<Result<_>>()?;
+        let numbers = (0..whole.size()).map(|member| {
+            let digits = refined.coordinates(whole.world_rank(member));
+            groups.iter().map(|group| group.number_at(&digits)).collect()
+        });
+        let in_stages = InStages { stages: stages.clone(), numbers: numbers.collect(), groups };
+        let group = Rc::new(Group {
+            comm: Rc::clone(&whole.comm),
+            near: whole.near.clone(),
+            publisher: Publisher::default(),
+            transport: Rc::clone(&whole.transport),
+            mesh: whole.mesh.clone(),
+            axes: whole.axes.clone(),
+            origin: whole.origin.clone(),
+            in_stages: Some(in_stages),
+        });
+        self.groups.borrow_mut().push(Rc::clone(&group));
+        Ok(group)
+    }
+}
+
+impl Group {
+    /// Returns whether it is the group of these axes with these stages.
+    pub(super) fn is(&self, mesh: &Mesh, axes: &[usize], stages: Option<&Stages>) -> bool {
+        let own = self.in_stages.as_ref().map(|in_stages| &in_stages.stages);
+        self.axes == axes && self.mesh == *mesh && own == stages
+    }
+
+    /// The number of the member at these coordinates on the whole mesh.
+    fn number_at(&self, coordinates: &[usize]) -> usize {
+        self.rank_of(&self.axes.iter().map(|&axis| coordinates[axis]).collect::<SmallVec<[usize; 6]>>())
+    }
+
+    /// Returns this rank's groups in the stages of its collectives, the first stage's first; none if they are carried out at once.
+    pub(crate) fn stages(&self) -> Option<&[Rc<Group>]> {
+        self.in_stages.as_ref().map(|in_stages| &in_stages.groups[..])
+    }
+
+    /// Returns the parts that this rank has when something spreads from the member `root`: of each stage, if its group is one
+    /// in which somebody has it. They are in the order in which it spreads.
+    pub(crate) fn parts_from(&self, root: usize) -> SmallVec<[Part<'_>; 4]> {
+        let Some(InStages { groups, numbers, .. }) = &self.in_stages else {
+            return SmallVec::from_slice(&[(self, root)]);
+        };
+        let (own, root) = (&numbers[self.rank()], &numbers[root]);
+        let has_part = |stage: &usize| own[stage + 1..] == root[stage + 1..];
+        (0..groups.len()).filter(has_part).map(|stage| (&*groups[stage], root[stage])).collect()
+    }
+
+    /// Returns the members in the order in which the stages gather what they have: those who have the same number in the last
+    /// stage follow one another, among them those with the same one in the stage before, and so on.
+    pub(crate) fn gathered(&self) -> Vec<usize> {
+        let mut members: Vec<_> = (0..self.size()).collect();
+        if let Some(InStages { numbers, .. }) = &self.in_stages {
+            members.sort_by(|&a, &b| numbers[a].iter().rev().cmp(numbers[b].iter().rev()));
+        }
+        members
+    }
+
+    /// Returns, by member of this rank's group in a stage, the elements that it has when all stages before have gathered those of
+    /// the members, of which each brings so many.
+    pub(crate) fn counts_in(&self, stage: usize, each: impl Fn(usize) -> usize) -> Vec<usize> {
+        let Some(InStages { groups, numbers, .. }) = &self.in_stages else { return Vec::new() };
+        let own = &numbers[self.rank()];
+        let mut counts = vec![0; groups[stage].size()];
+        for (member, numbers) in numbers.iter().enumerate() {
+            if numbers[stage + 1..] == own[stage + 1..] {
+                counts[numbers[stage]] += each(member);
+            }
+        }
+        counts
+    }
+}

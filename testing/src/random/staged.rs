@@ -1,0 +1,56 @@
+//! Random programs whose collectives are carried out in stages.
+
+use super::Choices;
+use polyshard::{AxisPart, Leg, NestId, Program, StagedLeg, Stages, TileId};
+
+/// The program with its collectives in stages, as many as its meshes allow and the choices say; none if there is no such collective.
+///
+/// # Panics
+/// If stages are refused that make up the coordinates.
+pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
+    let mut legs = Vec::new();
+    for (number, nest) in program.nests().enumerate() {
+        let (nest, transfers) = (NestId(number), &nest.transfers);
+        for (tile, transfer) in transfers.iter().enumerate().filter(|(_, transfer)| transfer.ahead == 0) {
+            for (leg, route) in transfer.route.legs.iter().enumerate() {
+                let Leg::Collective { axes, .. } = route else { continue };
+                let Some(stages) = stages_of(program, axes, choices) else { continue };
+                let (tile, stages) = (TileId(tile), Some(stages));
+                legs.push(StagedLeg { nest, tile, leg, stages, why: "at random".into() });
+            }
+        }
+    }
+    let staged = (!legs.is_empty()).then(|| program.in_stages(&legs));
+    staged.map(|staged| staged.unwrap_or_else(|error| panic!("{error}\n{legs:?}\n{program}")))
+}
+
+/// Digits of prime extent, each in a stage of its own or in that of others.
+fn stages_of(program: &Program, axes: &[usize], choices: &mut Choices<'_>) -> Option<Stages> {
+    let mut digits = Vec::new();
+    for &axis in axes {
+        let mut rest = AxisPart::whole(program.mesh(), axis);
+        while let Some(prime) = (2..=rest.extent).find(|factor| rest.extent.is_multiple_of(*factor)) {
+            let (low, high) = rest.split(prime);
+            digits.push(low);
+            rest = high;
+        }
+    }
+    if digits.len() < 2 {
+        return None;
+    }
+    let mut stages = vec![Vec::new(); 1 + choices.below(3)];
+    for (number, digit) in digits.into_iter().enumerate() {
+        // The first two are apart, so that there are two stages.
+        let stage = if number == 0 { 0 } else { choices.below(stages.len()) };
+        if number == 1 && stage == 0 {
+            stages.push(vec![digit]);
+        } else {
+            stages[stage].push(digit);
+        }
+    }
+    stages.retain(|parts: &Vec<AxisPart>| !parts.is_empty());
+    stages.iter_mut().for_each(|parts| parts.sort_by_key(|part| (part.axis, usize::MAX - part.stride)));
+    let order: Vec<usize> = choices.shuffled(&(0..stages.len()).collect::<Vec<_>>());
+    let stages = order.into_iter().map(|number| stages[number].clone()).collect();
+    Some(Stages::new(program.mesh(), axes, stages).expect("they make up the coordinates"))
+}

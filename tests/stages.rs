@@ -1,0 +1,234 @@
+//! Programs on machines of several levels, whose collectives are carried out in stages.
+
+use ndarray::Array2;
+use polyshard::machine::{Device, Interconnect, Level};
+use polyshard::planner::cost_on;
+use polyshard::planner::placement::matrices;
+use polyshard::prelude::*;
+use polyshard::runtime::spmd_emulated;
+use polyshard::{
+    AxisPart, Direction, Leg, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport, staged_on,
+};
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::staged::staged;
+use polyshard_testing::random::sums::summed_of;
+
+/// Nodes of devices, whose ports between nodes are slower by 10.
+fn machine(counts: [usize; 2]) -> Machine {
+    let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-6);
+    let node = Level { shared_ports: Some(1), ..level("node", counts[0], 1e8) };
+    let device = Device {
+        memory_bandwidth: 1e11,
+        memory_capacity: 1 << 40,
+        flops: [("f64".to_owned(), 1e12), ("i64".to_owned(), 1e12)].into(),
+        ..Device::default()
+    };
+    Machine::new("two levels", vec![node, level("device", counts[1], 1e9)], device).expect("a machine")
+}
+
+/// Products over all ranks of a mesh of two axes, each of which moves its large matrix in another way.
+fn products(mesh: &Mesh, sizes: [usize; 3]) -> Vec<(&'static str, Program)> {
+    vars!(m, n, k, mo, mi, ml, no, ko, ki, kl);
+    let [rows, inner, columns] = sizes;
+    let [x, y] = mesh.axes();
+    let [along_x, along_y] = [0, 1].map(|axis| {
+        let axis = mesh.as_slice()[axis];
+        Mesh::new([(axis.name, axis.extent)])
+    });
+    let matmul = kernel! {
+        fn matmul(A: [i64; rows, inner], B: [i64; inner, columns]) -> C: [i64; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    let by_rows = matmul.clone().distribute([m], [mo], [mi], &along_x).distribute([mi], [no], [ml], &along_y);
+    let by_rows = by_rows.shard("A", [m.at(x).at(y)]).shard("C", [m.at(x).at(y)]);
+    let by_sums = matmul.distribute([k], [ko], [ki], &along_x).distribute([ki], [no], [kl], &along_y);
+    let by_sums = by_sums.shard("A", [k.at(x).at(y)]).shard("B", [k.at(x).at(y)]);
+    let schedules = [
+        ("broadcast", by_rows.clone().shard("B", [pin(x, 1), pin(y, 0)])),
+        (
+            "broadcast",
+            by_rows
+                .clone()
+                .divide(k, ko, ki, mesh.size())
+                .reorder([ko, ml, n, ki])
+                .shard("B", [k.at([x, y])])
+                .communicate("B", ko),
+        ),
+        ("all_gather", by_rows.shard("B", [n.at([y, x])])),
+        ("all_reduce", by_sums.clone().shard("C", [])),
+        ("reduce(", by_sums.clone().shard("C", [pin(x, 0), pin(y, 1)])),
+        ("reduce_scatter", by_sums.shard("C", [n.at([x, y])])),
+    ];
+    schedules.map(|(pattern, schedule)| (pattern, schedule.lower().unwrap_or_else(|error| panic!("{error}")))).into()
+}
+
+fn is_staged(program: &Program) -> bool {
+    program.nest().transfers.iter().any(|transfer| transfer.route.legs.iter().any(Leg::is_in_stages))
+}
+
+/// On all placements, by messages that take the time of the machine's ports and in place, also where tiles are short and empty.
+#[test]
+fn programs_in_stages_give_the_sequential_result() {
+    let element = |index: &[usize]| (17 * index[0] * index[0] + 5 * index[1]) as i64 - 100;
+    let mut in_stages = 0;
+    for (counts, extents, sizes) in [
+        ([2, 4], [4, 2], [7, 11, 5]),
+        ([2, 4], [2, 4], [64, 48, 40]),
+        ([3, 2], [2, 3], [13, 26, 9]),
+        ([2, 6], [4, 3], [1, 2, 3]),
+    ] {
+        let [rows, inner, columns] = sizes;
+        let matrix = |m: usize, n: usize| Array2::from_shape_fn((m, n), |(i, j)| element(&[i, j]));
+        let expected = matrix(rows, inner).dot(&matrix(inner, columns)).into_dyn();
+        let (mesh, machine) = (Mesh::new([("x", extents[0]), ("y", extents[1])]), machine(counts));
+        for ((pattern, program), placement) in products(&mesh, sizes).into_iter().flat_map(|product| {
+            matrices(&counts, &extents)
+                .expect("as many ranks as devices")
+                .into_iter()
+                .map(move |matrix| (product.clone(), matrix))
+        }) {
+            let placed = PlacedMesh::new(&mesh, &machine, &placement).expect("the matrix is for both");
+            let staged = staged_on(&program, &placed).expect("it has a price");
+            let seconds = |program| cost_on(program, &placed).expect("it has a price").seconds();
+            assert!(seconds(&staged) <= seconds(&program), "{placed}: {staged}");
+            let shown = program.nest().transfers.iter().map(|transfer| program.nest().pattern_of(transfer).to_string());
+            assert!(shown.collect::<Vec<_>>().iter().any(|shown| shown.starts_with(pattern)), "{pattern}: {program}");
+            in_stages += usize::from(is_staged(&staged));
+            let run = |world: &World| -> polyshard::Result<_> {
+                let world = polyshard::place(world, &placed)?;
+                let inputs = staged.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
+                let inputs: Vec<DistArray<i64>> = inputs.collect::<Result<_, _>>()?;
+                let inputs: Vec<_> = inputs.iter().collect();
+                let mut products = Vec::new();
+                for transport in [Transport::Auto, Transport::Messages] {
+                    let product = staged.prepare(&world)?.with_transport(transport)?.run(&inputs)?;
+                    products.extend(product.gather(&world)?);
+                }
+                Ok(products)
+            };
+            for ranks in [polyshard::spmd(mesh.size(), run), spmd_emulated(&machine, 1e-3, run)] {
+                let ranks = ranks.unwrap_or_else(|error| panic!("{placed}: {error}"));
+                assert_eq!(ranks[0], [expected.clone(), expected.clone()], "{placed}: {staged}");
+            }
+        }
+    }
+    assert!(in_stages > 20, "{in_stages} programs are in stages");
+}
+
+/// What is drawn at random is all that can be in stages.
+#[test]
+fn random_programs_show_every_collective_in_stages() {
+    let mut shown = std::collections::BTreeSet::new();
+    for seed in 0..800u32 {
+        let choices: Vec<u32> =
+            (0..60).map(|nth| (seed * 7919 + nth * nth * 104_729 + seed * nth * 31) % 5040).collect();
+        let mut drawn = Choices::new(&choices);
+        let schedule = match seed % 3 {
+            0 => algorithm_of::<i64>(&mut drawn).0,
+            1 => summed_of::<i64>(&mut drawn),
+            _ => {
+                let (kernel, mesh) = (kernel_of::<i64>(&mut drawn), mesh_of(&mut drawn));
+                schedule_of(kernel, &mesh, &mut drawn)
+            }
+        };
+        let Ok(program) = schedule.lower() else { continue };
+        let Some(program) = staged(&program, &mut Choices::new(&choices)) else { continue };
+        for transfer in &program.nest().transfers {
+            let is_in = transfer.direction == Direction::In;
+            for leg in transfer.route.legs.iter().filter(|leg| leg.is_in_stages()) {
+                let Leg::Collective { owners, .. } = leg else { unreachable!("only collectives are in stages") };
+                shown.insert((
+                    is_in,
+                    match owners {
+                        Owners::One(_) => "one",
+                        Owners::All => "all",
+                        Owners::Parts => "parts",
+                    },
+                ));
+            }
+        }
+    }
+    let all = [(false, "all"), (false, "one"), (false, "parts"), (true, "one"), (true, "parts")];
+    assert_eq!(shown.into_iter().collect::<Vec<_>>(), all);
+}
+
+/// A product whose second factor is broadcast along 8 ranks, panel by panel.
+fn panels(depth: usize) -> (Mesh, Program) {
+    vars!(m, n, k, mo, mi, ko, ki);
+    let mesh = Mesh::new([("x", 8)]);
+    let [x] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; 64, 64], B: [f64; 64, 64]) -> C: [f64; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .distribute([m], [mo], [mi], &mesh)
+        .divide(k, ko, ki, 8)
+        .reorder([mo, ko, mi, n, ki])
+        .shard("A", [m.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.at(x)])
+        .communicate("B", ko)
+        .tensorize([mi, n, ki]);
+    let schedule = if depth > 0 { schedule.pipeline(ko, depth) } else { schedule };
+    (mesh, schedule.lower().expect("a legal schedule"))
+}
+
+fn halves(mesh: &Mesh) -> Stages {
+    let (inside, between) = AxisPart::whole(mesh, 0).split(4);
+    Stages::new(mesh, &[0], vec![vec![between], vec![inside]]).expect("they make up the coordinate")
+}
+
+#[test]
+fn stages_that_cannot_be_are_refused() {
+    let (mesh, program) = panels(0);
+    let leg = |tile: usize, leg, stages| StagedLeg {
+        nest: NestId(0),
+        tile: TileId(tile),
+        leg,
+        stages: Some(stages),
+        why: "it is tried".into(),
+    };
+    let refused = |program: &Program, leg| program.in_stages(&[leg]).expect_err("it should be refused").to_string();
+    let said = refused(&program, leg(0, 0, halves(&mesh)));
+    assert_eq!(said, "statement 1: nest 0 has no collective as leg 0 of transfer 0");
+    assert!(refused(&program, leg(7, 0, halves(&mesh))).contains("as leg 0 of transfer 7"));
+    assert!(refused(&program, leg(1, 1, halves(&mesh))).contains("as leg 1 of transfer 1"));
+    let short = Mesh::new([("x", 4)]);
+    let (inside, between) = AxisPart::whole(&short, 0).split(2);
+    let of_four = Stages::new(&short, &[0], vec![vec![between], vec![inside]]).expect("they make up 0..4");
+    let said = refused(&program, leg(1, 0, of_four));
+    assert_eq!(
+        said,
+        "statement 1: `matmul` has ranks that differ on the transfer of `B`: the digits along x of its stages are x%2, \
+         x/2%2, which do not make up 0..8"
+    );
+    let said = refused(&panels(1).1, leg(1, 0, halves(&mesh)));
+    assert!(said.ends_with("it begins 1 iteration ahead, but a stage waits for the one before it"), "{said}");
+}
+
+#[test]
+fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
+    let machine = machine([2, 4]);
+    let on = |mesh: &Mesh, rows: Vec<Vec<usize>>| {
+        let matrix = polyshard::ParallelismMatrix::new(rows).expect("a matrix");
+        PlacedMesh::new(mesh, &machine, &matrix).expect("the matrix is for both")
+    };
+    let (mesh, waiting) = panels(0);
+    let placed = on(&mesh, vec![vec![2, 4]]);
+    // A chain in the order of the devices crosses nodes once.
+    let staged = staged_on(&waiting, &placed).expect("it has a price");
+    assert!(!is_staged(&staged) && staged == staged_on(&staged, &placed).expect("it has a price"), "{staged}");
+    assert!(staged.explain().contains("stages: at once, "), "{}", staged.explain());
+    assert!(staged.explain().contains("no stages take less"), "{}", staged.explain());
+    let ahead = staged_on(&panels(1).1, &placed).expect("it has a price");
+    assert!(!is_staged(&ahead) && ahead.explain().contains("stages: at once, since it begins ahead"), "{ahead}");
+    let other = staged_on(&waiting, &on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");
+    assert_eq!(
+        other.to_string(),
+        "the program is of the mesh (x: 8), but (y: 8) is placed; place the mesh of the program"
+    );
+}
