@@ -1,7 +1,7 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
 use super::field::Field;
-use super::items::{mesh, new_sharding};
+use super::items::{mesh, new_sharding, reduce_op, zero};
 use super::names::Wanted;
 use super::{imports, kernel_module, reduction};
 use polyshard_program::{ArrayId, ArrayKind, Part, Program};
@@ -184,9 +184,8 @@ fn part(program: &Program, names: &Names, part: Part<'_>, number: usize) -> (Opt
             let (target, source) = (&names.arrays[moved.target.0], borrowed(moved.source));
             let element = format_ident!("{}", program.dtype().name());
             let (r#type, new, run) = if let Some(by) = &moved.by {
-                let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
-                let source = &names.arrays[moved.source.0];
-                let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
+                let (procedure, op) = (reduction::procedure(&by.procedure), reduce_op(by.op));
+                let (source, zero) = (&names.arrays[moved.source.0], zero(&element));
                 (
                     quote! { Reduction<#element> },
                     quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
