@@ -4,7 +4,7 @@
 use super::{Direction, Leg, Nest, Region, Shift, Transfer};
 use crate::ids::{LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
-use smallvec::{SmallVec, smallvec};
+use std::convert::Infallible;
 
 /// What a rank does, all of it in one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,29 +80,50 @@ impl Nest {
     /// # Panics
     /// If it is a loop, or no statement of a nest.
     #[must_use]
-    pub fn actions(&self, statement: &Statement) -> SmallVec<[(When, Action<'_>); 3]> {
+    pub fn actions(&self, statement: &Statement) -> Vec<(When, Action<'_>)> {
+        let mut actions = Vec::new();
+        let _: Result<(), Infallible> = self.each_action(statement, |when, action| {
+            actions.push((when, action));
+            Ok(())
+        });
+        actions
+    }
+
+    /// Does what a rank does at a statement that is no loop: as [`actions`](Self::actions), but without a list of them.
+    ///
+    /// # Errors
+    /// The first error of an action.
+    ///
+    /// # Panics
+    /// If it is a loop, or no statement of a nest.
+    #[inline]
+    pub fn each_action<'a, E>(
+        &'a self,
+        statement: &Statement,
+        mut act: impl FnMut(When, Action<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match *statement {
             Statement::Fill { tile, .. } => match self.transfers[tile.0].route.shift() {
-                None => smallvec![(When::Always, Action::Reset(tile))],
-                Some(shift) => smallvec![
-                    (When::At(shift.counter, 0), Action::Reset(tile)),
-                    (When::NotAt(shift.counter, 0), Action::TakeOver(tile, shift)),
-                ],
+                None => act(When::Always, Action::Reset(tile)),
+                Some(shift) => {
+                    act(When::At(shift.counter, 0), Action::Reset(tile))?;
+                    act(When::NotAt(shift.counter, 0), Action::TakeOver(tile, shift))
+                }
             },
-            Statement::Begin(TransferId::Tile { tile, .. }) => self.transferring(tile).collect(),
+            Statement::Begin(TransferId::Tile { tile, .. }) => self.each_leg(tile, act),
             Statement::BeginFor { tile, counter, iteration, .. } => {
                 let Transfer { route, region, .. } = &self.transfers[tile.0];
                 // There is no tile to shift before the first one.
                 let leg = if iteration == Iteration::At(0) { route.legs.first() } else { route.legs.last() };
-                let begun = leg.map(|leg| Action::Bring(tile, leg, region, Source::Ahead));
-                begun.map(|begun| (When::For(counter, iteration), begun)).into_iter().collect()
+                let mut begun = leg.map(|leg| Action::Bring(tile, leg, region, Source::Ahead)).into_iter();
+                begun.try_for_each(|begun| act(When::For(counter, iteration), begun))
             }
             Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].ahead > 0 => {
-                smallvec![(When::Always, Action::Arrive(tile))]
+                act(When::Always, Action::Arrive(tile))
             }
             // All others are done when what began them is.
-            Statement::Await(_) => SmallVec::new(),
-            Statement::Compute(_) => smallvec![(When::Always, Action::Compute)],
+            Statement::Await(_) => Ok(()),
+            Statement::Compute(_) => act(When::Always, Action::Compute),
             Statement::Loop { .. } | Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
                 unreachable!("a loop, or no statement of a nest; this is a bug of polyshard")
             }
@@ -110,24 +131,32 @@ impl Nest {
     }
 
     /// The legs of a transfer.
-    fn transferring(&self, tile: TileId) -> impl Iterator<Item = (When, Action<'_>)> {
+    #[inline]
+    fn each_leg<'a, E>(
+        &'a self,
+        tile: TileId,
+        mut act: impl FnMut(When, Action<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let transfer = &self.transfers[tile.0];
-        let carry = move |leg, region, source| match transfer.direction {
-            Direction::In => Action::Bring(tile, leg, region, source),
-            Direction::Out { .. } => Action::Send(tile, leg, region),
-        };
-        let near = transfer
-            .route
-            .shift()
-            .map(|Shift { counter, .. }| (counter, transfer.iteration_at_owners(self.loops[counter.0].extent)));
-        let when = near.map_or(When::Always, |(counter, value)| When::At(counter, value));
-        let at_owners = transfer.at_owners().map(move |(nth, leg, region)| {
-            (when, carry(leg, region, if nth == 0 { Source::Shards } else { Source::Tiles }))
+        let is_input = transfer.direction == Direction::In;
+        let near = transfer.route.shift().map(|Shift { counter, .. }| {
+            let extent = self.loops[counter.0].extent;
+            (counter, transfer.iteration_at_owners(extent))
         });
-        // The sums of an output have been taken over when its tile was filled.
-        let shifts = near.filter(|_| transfer.direction == Direction::In).zip(transfer.route.legs.last());
-        at_owners.chain(shifts.map(move |((counter, value), leg)| {
-            (When::NotAt(counter, value), carry(leg, &transfer.region, Source::Tiles))
-        }))
+        let when = near.map_or(When::Always, |(counter, value)| When::At(counter, value));
+        for (nth, leg, region) in transfer.at_owners() {
+            let source = if nth == 0 { Source::Shards } else { Source::Tiles };
+            act(
+                when,
+                if is_input { Action::Bring(tile, leg, region, source) } else { Action::Send(tile, leg, region) },
+            )?;
+        }
+        match (near, transfer.route.legs.last()) {
+            (Some((counter, value)), Some(leg)) if is_input => {
+                act(When::NotAt(counter, value), Action::Bring(tile, leg, &transfer.region, Source::Tiles))
+            }
+            // The sums of an output have been taken over when its tile was filled.
+            _ => Ok(()),
+        }
     }
 }

@@ -213,7 +213,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                         self.statements(body)?;
                     }
                 }
-                _ => self.nest.actions(statement).into_iter().try_for_each(|(when, action)| self.act(when, action))?,
+                _ => self.nest.each_action(statement, |when, action| self.act(when, action))?,
             }
         }
         Ok(())
