@@ -67,7 +67,7 @@ impl Nest {
             (legs, _) => legs.join("; then "),
         };
         let Some(Shift { axis, by, counter }) = route.shift() else { return at_owners };
-        let at = transfer.iteration_at_owners(counter, &self.ranges());
+        let at = transfer.iteration_at_owners(self.loops[counter.0].extent);
         let (axis, counter) = (self.mesh.as_slice()[axis].name, self.loops[counter.0].name);
         match direction {
             Direction::In => {

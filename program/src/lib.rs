@@ -61,15 +61,18 @@ pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
-    Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
-    Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
+    Action, Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock,
+    Nest, Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Source, Tile, TileOperand, Transfer, When,
+    members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
-pub use program::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, StagedLeg, Until};
+pub use program::{
+    Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, StagedLeg, Until,
+};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
 pub use statement::{Iteration, Statement};

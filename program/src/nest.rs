@@ -3,6 +3,7 @@
 //! Loops, transfers and operands are numbered within their nest, and so are the counters that expressions are over. What runs
 //! when is said by the statements of the [program](crate::Program) that the nest is of.
 
+mod actions;
 mod check;
 mod complete;
 mod operation;
@@ -14,6 +15,7 @@ mod region;
 mod route;
 mod steps;
 
+pub use actions::{Action, Source, When};
 pub use overlap::Overlap;
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};

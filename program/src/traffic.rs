@@ -104,28 +104,20 @@ impl<'a> Rank<'a> {
 
     /// The bytes that the rank receives by a transfer in one step.
     fn received(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
-        let Transfer { route, region, direction, .. } = transfer;
-        let Some(shift) = route.shift() else { return self.received_at_owners(transfer, counters) };
+        let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters) };
         let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis].extent as i64) == 0;
         let at = counters[shift.counter.0];
-        let shifted = if at > 0 && !leads_home { self.bytes(region, counters) } else { 0 };
-        let at_owners = match direction {
-            Direction::In => at == 0,
-            Direction::Out { .. } => at + 1 == self.nest.loops[shift.counter.0].extent,
-        };
-        shifted.saturating_add(if at_owners { self.received_at_owners(transfer, counters) } else { 0 })
+        let shifted = if at > 0 && !leads_home { self.bytes(&transfer.region, counters) } else { 0 };
+        let is_at_owners = at == transfer.iteration_at_owners(self.nest.loops[shift.counter.0].extent);
+        shifted.saturating_add(if is_at_owners { self.received_at_owners(transfer, counters) } else { 0 })
     }
 
     /// The bytes that the rank receives by the legs between owners and tiles.
     fn received_at_owners(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
-        let legs = transfer.route.at_owners().iter().enumerate().map(|(nth, leg)| {
-            // What is held in between may be something where the region itself is empty.
-            let held = transfer.route.held.as_ref().filter(|_| nth == 0);
-            let region = held.unwrap_or(&transfer.region);
-            match transfer.direction {
-                Direction::In => self.brought(leg, transfer.tensor, region, counters),
-                Direction::Out { .. } => self.combined(leg, region, counters),
-            }
+        // What is held in between may be something where the region itself is empty.
+        let legs = transfer.at_owners().map(|(_, leg, region)| match transfer.direction {
+            Direction::In => self.brought(leg, transfer.tensor, region, counters),
+            Direction::Out { .. } => self.combined(leg, region, counters),
         });
         legs.fold(0, u64::saturating_add)
     }

@@ -212,30 +212,20 @@ impl<'world> Prepared<'world> {
             // step 9: communicate(A, ko): A, shift(y, 1)
             if ko + 1i64 < 2i64 {
                 let ko = ko + 1i64;
-                a_tile
-                    .begin_shift(
-                        along_y,
-                        1,
-                        a,
-                        &Region::new([
-                            7 * x..(7 * x + 7).min(13),
-                            9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                        ]),
-                    )?;
+                let a_region = Region::new([
+                    7 * x..(7 * x + 7).min(13),
+                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
+                ]);
+                a_tile.begin_shift(along_y, 1, a, &a_region)?;
             }
             // step 10: communicate(B, ko): B, shift(x, 1)
             if ko + 1i64 < 2i64 {
                 let ko = ko + 1i64;
-                b_tile
-                    .begin_shift(
-                        along_x,
-                        1,
-                        b,
-                        &Region::new([
-                            9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                            6 * y..(6 * y + 6).min(11),
-                        ]),
-                    )?;
+                let b_region = Region::new([
+                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
+                    6 * y..(6 * y + 6).min(11),
+                ]);
+                b_tile.begin_shift(along_x, 1, b, &b_region)?;
             }
             // step 11: tensorize([mi, ni, ki])
             let mut slices = Slices::new(

@@ -122,10 +122,7 @@ impl<'world> Prepared<'world> {
             if mo == 0 {
                 c_tile
                     .reset(
-                        &Region::new([
-                            4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
-                            0..11,
-                        ]),
+                        &Region::new([4 * x..(4 * x + 4).min(14), 0..11]),
                         ReduceOp::Sum,
                     );
             } else {
@@ -157,7 +154,7 @@ impl<'world> Prepared<'world> {
                     .strided(&[4 * ((x + mo) % 4), 0], &[&[1, 0, 0], &[0, 1, 0]]),
             );
             // step 8: communicate(C, mo): C, shift(x, 1)
-            if mo + 1 == 4 {
+            if mo == 3 {
                 let c_region = |at: &[i64]| {
                     let x = at[0];
                     Region::new([

@@ -1,4 +1,4 @@
-//! What runs need, made once, and the statements of `run_into`: loops, transfers and leaves, in the order of the nest.
+//! What runs need, made once, and the statements of `run_into`: loops, and the actions that the nest says, each as a call.
 
 mod leaf;
 
@@ -9,22 +9,22 @@ use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::{Reach, Stages};
 use polyshard_program::{
-    Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Statement, StepId, TileId, Transfer,
-    TransferId, Written,
+    Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Source, Statement, StepId,
+    Symbol, TileId, Transfer, TransferId, When, Written,
 };
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 /// What runs of a nest need, in the order in which it is made.
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
-    let writer = Writer { nest, names, index: Index::new(nest, names) };
+    let writer = Writer::new(nest, names);
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
     made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).chain(writer.is_first()).collect()
 }
 
 /// The statements of a run.
 pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
-    let writer = Writer { nest, names, index: Index::new(nest, names) };
+    let writer = Writer::new(nest, names);
     let statements = writer.statements(statements);
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
@@ -34,26 +34,11 @@ pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> Toke
 }
 
 /// This rank's coordinates, with `_` for those that nothing uses.
-fn coordinates(names: &Names, used_by: &TokenStream) -> TokenStream {
-    let bound = names.axes.iter().map(|axis| match mentions(used_by, &axis.to_string()) {
-        true => quote! { #axis },
-        false => quote! { _ },
-    });
-    if names.axes.iter().all(|axis| !mentions(used_by, &axis.to_string())) {
-        return TokenStream::new();
-    }
-    quote! { let [#(#bound),*] = grid.coordinates(); }
-}
-
-/// How a leg brings a region.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    /// Out of shards.
-    FromShards,
-    /// Out of tiles.
-    FromTiles,
-    /// Out of shards, for a later iteration.
-    Ahead,
+fn coordinates(names: &Names, used_by: &TokenStream) -> Option<TokenStream> {
+    let used = names.axes.iter().map(|axis| mentions(used_by, &axis.to_string()).then_some(axis));
+    let used: Vec<_> = used.collect();
+    let bound = used.iter().map(|axis| axis.map_or(quote! { _ }, |axis| quote! { #axis }));
+    used.iter().any(Option::is_some).then(|| quote! { let [#(#bound),*] = grid.coordinates(); })
 }
 
 struct Writer<'a> {
@@ -62,79 +47,124 @@ struct Writer<'a> {
     index: Index<'a>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(nest: &'a Nest, names: &'a Names) -> Self {
+        Self { nest, names, index: Index::new(nest, names) }
+    }
+
     fn statements(&self, statements: &[Statement]) -> TokenStream {
         statements.iter().map(|statement| self.statement(statement)).collect()
     }
 
     fn statement(&self, statement: &Statement) -> TokenStream {
-        match statement {
-            Statement::Loop { counter, body, .. } => self.serial_loop(*counter, body),
-            Statement::Fill { tile, .. } => self.fill(*tile),
-            Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            Statement::BeginFor { tile, counter, iteration, .. } => self.begin_for(*tile, *counter, *iteration),
-            Statement::Await(TransferId::Tile { tile, .. }) if self.nest.transfers[tile.0].ahead > 0 => {
-                let (tile, source) = (&self.names.tiles[tile.0], self.tensor(&self.nest.transfers[tile.0]));
-                quote! { #tile.arrive(grid.world(), #source)?; }
+        let note = match statement {
+            Statement::Loop { counter, body, .. } => return self.serial_loop(*counter, body),
+            Statement::Begin(TransferId::Tile { tile, .. }) | Statement::BeginFor { tile, .. } => {
+                Some(self.note(*tile))
             }
-            // Other calls that begin a transfer return when it is done.
-            Statement::Await(_) => TokenStream::new(),
-            Statement::Compute(_) => self.leaf(),
-            Statement::Repeat { .. } | Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
-                unreachable!("no statement of a nest; this is a bug of polyshard")
+            _ => None,
+        };
+        let actions = self.nest.actions(statement);
+        let code = match actions[..] {
+            [(When::For(counter, iteration), action)] => self.in_iteration(counter, iteration, action),
+            [(When::At(counter, value), _), ..] => self.by_iteration(counter, value, &actions),
+            _ => actions.iter().map(|&(_, action)| self.action(action, None)).collect(),
+        };
+        let code = match actions.first() {
+            Some((When::InFirstRound, _)) => quote! { if *is_first { #code } },
+            _ => code,
+        };
+        quote! { #note #code }
+    }
+
+    fn serial_loop(&self, LoopId(counter): LoopId, body: &[Statement]) -> TokenStream {
+        let of = &self.nest.loops[counter];
+        let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
+        let (body, name) = (self.statements(body), &self.names.loops[counter]);
+        let name = if mentions(&body, &name.to_string()) {
+            quote! { #name }
+        } else {
+            quote! { _ }
+        };
+        let extent = Literal::i64_suffixed(of.extent);
+        quote! { #note for #name in 0..#extent { #body } }
+    }
+
+    /// What is done where a counter has this value, and elsewhere.
+    fn by_iteration(&self, counter: LoopId, value: i64, actions: &[(When, Action<'_>)]) -> TokenStream {
+        let there = When::At(counter, value);
+        let (there, elsewhere): (Vec<_>, Vec<_>) = actions.iter().partition(|(when, _)| *when == there);
+        let there = there.into_iter().map(|(_, action)| self.action(action, Some((counter, value))));
+        let elsewhere: TokenStream = elsewhere.into_iter().map(|(_, action)| self.action(action, None)).collect();
+        let elsewhere = (!elsewhere.is_empty()).then(|| quote! { else { #elsewhere } });
+        let (name, value) = (&self.names.loops[counter.0], literal(value));
+        quote! { if #name == #value { #(#there)* } #elsewhere }
+    }
+
+    /// What is done for another iteration, if there is that one.
+    fn in_iteration(&self, counter: LoopId, iteration: Iteration, action: Action<'_>) -> TokenStream {
+        let (begun, name) = (self.action(action, None), &self.names.loops[counter.0]);
+        let bound = |value: TokenStream| mentions(&begun, &name.to_string()).then(|| quote! { let #name = #value; });
+        match iteration {
+            Iteration::At(value) => {
+                let value = Literal::i64_suffixed(value);
+                let bound = bound(quote! { #value });
+                quote! { { #bound #begun } }
+            }
+            Iteration::Later(by) => {
+                let [by, extent] = [by, self.nest.loops[counter.0].extent].map(Literal::i64_suffixed);
+                let bound = bound(quote! { #name + #by });
+                quote! { if #name + #by < #extent { #bound #begun } }
             }
         }
     }
 
-    /// Begins a transfer for another iteration of its loop, if there is that one.
-    fn begin_for(&self, number: TileId, counter: LoopId, iteration: Iteration) -> TokenStream {
-        let transfer = &self.nest.transfers[number.0];
-        let note = self.note(transfer);
-        let name = &self.names.loops[counter.0];
-        let is_first = iteration == Iteration::At(0);
-        let begun = match transfer.route.shift() {
-            Some(Shift { axis, by, .. }) if !is_first => {
-                let (tile, shown, group) =
-                    (&self.names.tiles[number.0], self.region(&transfer.region), self.names.group(&[axis], None));
-                let (source, by) = (self.tensor(transfer), proc_macro2::Literal::i64_unsuffixed(by));
-                quote! { #tile.begin_shift(#group, #by, #source, &#shown)?; }
-            }
-            _ => self.brought(number, &transfer.route.at_owners()[0], &transfer.region, Manner::Ahead),
+    /// What a transfer is, as a comment.
+    fn note(&self, TileId(number): TileId) -> TokenStream {
+        let transfer = &self.nest.transfers[number];
+        let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
+        comment(&format!("{by}{}, {}", self.nest.tensor_name(transfer.tensor), self.nest.pattern_of(transfer)))
+    }
+
+    /// The call that does this, where a counter may be known to have a value.
+    fn action(&self, action: Action<'_>, known: Option<(LoopId, i64)>) -> TokenStream {
+        let shown = |region: &Region| match known {
+            Some((counter, value)) => self.region(&region.fixed(Symbol::Counter(counter), value, &self.index.ranges)),
+            None => self.region(region),
         };
-        let literal = proc_macro2::Literal::i64_suffixed;
-        let bound = |value: TokenStream| mentions(&begun, &name.to_string()).then(|| quote! { let #name = #value; });
-        match iteration {
-            Iteration::At(value) => {
-                let value = literal(value);
-                let bound = bound(quote! { #value });
-                quote! { #note { #bound #begun } }
+        let of = |TileId(number): TileId| shown(&self.nest.transfers[number].region);
+        match action {
+            Action::Reset(number) => {
+                let (tile, region, op) = (self.tile(number), of(number), reduce_op(self.nest.kernel.assign()));
+                quote! { #tile.reset(&#region, #op); }
             }
-            Iteration::Later(by) => {
-                let (by, extent) = (literal(by), literal(self.nest.loops[counter.0].extent));
-                let bound = bound(quote! { #name + #by });
-                quote! { #note if #name + #by < #extent { #bound #begun } }
+            Action::TakeOver(number, Shift { axis, by, .. }) => {
+                let (tile, region, group) = (self.tile(number), of(number), self.names.group(&[axis], None));
+                let by = Literal::i64_unsuffixed(by);
+                quote! { #tile.shift(#group, #by, &#region)?; }
             }
+            Action::Bring(tile, leg, region, source) => self.bring(tile, leg, shown(region), source),
+            Action::Send(tile, leg, region) => self.send(tile, leg, shown(region)),
+            Action::Arrive(number) => {
+                let (tile, tensor) = (self.tile(number), self.tensor(&self.nest.transfers[number.0]));
+                quote! { #tile.arrive(grid.world(), #tensor)?; }
+            }
+            Action::Compute => self.leaf(),
         }
+    }
+
+    fn tile(&self, TileId(number): TileId) -> &Ident {
+        &self.names.tiles[number]
+    }
+
+    fn tensor(&self, transfer: &Transfer) -> &Ident {
+        &self.names.tensors[transfer.tensor.0]
     }
 
     fn steps(&self, numbers: &[StepId]) -> String {
         let steps: Vec<_> =
             numbers.iter().map(|&StepId(number)| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
-    }
-
-    fn serial_loop(&self, LoopId(counter): LoopId, body: &[Statement]) -> TokenStream {
-        let of = &self.nest.loops[counter];
-        let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
-        let body = self.statements(body);
-        let name = &self.names.loops[counter];
-        let name = if mentions(&body, &name.to_string()) {
-            quote! { #name }
-        } else {
-            quote! { _ }
-        };
-        let extent = proc_macro2::Literal::i64_suffixed(of.extent);
-        quote! { #note for #name in 0..#extent { #body } }
     }
 
     /// The tile buffers.
@@ -179,7 +209,7 @@ impl Writer<'_> {
         if !super::items::clears(self.nest) && self.nest.output().route.is_in_place() {
             return None;
         }
-        let number = |&number: &i64| proc_macro2::Literal::i64_unsuffixed(number);
+        let number = |&number: &i64| Literal::i64_unsuffixed(number);
         let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
         let strides = strides.iter().map(|strides| {
             let strides = strides.iter().map(number);
@@ -217,7 +247,7 @@ impl Writer<'_> {
         is_used.then(|| Field { name: format_ident!("is_first"), r#type, new })
     }
 
-    /// The sub-communicators, one per set of axes.
+    /// The sub-communicators, one per set of axes and stages.
     fn groups(&self) -> Vec<Field> {
         let groups = self.nest.groups().into_iter().map(|(axes, stages)| {
             let name = self.names.group(&axes, stages.as_ref()).clone();
@@ -265,16 +295,16 @@ impl Writer<'_> {
 
     /// A closure over coordinates that yields `value`.
     fn of_rank(&self, value: TokenStream) -> TokenStream {
-        let used: Vec<_> = self.names.axes.iter().map(|axis| mentions(&value, &axis.to_string())).collect();
-        let bound =
-            self.names.axes.iter().zip(&used).enumerate().filter(|(_, (_, used))| **used).map(|(i, (axis, _))| {
-                let i = literal(i as i64);
-                quote! { let #axis = at[#i]; }
-            });
-        let at = if used.contains(&true) {
-            quote! { at }
-        } else {
+        let used = self.names.axes.iter().enumerate().filter(|(_, axis)| mentions(&value, &axis.to_string()));
+        let bound = used.map(|(number, axis)| {
+            let number = literal(number as i64);
+            quote! { let #axis = at[#number]; }
+        });
+        let bound: Vec<_> = bound.collect();
+        let at = if bound.is_empty() {
             quote! { _ }
+        } else {
+            quote! { at }
         };
         quote! { |#at: &[i64]| { #(#bound)* #value } }
     }
@@ -284,109 +314,35 @@ impl Writer<'_> {
         quote! { vec![#(#coordinates),*] }
     }
 
-    fn transfer(&self, number: TileId) -> TokenStream {
-        let transfer = &self.nest.transfers[number.0];
-        let note = self.note(transfer);
-        let Some(Shift { axis, by, counter }) = transfer.route.shift() else {
-            let moved = self.at_owners(number, &transfer.region);
-            return match transfer.once {
-                true => quote! { #note if *is_first { #moved } },
-                false => quote! { #note #moved },
-            };
-        };
-        let at_owners = self.at_owners(number, &transfer.region_at_owners(counter, &self.index.ranges));
-        let (group, counter) = (self.names.group(&[axis], None), &self.names.loops[counter.0]);
-        match transfer.direction {
-            Direction::In => {
-                let (tile, name, source) =
-                    (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
-                let (shown, by) = (self.region(&transfer.region), proc_macro2::Literal::i64_unsuffixed(by));
-                quote! {
-                    #note
-                    if #counter == 0 {
-                        #at_owners
-                    } else {
-                        let #name = #shown;
-                        #tile.shift(#group, #by, #source, &#name)?;
-                    }
-                }
-            }
-            Direction::Out { .. } => {
-                let extent = proc_macro2::Literal::i64_unsuffixed(self.extent_of(transfer));
-                // On the way, sums stay in the tile.
-                quote! { #note if #counter + 1 == #extent { #at_owners } }
-            }
-        }
-    }
-
-    /// What a transfer is, as a comment.
-    fn note(&self, transfer: &Transfer) -> TokenStream {
-        let tensor = self.nest.tensor_name(transfer.tensor);
-        let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        comment(&format!("{by}{tensor}, {}", self.nest.pattern_of(transfer)))
-    }
-
-    /// The iterations of the loop of a transfer that shifts.
-    fn extent_of(&self, transfer: &Transfer) -> i64 {
-        transfer.route.shift().map_or(1, |shift| self.nest.loops[shift.counter.0].extent)
-    }
-
-    fn tensor(&self, transfer: &Transfer) -> &Ident {
-        &self.names.tensors[transfer.tensor.0]
-    }
-
-    /// The legs between owners and tiles.
-    fn at_owners(&self, number: TileId, region: &Region) -> TokenStream {
-        let Transfer { route, direction, .. } = &self.nest.transfers[number.0];
-        let legs = route.at_owners().iter().enumerate().map(|(nth, leg)| {
-            let held = route.held.as_ref().filter(|_| nth == 0);
-            let region = held.unwrap_or(region);
-            match direction {
-                Direction::In => {
-                    let manner = if nth > 0 { Manner::FromTiles } else { Manner::FromShards };
-                    self.brought(number, leg, region, manner)
-                }
-                Direction::Out { .. } => self.sent(number, leg, region),
-            }
-        });
-        legs.collect()
-    }
-
     /// A leg of an input's route.
-    fn brought(&self, number: TileId, leg: &Leg, region: &Region, manner: Manner) -> TokenStream {
+    fn bring(&self, number: TileId, leg: &Leg, region: TokenStream, from: Source) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
-        let (tile, name, source) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
-        let shown = self.region(region);
-        let bound = quote! { let #name = #shown; };
+        let (tile, name, source) = (self.tile(number), &self.names.regions[number.0], self.tensor(transfer));
+        let bound = quote! { let #name = #region; };
+        let call = |name: &str| match from {
+            Source::Shards => format_ident!("{name}"),
+            Source::Tiles => format_ident!("{name}_held"),
+            Source::Ahead => format_ident!("begin_{name}"),
+        };
         match leg {
-            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } if manner == Manner::Ahead => {
-                quote! { #tile.begin_own(#source, &#shown); }
+            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } if from == Source::Ahead => {
+                quote! { #tile.begin_own(#source, &#region); }
             }
             Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
-            Leg::InPlace => quote! { #tile.hold(&#shown); },
+            Leg::InPlace => quote! { #tile.hold(&#region); },
             Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
             Leg::Collective { axes, owners: Owners::One(root), stages } => {
                 let group = self.names.group(axes, stages.as_ref());
                 let root = root.iter().map(|root| self.index.expr(root));
-                let broadcast = match manner {
-                    Manner::FromShards => quote!(broadcast),
-                    Manner::FromTiles => quote!(broadcast_held),
-                    Manner::Ahead => quote!(begin_broadcast),
-                };
+                let broadcast = call("broadcast");
                 quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
             }
             Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                let group = self.names.group(axes, stages.as_ref());
-                let gather = if manner == Manner::Ahead { quote!(begin_all_gather) } else { quote!(all_gather) };
+                let (group, gather) = (self.names.group(axes, stages.as_ref()), call("all_gather"));
                 quote! { #bound #tile.#gather(#group, #source, &#name)?; }
             }
             Leg::Permute { owner, served } => {
-                let permutation = self.permutation(owner, served, shown, name);
-                let permute = match manner {
-                    Manner::FromShards => quote!(permute),
-                    Manner::FromTiles => quote!(permute_held),
-                    Manner::Ahead => quote!(begin_permute),
-                };
+                let (permutation, permute) = (self.permutation(owner, served, region, name), call("permute"));
                 quote! {
                     #permutation
                     let (from, to) = permutation;
@@ -394,15 +350,16 @@ impl Writer<'_> {
                 }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let (closure, reach) = (self.of_rank(shown), reach_of(reach));
-                let fetch = match manner {
-                    Manner::Ahead => quote!(begin_exchange),
-                    _ if transfer.tile.own_in_place => quote!(halo),
-                    _ => quote!(exchange),
-                };
+                let (closure, reach) = (self.of_rank(region), reach_of(reach));
+                let is_halo = transfer.tile.own_in_place && from != Source::Ahead;
+                let fetch = call(if is_halo { "halo" } else { "exchange" });
                 quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
             }
-            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
+            Leg::Shift(Shift { axis, by, .. }) => {
+                let (group, by) = (self.names.group(&[*axis], None), Literal::i64_unsuffixed(*by));
+                let shift = if from == Source::Ahead { quote!(begin_shift) } else { quote!(shift) };
+                quote! { #bound #tile.#shift(#group, #by, #source, &#name)?; }
+            }
         }
     }
 
@@ -416,26 +373,10 @@ impl Writer<'_> {
         }
     }
 
-    fn fill(&self, number: TileId) -> TokenStream {
-        let Transfer { region, route, .. } = &self.nest.transfers[number.0];
-        let (tile, region) = (&self.names.tiles[number.0], self.region(region));
-        let op = reduce_op(self.nest);
-        let Some(Shift { axis, by, counter }) = route.shift() else { return quote! { #tile.reset(&#region, #op); } };
-        let (group, counter) = (self.names.group(&[axis], None), &self.names.loops[counter.0]);
-        let by = proc_macro2::Literal::i64_unsuffixed(by);
-        quote! {
-            if #counter == 0 {
-                #tile.reset(&#region, #op);
-            } else {
-                #tile.shift(#group, #by, &#region)?;
-            }
-        }
-    }
-
     /// A leg of an output's route.
-    fn sent(&self, number: TileId, leg: &Leg, symbolic: &Region) -> TokenStream {
-        let (tile, name, c) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.names.tensors.last());
-        let (op, region) = (reduce_op(self.nest), self.region(symbolic));
+    fn send(&self, number: TileId, leg: &Leg, region: TokenStream) -> TokenStream {
+        let (tile, name, c) = (self.tile(number), &self.names.regions[number.0], self.names.tensors.last());
+        let op = reduce_op(self.nest.kernel.assign());
         match leg {
             Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
             Leg::Copy => quote! { #tile.combine_local(#c, #op); },
@@ -479,7 +420,7 @@ fn stages_of(stages: &Stages) -> TokenStream {
 
 /// How far owners are, per axis.
 fn reach_of(reach: &[Reach]) -> TokenStream {
-    let number = proc_macro2::Literal::i64_unsuffixed;
+    let number = Literal::i64_unsuffixed;
     let axes = reach.iter().map(|reach| match reach {
         Reach::All => quote! { Reach::All },
         &Reach::OWN => quote! { Reach::OWN },

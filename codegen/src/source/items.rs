@@ -25,7 +25,7 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
     let sharding_c = &names.shardings[inputs.len()];
-    let identity = reduce_op(nest);
+    let identity = reduce_op(kernel.assign());
     let prepared_doc = format!(" What runs of `{}` need, made once.", kernel.statement());
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
     let into_doc = match kernel.assign() {
@@ -167,7 +167,7 @@ pub(super) fn clears(nest: &Nest) -> bool {
 /// is there, and elsewhere what it held.
 fn restart_output(nest: &Nest, names: &Names) -> Option<TokenStream> {
     let (c, name) = (names.tensors.last(), &names.written);
-    let zero: syn::Lit = syn::parse_str(&format!("0{}", element(nest))).expect("a literal with a suffix");
+    let zero = zero(&element(nest));
     clears(nest).then(|| match nest.kernel.written() {
         Some(_) => quote! { #name.fill(#c, #zero); },
         None => quote! { #c.block_mut().fill(#zero); },
@@ -179,9 +179,14 @@ pub(super) fn element(nest: &Nest) -> Ident {
     format_ident!("{}", nest.kernel.dtype().name())
 }
 
-/// The operation that combines values in the output.
-pub(super) fn reduce_op(nest: &Nest) -> TokenStream {
-    match nest.kernel.assign() {
+/// The zero of an element type.
+pub(super) fn zero(element: &Ident) -> syn::Lit {
+    syn::parse_str(&format!("0{element}")).expect("a literal with a suffix")
+}
+
+/// The operation that combines values.
+pub(super) fn reduce_op(assign: Assign) -> TokenStream {
+    match assign {
         Assign::Set | Assign::Add => quote! { ReduceOp::Sum },
         Assign::Mul => quote! { ReduceOp::Product },
         Assign::Max => quote! { ReduceOp::Max },

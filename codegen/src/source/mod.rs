@@ -86,53 +86,19 @@ fn items(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
 /// What the items use of the runtime; nothing else, so that no import is unused.
 fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let used = |name: &str| mentions(items, name);
-    let pick = |names: &[&str]| -> Vec<syn::Ident> {
-        names.iter().filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
+    let pick = |names: &str| -> Vec<syn::Ident> {
+        names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick(&["AxisExpr", "AxisPart", "Level", "Mesh", "Placement", "Reach", "Sharding"]);
-    let leaf = pick(&[
-        "Access",
-        "Assign",
-        "Choice",
-        "Comparison",
-        "Factor",
-        "Function",
-        "Name",
-        "Named",
-        "Number",
-        "Product",
-        "Products",
-        "Ramp",
-        "Role",
-        "Slices",
-        "TileStatement",
-        "Value",
-        "contract",
-        "nest",
-        "nest_with_numbers",
-        "pointwise",
-    ]);
-    let top = pick(&[
-        "DistArray",
-        "Element",
-        "Grid",
-        "Group",
-        "InputTable",
-        "OutTile",
-        "Redistribution",
-        "ReduceOp",
-        "Reduction",
-        "Region",
-        "Result",
-        "Room",
-        "SharedInputs",
-        "Strided",
-        "Tile",
-        "World",
-        "Written",
-        "count",
-    ]);
-    let reductions = pick(&["Collective", "Lowered", "LoweredStep", "Procedure"]);
+    let layout = pick("AxisExpr AxisPart Level Mesh Placement Reach Sharding");
+    let leaf = pick(
+        "Access Assign Choice Comparison Factor Function Name Named Number Product Products Ramp Role Slices TileStatement Value \
+         contract nest nest_with_numbers pointwise",
+    );
+    let top = pick(
+        "DistArray Element Grid Group InputTable OutTile Redistribution ReduceOp Reduction Region Result Room SharedInputs Strided \
+         Tile World Written count",
+    );
+    let reductions = pick("Collective Lowered LoweredStep Procedure");
     // A list of nothing would be an unused import.
     let from = |module: TokenStream, names: &[syn::Ident]| {
         (!names.is_empty()).then(|| quote! { use #runtime #module::{#(#names),*}; })

@@ -1,6 +1,5 @@
 //! Reductions as expressions that make them.
 
-use polyshard_program::Assign;
 use polyshard_program::reduction::Procedure;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -21,16 +20,6 @@ pub(super) fn procedure(procedure: &Procedure) -> TokenStream {
         Lowered::from_steps(#reduced, #chunks, vec![#(#steps),*])
             .and_then(Procedure::by_steps)
             .expect("the steps were proved when this was generated")
-    }
-}
-
-/// The expression for what combines values.
-pub(super) fn op(op: Assign) -> TokenStream {
-    match op {
-        Assign::Set | Assign::Add => quote! { ReduceOp::Sum },
-        Assign::Mul => quote! { ReduceOp::Product },
-        Assign::Max => quote! { ReduceOp::Max },
-        Assign::Min => quote! { ReduceOp::Min },
     }
 }
 

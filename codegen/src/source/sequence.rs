@@ -1,7 +1,7 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
 use super::field::Field;
-use super::items::{mesh, new_sharding};
+use super::items::{mesh, new_sharding, reduce_op, zero};
 use super::names::Wanted;
 use super::{imports, kernel_module, mentions, reduction};
 use polyshard_program::{ArrayId, ArrayKind, Body, Nest, NestId, Part, Program, Repeat, RepeatId, Statement};
@@ -261,7 +261,7 @@ impl Writer<'_> {
         let identity = match super::items::writes_all(nest) {
             true => quote! { None },
             false => {
-                let op = super::items::reduce_op(nest);
+                let op = reduce_op(nest.kernel.assign());
                 quote! { Some(#op.identity()) }
             }
         };
@@ -278,13 +278,12 @@ impl Writer<'_> {
         let element = format_ident!("{}", program.dtype().name());
         let made = is_of_round.then(|| self.made(moved.target, &quote! { None }));
         if let Some(by) = &moved.by {
-            let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
+            let (procedure, op) = (reduction::procedure(&by.procedure), reduce_op(by.op));
             let name = self.step(
                 quote! { Reduction<#element> },
                 quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
             );
-            let source = &names.arrays[moved.source.0];
-            let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
+            let (source, zero) = (&names.arrays[moved.source.0], zero(&element));
             let made = made.unwrap_or(quote! { let mut #target = DistArray::filled(self.world, &#to(), #zero)?; });
             return quote! {
                 #made

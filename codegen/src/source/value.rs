@@ -59,17 +59,13 @@ impl Values<'_> {
                     (_, false) => parse_quote!(Element::divide(#a, #b)),
                 }
             }
-            Value::Max(a, b) => {
+            Value::Max(a, b) | Value::Min(a, b) | Value::Pow(a, b) => {
                 let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
-                parse_quote!(Element::maximum(#a, #b))
-            }
-            Value::Min(a, b) => {
-                let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
-                parse_quote!(Element::minimum(#a, #b))
-            }
-            Value::Pow(a, b) => {
-                let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
-                parse_quote!(Element::power(#a, #b))
+                match value {
+                    Value::Max(..) => parse_quote!(Element::maximum(#a, #b)),
+                    Value::Min(..) => parse_quote!(Element::minimum(#a, #b)),
+                    _ => parse_quote!(Element::power(#a, #b)),
+                }
             }
             Value::Call(function, inner) => {
                 let inner = bare(self.expr(inner, next));

@@ -258,34 +258,34 @@ pub(crate) struct Hop<'a> {
 }
 
 impl Transfer {
+    /// The legs between owners and tiles, numbered, each with what it moves: the first of two what it leaves in tiles.
+    pub(crate) fn at_owners(&self) -> impl Iterator<Item = (usize, &Leg, &Region)> {
+        let Self { route, region, .. } = self;
+        let held = |nth: usize| route.held.as_ref().filter(|_| nth == 0);
+        route.at_owners().iter().enumerate().map(move |(nth, leg)| (nth, leg, held(nth).unwrap_or(region)))
+    }
+
     /// The legs with what each of them moves, those at the owners first.
-    pub(crate) fn hops(&self, ranges: &Ranges) -> Vec<Hop<'_>> {
-        let (region, level) = match self.route.shift() {
-            None => (self.region.clone(), self.level),
-            Some(shift) => (self.region_at_owners(shift.counter, ranges), self.level - 1),
-        };
-        let at_owners = self.route.at_owners().iter().enumerate().map(|(nth, leg)| {
-            let held = self.route.held.as_ref().filter(|_| nth == 0);
-            Hop { leg, region: held.unwrap_or(&region).clone(), level }
+    pub(crate) fn hops(&self, ranges: &Ranges) -> impl Iterator<Item = Hop<'_>> {
+        let shift = self.route.shift();
+        let at_owners = self.at_owners().map(move |(_, leg, region)| match shift {
+            None => Hop { leg, region: region.clone(), level: self.level },
+            Some(Shift { counter, .. }) => {
+                let value = self.iteration_at_owners(ranges.counters[counter.0]);
+                let region = region.fixed(Symbol::Counter(counter), value, ranges);
+                Hop { leg, region, level: self.level - 1 }
+            }
         });
         let shifted = self.route.legs[self.route.at_owners().len()..].iter();
-        at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level })).collect()
+        at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level }))
     }
 
-    /// Returns the region in the iteration next to the owners of a transfer that shifts, see
-    /// [`iteration_at_owners`](Self::iteration_at_owners).
-    #[must_use]
-    pub fn region_at_owners(&self, counter: LoopId, ranges: &Ranges) -> Region {
-        self.region.fixed(Symbol::Counter(counter), self.iteration_at_owners(counter, ranges), ranges)
-    }
-
-    /// Returns the iteration of a shift's loop in which its tile comes from the owners or goes to them: the first for an
+    /// The iteration of a shift's loop, of so many, in which its tile comes from the owners or goes to them: the first for an
     /// input, the last for an output.
-    #[must_use]
-    pub fn iteration_at_owners(&self, counter: LoopId, ranges: &Ranges) -> i64 {
+    pub(crate) fn iteration_at_owners(&self, iterations: i64) -> i64 {
         match self.direction {
             Direction::In => 0,
-            Direction::Out { .. } => ranges.counters[counter.0] - 1,
+            Direction::Out { .. } => iterations - 1,
         }
     }
 }

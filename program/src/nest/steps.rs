@@ -4,7 +4,7 @@
 //! of each rank in each step where these are few: legs lead to ranks that own or hold what they bring, and the leaf stays inside
 //! what was brought.
 
-use super::{Direction, LeafAccess, Leg, Nest, Owners, Transfer};
+use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
 use crate::ids::OperandId;
 use crate::part::Along;
 use crate::traffic::{Rank, in_all_steps};
@@ -46,21 +46,19 @@ impl Nest {
 
     /// Whether the ranks at the owners' end of each leg have all of the region.
     fn is_covered(&self, rank: &Rank<'_>, transfer: &Transfer, counters: &[i64]) -> bool {
-        let Transfer { route, region, direction, .. } = transfer;
-        if let Some(shift) = route.shift() {
-            let near = transfer.iteration_at_owners(shift.counter, &self.ranges());
-            if counters[shift.counter.0] != near {
-                return true;
-            }
+        let Transfer { route, direction, .. } = transfer;
+        if let Some(Shift { counter, .. }) = route.shift()
+            && counters[counter.0] != transfer.iteration_at_owners(self.loops[counter.0].extent)
+        {
+            return true;
         }
         let sharding = &self.shardings[transfer.tensor.0];
         let count = |region: &[Along]| match direction {
             Direction::In => region.iter().map(Along::distinct).fold(1, u64::saturating_mul),
             Direction::Out { .. } => region.iter().map(Along::count).fold(1, u64::saturating_mul),
         };
-        route.at_owners().iter().enumerate().all(|(nth, leg)| {
-            let held = route.held.as_ref().filter(|_| nth == 0);
-            let Some(wanted) = rank.ranges(held.unwrap_or(region), counters) else { return true };
+        transfer.at_owners().all(|(nth, leg, region)| {
+            let Some(wanted) = rank.ranges(region, counters) else { return true };
             // The second of two legs takes out of tiles.
             let passes_on = route.held.as_ref().filter(|_| nth == 1);
             let has_all = |owner: Option<Vec<usize>>| {

@@ -18,8 +18,8 @@ const CHUNK: usize = 4096;
 /// Takes part in a reduction that [is one in order](CollectiveCall::is_in_order).
 pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
     match collective {
-        CollectiveCall::Reduce { root, data, combining } => reduce(comm, root, data, combining),
-        CollectiveCall::AllReduce { data, combining } => all_reduce(comm, data, combining),
+        CollectiveCall::Reduce { root, data, combining } => reduce(comm, Some(root), data, combining),
+        CollectiveCall::AllReduce { data, combining } => reduce(comm, None, data, combining),
         CollectiveCall::ReduceScatter { send, into, counts, combining } => {
             reduce_scatter(comm, send, into, counts, combining.dtype, combining.op)
         }
@@ -27,7 +27,7 @@ pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: Collecti
     }
 }
 
-/// Reduces to all ranks; see [`Communicator::all_reduce`].
+/// Reduces to the root, or to all ranks; see [`Communicator::reduce`] and [`Communicator::all_reduce`].
 ///
 /// ```text
 /// two ranks      before           rank 0: a0 a1        rank 1: b0 b1
@@ -35,41 +35,33 @@ pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: Collecti
 ///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
 ///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
 /// ```
-fn all_reduce<C: Communicator + ?Sized>(comm: &C, data: &mut [u8], combining: Combining) -> Result<()> {
+fn reduce<C: Communicator + ?Sized>(
+    comm: &C,
+    root: Option<usize>,
+    data: &mut [u8],
+    combining: Combining,
+) -> Result<()> {
     let Combining { dtype, op, order } = combining;
+    check::member(comm.size(), root.unwrap_or(0))?;
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
-    if order != Order::RanksInPieces {
-        let mut gathered = Buffer::<u8>::new(len * size, "the terms of a reduction")?;
-        comm.all_gather(data, &mut gathered, &vec![len; size])?;
+    let gather = |own: &[u8], into: &mut [u8], counts: &[usize]| match root {
+        Some(root) => gather(comm, root, own, into, counts),
+        None => comm.all_gather(own, into, counts),
+    };
+    if order == Order::RanksInPieces {
+        let pieces = pieces(len, size, dtype);
+        let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
+        reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;
+        return gather(&own, data, &pieces);
+    }
+    let is_wanted = root.is_none_or(|root| root == comm.rank());
+    let mut gathered = Buffer::<u8>::new(if is_wanted { len * size } else { 0 }, "the terms of a reduction")?;
+    gather(data, &mut gathered, &vec![len; size])?;
+    if is_wanted {
         combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
-        return Ok(());
     }
-    let pieces = pieces(len, size, dtype);
-    let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
-    reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;
-    comm.all_gather(&own, data, &pieces)
-}
-
-/// Reduces to one rank; see [`Communicator::reduce`].
-fn reduce<C: Communicator + ?Sized>(comm: &C, root: usize, data: &mut [u8], combining: Combining) -> Result<()> {
-    let Combining { dtype, op, order } = combining;
-    check::member(comm.size(), root)?;
-    check::elements(dtype, data)?;
-    let (size, len) = (comm.size(), data.len());
-    if order != Order::RanksInPieces {
-        let gathered = if comm.rank() == root { len * size } else { 0 };
-        let mut gathered = Buffer::<u8>::new(gathered, "the terms of a reduction")?;
-        gather(comm, root, data, &mut gathered, &vec![len; size])?;
-        if comm.rank() == root {
-            combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
-        }
-        return Ok(());
-    }
-    let pieces = pieces(len, size, dtype);
-    let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
-    reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;
-    gather(comm, root, &own, data, &pieces)
+    Ok(())
 }
 
 /// Reduces and gives each rank its part; see [`Communicator::reduce_scatter`].

@@ -3,7 +3,7 @@
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use crate::comm::Work;
-use crate::layout::{Name, Stages};
+use crate::layout::Stages;
 use crate::leaf::{Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     count,
 };
 use polyshard_program::{
-    Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, Leg, Nest, OperandId, Owners,
-    Region as SymbolicRegion, Statement, Symbol, TileId, Transfer, TransferId,
+    Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, Leg, Nest, OperandId, Owners,
+    Region as SymbolicRegion, Source, Statement, Symbol, TileId, Transfer, When,
 };
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -267,93 +267,82 @@ struct Walk<'a, 'r, 'i, T: Element> {
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
     fn statements(&mut self, statements: &[Statement]) -> Result<()> {
-        statements.iter().try_for_each(|statement| self.statement(statement))
+        for statement in statements {
+            match statement {
+                Statement::Loop { counter, body, .. } => {
+                    for value in 0..self.nest.loops[counter.0].extent {
+                        self.counters[counter.0] = value;
+                        self.statements(body)?;
+                    }
+                }
+                _ => self.nest.each_action(statement, |when, action| self.act(when, action))?,
+            }
+        }
+        Ok(())
     }
 
-    fn statement(&mut self, statement: &Statement) -> Result<()> {
-        match statement {
-            Statement::Loop { counter, body, .. } => {
-                for value in 0..self.nest.loops[counter.0].extent {
-                    self.counters[counter.0] = value;
-                    self.statements(body)?;
-                }
-                Ok(())
-            }
-            Statement::Fill { tile, .. } => self.fill(*tile),
-            Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
-            Statement::BeginFor { tile, counter, iteration, .. } => {
+    /// Does this if it is to be done now.
+    fn act(&mut self, when: When, action: Action<'_>) -> Result<()> {
+        match when {
+            When::Always => self.call(action),
+            When::At(counter, value) if self.counters[counter.0] == value => self.call(action),
+            When::NotAt(counter, value) if self.counters[counter.0] != value => self.call(action),
+            When::InFirstRound if self.is_first => self.call(action),
+            When::At(..) | When::NotAt(..) | When::InFirstRound => Ok(()),
+            When::For(counter, iteration) => {
                 let now = self.counters[counter.0];
                 let then = match iteration {
-                    Iteration::At(value) => *value,
+                    Iteration::At(value) => value,
                     Iteration::Later(by) => now + by,
                 };
                 if then >= self.nest.loops[counter.0].extent {
                     return Ok(());
                 }
                 self.counters[counter.0] = then;
-                let begun = self.begin(*tile);
+                let done = self.call(action);
                 self.counters[counter.0] = now;
-                begun
+                done
             }
-            Statement::Await(TransferId::Tile { tile, .. }) if self.nest.transfers[tile.0].ahead > 0 => {
-                self.arrive(*tile)
+        }
+    }
+
+    fn call(&mut self, action: Action<'_>) -> Result<()> {
+        match action {
+            Action::Reset(number) => {
+                let region = self.region(number);
+                self.out_tile.iter_mut().for_each(|tile| tile.reset(&region, self.op));
+                Ok(())
             }
-            // All others are done when what began them returns.
-            Statement::Await(_) => Ok(()),
-            Statement::Compute(_) => {
+            Action::TakeOver(number, shift) => {
+                self.note(number);
+                let region = self.region(number);
+                let Some(tile) = &mut self.out_tile else { return Ok(()) };
+                tile.shift(self.groups.along(&[shift.axis], None), shift.by, &region)
+            }
+            Action::Bring(number, leg, region, source) => {
+                let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
+                let done = self.bring(&mut tile, number, leg, region, source);
+                self.tiles[number.0] = Some(tile);
+                done
+            }
+            Action::Send(number, leg, region) => {
+                let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
+                let done = self.send(&mut tile, number, leg, region);
+                *self.out_tile = Some(tile);
+                done
+            }
+            Action::Arrive(number) => {
+                self.note(number);
+                let source = self.inputs.array(self.nest.transfers[number.0].tensor.0);
+                let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
+                tile.arrive(self.grid.world(), source)
+            }
+            Action::Compute => {
                 self.compute()?;
                 self.leaves.next();
                 Ok(())
             }
-            Statement::Repeat { .. } | Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
-                unreachable!("no statement of a nest; this is a bug of polyshard")
-            }
         }
-    }
-
-    /// Has the region that a transfer brings in this iteration begin to come.
-    fn begin(&mut self, number: TileId) -> Result<()> {
-        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-        let begun = self.begin_to(&mut tile, &self.nest.transfers[number.0], &self.region(number));
-        self.tiles[number.0] = Some(tile);
-        begun
-    }
-
-    fn begin_to(&self, tile: &mut Tile<T>, transfer: &Transfer, here: &Region) -> Result<()> {
-        self.note(self.nest.tensor_name(transfer.tensor));
-        let source = self.inputs.array(transfer.tensor.0);
-        if let Some(shift) = transfer.route.shift().filter(|shift| self.counters[shift.counter.0] > 0) {
-            return tile.begin_shift(self.groups.along(&[shift.axis], None), shift.by, source, here);
-        }
-        let counters = &*self.counters;
-        let region_of = |at: &[i64]| region_at(&transfer.region, at, counters);
-        match &transfer.route.at_owners()[0] {
-            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
-                tile.begin_own(source, here);
-                Ok(())
-            }
-            Leg::Collective { axes, owners: Owners::One(root), .. } => {
-                tile.begin_broadcast(self.groups.along(axes, None), &self.values(root), source, here)
-            }
-            Leg::Collective { axes, owners: Owners::Parts, .. } => {
-                tile.begin_all_gather(self.groups.along(axes, None), source, here)
-            }
-            Leg::Permute { owner, served } => {
-                let (from, to) = self.permutation(owner, served, region_of);
-                tile.begin_permute(self.grid, from, to, source, here)
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => tile.begin_exchange(self.grid, reach, source, region_of),
-            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
-        }
-    }
-
-    /// Waits for the region that began to come first.
-    fn arrive(&mut self, number: TileId) -> Result<()> {
-        let tensor = self.nest.transfers[number.0].tensor;
-        self.note(self.nest.tensor_name(tensor));
-        let source = self.inputs.array(tensor.0);
-        let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
-        tile.arrive(self.grid.world(), source)
     }
 
     /// Lets what is on its way go on; returns whether something still is.
@@ -379,8 +368,12 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Notes which tensor moves, for the case that this takes long.
-    fn note(&self, tensor: Name) {
+    /// Notes which tensor moves between ranks, for the case that this takes long.
+    fn note(&self, tile: TileId) {
+        if self.nest.transfers[tile.0].route.is_local() {
+            return;
+        }
+        let tensor = self.nest.tensor_name(self.nest.transfers[tile.0].tensor);
         self.grid.world().comm().note(Some(Work { tensor: Some(tensor), ..self.work }));
     }
 
@@ -393,110 +386,68 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         values_at(exprs, self.grid.coords(), self.counters)
     }
 
-    /// Fills the output's tile with identities, or takes over the sums of a neighbour.
-    fn fill(&mut self, number: TileId) -> Result<()> {
-        let (transfer, region) = (&self.nest.transfers[number.0], self.region(number));
-        let shift = transfer.route.shift().filter(|shift| self.counters[shift.counter.0] > 0);
-        if shift.is_some() {
-            self.note(self.nest.tensor_name(transfer.tensor));
-        }
-        let Some(tile) = &mut self.out_tile else { return Ok(()) };
-        match shift {
-            Some(shift) => tile.shift(self.groups.along(&[shift.axis], None), shift.by, &region),
-            None => {
-                tile.reset(&region, self.op);
-                Ok(())
-            }
-        }
-    }
-
-    fn transfer(&mut self, number: TileId) -> Result<()> {
-        let transfer = &self.nest.transfers[number.0];
-        if transfer.once && !self.is_first {
-            return Ok(());
-        }
-        if !transfer.route.is_local() {
-            self.note(self.nest.tensor_name(transfer.tensor));
-        }
-        let at = transfer.route.shift().map(|shift| (shift, self.counters[shift.counter.0]));
-        let Transfer { region, route, .. } = transfer;
-        match transfer.direction {
-            Direction::In => {
-                let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-                let here = self.region(number);
-                let done = match at {
-                    Some((shift, at)) if at > 0 => {
-                        let source = self.inputs.array(transfer.tensor.0);
-                        tile.shift(self.groups.along(&[shift.axis], None), shift.by, source, &here)
-                    }
-                    _ => route.at_owners().iter().enumerate().try_for_each(|(nth, leg)| {
-                        match route.held.as_ref().filter(|_| nth == 0) {
-                            Some(held) => {
-                                let here = region_at(held, self.grid.coords(), self.counters);
-                                self.bring(&mut tile, transfer, leg, held, &here, false)
-                            }
-                            None => self.bring(&mut tile, transfer, leg, region, &here, nth > 0),
-                        }
-                    }),
-                };
-                self.tiles[number.0] = Some(tile);
-                done
-            }
-            Direction::Out { .. } => {
-                let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
-                let done = match at {
-                    // On the way, sums stay in the tile.
-                    Some((shift, at)) if at + 1 < self.nest.loops[shift.counter.0].extent => Ok(()),
-                    _ => route.at_owners().iter().try_for_each(|leg| self.send(&mut tile, leg, region)),
-                };
-                *self.out_tile = Some(tile);
-                done
-            }
-        }
-    }
-
-    /// Brings a region by this leg, that of this rank being `here`; the second of two takes it out of tiles, not of shards.
+    /// Brings a region by this leg.
     fn bring(
         &self,
         tile: &mut Tile<T>,
-        transfer: &Transfer,
+        number: TileId,
         leg: &Leg,
         region: &SymbolicRegion,
-        here: &Region,
-        is_second: bool,
+        from: Source,
     ) -> Result<()> {
+        self.note(number);
+        let transfer = &self.nest.transfers[number.0];
         let source = self.inputs.array(transfer.tensor.0);
-        let counters = &*self.counters;
-        let region_of = |at: &[i64]| region_at(region, at, counters);
+        let (grid, region_of) = (self.grid, |at: &[i64]| region_at(region, at, self.counters));
+        let here = &match transfer.route.held {
+            Some(_) => region_of(grid.coords()),
+            None => self.region(number),
+        };
         match leg {
-            Leg::InPlace => tile.hold(here),
-            Leg::Copy | Leg::Collective { owners: Owners::All, .. } => tile.copy(source, here),
+            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
+                match (from, leg) {
+                    (Source::Ahead, _) => tile.begin_own(source, here),
+                    (_, Leg::InPlace) => tile.hold(here),
+                    _ => tile.copy(source, here),
+                }
+                Ok(())
+            }
             Leg::Collective { axes, owners: Owners::One(root), stages } => {
                 let (group, root) = (self.groups.along(axes, stages.as_ref()), self.values(root));
-                return match is_second {
-                    false => tile.broadcast(group, &root, source, here),
-                    true => tile.broadcast_held(group, &root, source, here),
-                };
+                match from {
+                    Source::Shards => tile.broadcast(group, &root, source, here),
+                    Source::Tiles => tile.broadcast_held(group, &root, source, here),
+                    Source::Ahead => tile.begin_broadcast(group, &root, source, here),
+                }
             }
             Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                return tile.all_gather(self.groups.along(axes, stages.as_ref()), source, here);
+                let group = self.groups.along(axes, stages.as_ref());
+                match from {
+                    Source::Ahead => tile.begin_all_gather(group, source, here),
+                    Source::Shards | Source::Tiles => tile.all_gather(group, source, here),
+                }
             }
             Leg::Permute { owner, served } => {
-                let (from, to) = self.permutation(owner, served, region_of);
-                return match is_second {
-                    false => tile.permute(self.grid, from, to, source, here),
-                    true => tile.permute_held(self.grid, from, to, source, here),
-                };
+                let (owner, served) = self.permutation(owner, served, region_of);
+                match from {
+                    Source::Shards => tile.permute(grid, owner, served, source, here),
+                    Source::Tiles => tile.permute_held(grid, owner, served, source, here),
+                    Source::Ahead => tile.begin_permute(grid, owner, served, source, here),
+                }
             }
-            Leg::Halo { reach } if transfer.tile.own_in_place => {
-                return tile.halo(self.grid, reach, source, region_of);
+            Leg::Halo { reach } | Leg::Exchange { reach } => match from {
+                Source::Ahead => tile.begin_exchange(grid, reach, source, region_of),
+                _ if transfer.tile.own_in_place => tile.halo(grid, reach, source, region_of),
+                Source::Shards | Source::Tiles => tile.exchange(grid, reach, source, region_of),
+            },
+            Leg::Shift(shift) => {
+                let group = self.groups.along(&[shift.axis], None);
+                match from {
+                    Source::Ahead => tile.begin_shift(group, shift.by, source, here),
+                    Source::Shards | Source::Tiles => tile.shift(group, shift.by, source, here),
+                }
             }
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
-                return tile.exchange(self.grid, reach, source, region_of);
-            }
-            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
         }
-        Ok(())
     }
 
     fn permutation(
@@ -510,7 +461,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     /// Combines the output's tile into the shards of its owners by this leg.
-    fn send(&mut self, tile: &mut OutTile<T>, leg: &Leg, region: &SymbolicRegion) -> Result<()> {
+    fn send(&mut self, tile: &mut OutTile<T>, number: TileId, leg: &Leg, region: &SymbolicRegion) -> Result<()> {
+        self.note(number);
         let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         match leg {

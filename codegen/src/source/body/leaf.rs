@@ -124,7 +124,7 @@ impl Writer<'_> {
                 quote! { leaf.run(&[#(#counts),*], &[#(#tiles),*], #target); }
             }
             LeafOp::Nest => {
-                let op = reduce_op(self.nest);
+                let op = reduce_op(self.nest.kernel.assign());
                 let element_type = element(self.nest);
                 let value = bare(values.of_kernel());
                 let names: Vec<_> = self.names.elements.iter().chain(&self.names.numbers).collect();
@@ -222,14 +222,7 @@ impl Writer<'_> {
 }
 
 fn role_path(role: Role) -> TokenStream {
-    let role = format_ident!(
-        "{}",
-        match role {
-            Role::Batch => "Batch",
-            Role::M => "M",
-            Role::N => "N",
-            Role::K => "K",
-        }
-    );
+    // Variants print as they are named.
+    let role = format_ident!("{role:?}");
     quote! { Role::#role }
 }

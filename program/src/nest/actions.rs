@@ -1,0 +1,171 @@
+//! What a rank does at each statement of a nest, down to the legs of its transfers: the same for whatever runs a nest, and for
+//! whatever writes it down in some language.
+
+use super::{Direction, Leg, Nest, Region, Shift, Transfer};
+use crate::ids::{LoopId, TileId, TransferId};
+use crate::statement::{Iteration, Statement};
+use std::convert::Infallible;
+
+/// What a rank does, all of it in one call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Action<'a> {
+    /// Fills the output's tile with the identity of the kernel's operation.
+    Reset(TileId),
+    /// Takes over the sums in a neighbour's tile.
+    TakeOver(TileId, Shift),
+    /// Brings a region to a tile by a leg of an input's route.
+    Bring(TileId, &'a Leg, &'a Region, Source),
+    /// Takes a region of the output's tile away by a leg of its route.
+    Send(TileId, &'a Leg, &'a Region),
+    /// Waits until what began to come to a tile first is there.
+    Arrive(TileId),
+    /// Runs the leaf.
+    Compute,
+}
+
+/// Where a leg takes a region from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The shards of its owners.
+    Shards,
+    /// Tiles: what the leg before left there, or what a neighbour had in the iteration before.
+    Tiles,
+    /// Either, for another iteration than the present one: it only begins to come.
+    Ahead,
+}
+
+/// When an action is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Whenever its statement is.
+    Always,
+    /// In the iteration in which a counter has this value.
+    At(LoopId, i64),
+    /// In all others.
+    NotAt(LoopId, i64),
+    /// In the first of the rounds around the nest.
+    InFirstRound,
+    /// Whenever its statement is, with the counter of another iteration, if the loop has that one.
+    For(LoopId, Iteration),
+}
+
+impl Nest {
+    /// Returns what a rank does at a statement that is no loop, in this order.
+    ///
+    /// ```
+    /// use polyshard_dsl::Var;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::{Action, LoopId, Source, Statement, When, example};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let schedule = Schedule::from_spec(example::matmul(8, 8, 8))
+    ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
+    ///     .divide("k", "ko", "ki", 2)
+    ///     .reorder(["mo", "ko", "mi", "n", "ki"])
+    ///     .rotate("ko", ["mo"]);
+    /// let program = schedule.shard("B", [Var::new("k").at(x)]).communicate("B", "ko").lower()?;
+    /// let body = program.body().statements.iter().find_map(|statement| match statement {
+    ///     Statement::Loop { body, .. } => Some(body),
+    ///     _ => None,
+    /// });
+    /// let actions: Vec<_> = body.expect("a loop").iter().flat_map(|statement| program.nest().actions(statement)).collect();
+    /// let [(first, Action::Bring(_, _, _, from)), (next, Action::Bring(..)), (_, Action::Compute)] = actions[..] else {
+    ///     panic!("{actions:?}")
+    /// };
+    /// // The panel that a rank owns, then those of its neighbour.
+    /// assert_eq!([first, next], [When::At(LoopId(0), 0), When::NotAt(LoopId(0), 0)]);
+    /// assert_eq!(from, Source::Shards);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If it is a loop, or no statement of a nest.
+    #[must_use]
+    pub fn actions(&self, statement: &Statement) -> Vec<(When, Action<'_>)> {
+        let mut actions = Vec::new();
+        let _: Result<(), Infallible> = self.each_action(statement, |when, action| {
+            actions.push((when, action));
+            Ok(())
+        });
+        actions
+    }
+
+    /// Does what a rank does at a statement that is no loop: as [`actions`](Self::actions), but without a list of them.
+    ///
+    /// # Errors
+    /// The first error of an action.
+    ///
+    /// # Panics
+    /// If it is a loop, or no statement of a nest.
+    #[inline]
+    pub fn each_action<'a, E>(
+        &'a self,
+        statement: &Statement,
+        mut act: impl FnMut(When, Action<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match *statement {
+            Statement::Fill { tile, .. } => match self.transfers[tile.0].route.shift() {
+                None => act(When::Always, Action::Reset(tile)),
+                Some(shift) => {
+                    act(When::At(shift.counter, 0), Action::Reset(tile))?;
+                    act(When::NotAt(shift.counter, 0), Action::TakeOver(tile, shift))
+                }
+            },
+            Statement::Begin(TransferId::Tile { tile, .. }) => self.each_leg(tile, act),
+            Statement::BeginFor { tile, counter, iteration, .. } => {
+                let Transfer { route, region, .. } = &self.transfers[tile.0];
+                // There is no tile to shift before the first one.
+                let leg = if iteration == Iteration::At(0) { route.legs.first() } else { route.legs.last() };
+                let mut begun = leg.map(|leg| Action::Bring(tile, leg, region, Source::Ahead)).into_iter();
+                begun.try_for_each(|begun| act(When::For(counter, iteration), begun))
+            }
+            Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].ahead > 0 => {
+                act(When::Always, Action::Arrive(tile))
+            }
+            // All others are done when what began them is.
+            Statement::Await(_) => Ok(()),
+            Statement::Compute(_) => act(When::Always, Action::Compute),
+            Statement::Loop { .. }
+            | Statement::Repeat { .. }
+            | Statement::Begin(TransferId::Array(_))
+            | Statement::Free(_) => {
+                unreachable!("a loop, or no statement of a nest; this is a bug of polyshard")
+            }
+        }
+    }
+
+    /// The legs of a transfer.
+    #[inline]
+    fn each_leg<'a, E>(
+        &'a self,
+        tile: TileId,
+        mut act: impl FnMut(When, Action<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let transfer = &self.transfers[tile.0];
+        let is_input = transfer.direction == Direction::In;
+        let near = transfer.route.shift().map(|Shift { counter, .. }| {
+            let extent = self.loops[counter.0].extent;
+            (counter, transfer.iteration_at_owners(extent))
+        });
+        let when = match near {
+            Some((counter, value)) => When::At(counter, value),
+            None if transfer.once => When::InFirstRound,
+            None => When::Always,
+        };
+        for (nth, leg, region) in transfer.at_owners() {
+            let source = if nth == 0 { Source::Shards } else { Source::Tiles };
+            act(
+                when,
+                if is_input { Action::Bring(tile, leg, region, source) } else { Action::Send(tile, leg, region) },
+            )?;
+        }
+        match (near, transfer.route.legs.last()) {
+            (Some((counter, value)), Some(leg)) if is_input => {
+                act(When::NotAt(counter, value), Action::Bring(tile, leg, &transfer.region, Source::Tiles))
+            }
+            // The sums of an output have been taken over when its tile was filled.
+            _ => Ok(()),
+        }
+    }
+}
