@@ -26,8 +26,9 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Points of the grid in each of two or three dimensions, at least 1; they need not divide.
-    #[arg(long, value_name = "ROWS,COLUMNS[,LAYERS]", value_delimiter = ',', default_value = "400,300")]
+    /// Points of the grid in each of two or three dimensions, at least 1; they need not divide [default: 400,300; with 7 or 27 points
+    /// 40,30,20].
+    #[arg(long, value_name = "ROWS,COLUMNS[,LAYERS]", value_delimiter = ',')]
     size: Vec<usize>,
     /// Points of the stencil: 5 or 9 in two dimensions, 7 or 27 in three [default: the fewer].
     #[arg(long, value_parser = ["5", "7", "9", "27"])]
@@ -53,7 +54,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let [x, y] = mesh.axes();
     vars!(i, j, io, ii, jo, ji);
     let points = args.points.as_deref();
-    let stencil = match (&args.size[..], points, args.cold) {
+    let size = match (&args.size[..], points) {
+        ([], Some("7" | "27")) => &[40, 30, 20],
+        ([], _) => &[400, 300][..],
+        (size, _) => size,
+    };
+    let stencil = match (size, points, args.cold) {
         (&[rows, columns], None | Some("5"), cold) => in_the_plane(rows, columns, cold),
         (&[rows, columns], Some("9"), false) => with_corners(rows, columns),
         (&[rows, columns, layers], None | Some("7"), cold) => in_space(rows, columns, layers, cold),

@@ -639,7 +639,7 @@ fn what_kernels_become_is_printed() {
                 .keep("B")
                 .build()?;
     "#]]
-    .assert_eq(repeats.expect("a program and a run").0);
+    .assert_eq(&format!("let program{}", repeats.expect("a program and a run").0));
     let main = lower("main");
     assert!(main.contains("mpirun -n 4 target/release/summa A.npy B.npy C.npy"), "{main}");
     let crate_folder = folder.path("summa");

@@ -60,7 +60,7 @@ impl<'w> Grid<'w> {
     #[track_caller]
     pub fn group_in_stages(&self, axes: &[usize], stages: Vec<Vec<AxisPart>>) -> Result<Rc<Group>> {
         let stages = Stages::new(&self.mesh, axes, stages);
-        let stages = stages.map_err(|error| GroupError::Stages { mesh: self.mesh.clone(), error })?;
+        let stages = stages.map_err(|error| GroupError::Stages { mesh: self.mesh.clone(), error: Box::new(error) })?;
         self.world.group_in_stages(&self.mesh, axes, &stages)
     }
 

@@ -245,9 +245,9 @@ fn conjugate_gradients(mesh: &Mesh, [rows, columns]: [usize; 2], below: f64) -> 
             tensors.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x), dim(1).at(y)]));
         schedule.lower().expect("a legal schedule")
     };
-    let laplace = over(laplace.into(), &["D", "Q"]);
-    let dot = over(dot.into(), &["A", "B"]);
-    let [onward, back] = [onward, back].map(|kernel| over(kernel.into(), &["A", "B", "C"]));
+    let laplace = over(laplace, &["D", "Q"]);
+    let dot = over(dot, &["A", "B"]);
+    let [onward, back] = [onward, back].map(|schedule| over(schedule, &["A", "B", "C"]));
     let round = Sequence::new()
         .stage(&laplace, ["D"], "Q")
         .stage(&dot, ["D", "Q"], "dq")

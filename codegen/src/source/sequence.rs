@@ -20,7 +20,7 @@ pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let items = items(program, &names);
     let uses = imports(runtime, &items);
     let chosen = names.wanted.chosen(&items);
-    let kernels = nests(program.body(), &program.body().statements).into_iter().map(|(id, statements)| {
+    let kernels = nests(&program.body().statements).into_iter().map(|(id, statements)| {
         let (nest, name) = (&program.body().nests[id.0], &names.kernels[id.0]);
         let (name, module) = (chosen.name(name), kernel_module(nest, statements, runtime));
         let doc = format!(" `{}`.", nest.kernel.statement());
@@ -34,10 +34,10 @@ pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
 }
 
 /// The nests of statements, also of rounds.
-fn nests<'a>(body: &'a Body, statements: &'a [Statement]) -> Vec<(NestId, &'a [Statement])> {
+fn nests(statements: &[Statement]) -> Vec<(NestId, &[Statement])> {
     let nests = Body::parts_of(statements).flat_map(|part| match part {
         Part::Nest(id, statements) => vec![(id, statements)],
-        Part::Repeat(_, round) => nests(body, round),
+        Part::Repeat(_, round) => nests(round),
         Part::Begin(_) | Part::Await(_) | Part::Free(_) => Vec::new(),
     });
     nests.collect()

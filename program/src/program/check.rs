@@ -192,9 +192,8 @@ impl Check<'_> {
             }
         }
         let is_value = |id: usize| carried.iter().any(|carried| carried.value.0 == id);
-        for id in 0..self.states.len() {
-            let (then, now) = (before[id], self.states[id]);
-            let name = self.arrays[id].name;
+        for (id, then) in before.into_iter().enumerate() {
+            let (now, name) = (self.states[id], self.arrays[id].name);
             if (then == State::UnderWay) != (now == State::UnderWay) {
                 return Err(misfit(format!("the move to `{name}` does not begin and end in one round")));
             }

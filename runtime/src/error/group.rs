@@ -24,7 +24,7 @@ pub enum GroupError {
     AxisTwice { axis: usize, mesh: Mesh },
     /// Stages that are not those of a collective along the axes.
     #[error("a collective on the mesh ({mesh}) cannot be carried out in such stages: {error}")]
-    Stages { mesh: Mesh, error: StagesError },
+    Stages { mesh: Mesh, error: Box<StagesError> },
     /// The world is renumbered already.
     #[error("the world is placed already, {name}; give the world that `spmd` gives")]
     PlacedAlready {

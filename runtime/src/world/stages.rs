@@ -49,7 +49,7 @@ impl World {
             return Ok(Rc::clone(group));
         }
         let whole = self.group_along(mesh, axes)?;
-        stages.check(mesh, axes).map_err(|error| GroupError::Stages { mesh: mesh.clone(), error })?;
+        stages.check(mesh, axes).map_err(|error| GroupError::Stages { mesh: mesh.clone(), error: Box::new(error) })?;
         let (refined, along) = stages.refined(mesh);
         let groups: Vec<_> = along.iter().map(|axes| self.group_along(&refined, axes)).collect::<Result<_>>()?;
         let numbers = (0..whole.size()).map(|member| {

@@ -14,7 +14,7 @@ enum Origin<C> {
     /// It was found here.
     Found(C),
     /// Another process has found it.
-    Told(Program),
+    Told(Box<Program>),
 }
 
 impl<C> Shared<C> {
@@ -46,7 +46,9 @@ impl<C> Shared<C> {
                 let told = world.tell(&text.unwrap_or_default())?;
                 self.once.get_or_init(|| match found {
                     Some(found) => Ok(Origin::Found(found)),
-                    None => serde_json::from_str(&told).map(Origin::Told).map_err(|why| bug(&why)),
+                    None => serde_json::from_str(&told)
+                        .map(|program| Origin::Told(Box::new(program)))
+                        .map_err(|why| bug(&why)),
                 })
             }
         };
