@@ -626,7 +626,7 @@ fn what_kernels_become_is_printed() {
     let main = lower_rounds(&again, "main");
     let repeats = main.split_once("    let program").and_then(|(_, rest)| rest.split_once("    polyshard::spmd"));
     expect![[r#"
-         = Sequence::new()
+        let program = Sequence::new()
                 .stage(&half::schedule().lower()?, ["A"], "B")
                 .repeat(4, Sequence::new()
                         .repeat(2, Sequence::new()
