@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 /// The stages of a collective along some axes, in the order in which data spread: what is summed up takes them backwards.
 ///
 /// Each rank of the collective's group is one combination of digits, one per part, and each combination is a rank. So the groups
-/// of a stage, whose ranks differ in its digits alone, are disjoint and of one size, and whoever follows the stages, a digit after
-/// the other, gets from each rank to each other one.
+/// of a stage, whose ranks differ in its digits alone, are disjoint and of one size, and the stages, which change one digit after the
+/// other, lead from each rank to each other one.
 ///
 /// ```
 /// use polyshard_layout::{AxisPart, Mesh, Stages};

@@ -74,7 +74,7 @@ pub fn seconds(
     Ok(slowest(machine, &loads, latency, machine.factor(collective)))
 }
 
-/// Returns how long messages take that are all sent at once, each from a device to another with so many bytes.
+/// Returns how long messages between devices take if all are sent at once; each is given by its sender, its receiver and its bytes.
 ///
 /// ```
 /// use polyshard_machine::{Machine, seconds_of_messages};

@@ -15,7 +15,9 @@ pub use legs::{axes_of, groups_along};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
-use polyshard_program::{Body, Direction, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId};
+use polyshard_program::{
+    Body, Direction, InRounds, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -306,7 +308,7 @@ impl<'a> Prices<'a> {
     fn program(&self, program: &Program) -> Result<Cost, CostError> {
         let pricing = Pricing::new(program, self)?;
         let mut parts = Vec::new();
-        let received = pricing.statements(program, &program.body().statements, &mut parts)?;
+        let received = pricing.statements(program, &program.body().statements, &mut parts)?.first;
         let report = program.report();
         Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
     }
@@ -402,16 +404,15 @@ impl<'a> Pricing<'a> {
         Ok(Self { prices, mesh: program.mesh(), rate, elementwise })
     }
 
-    /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
-    /// Adds what statements cost, and returns what is received.
+    /// Adds what statements cost, and returns the bytes that one rank receives at most.
     fn statements(
         &self,
         program: &Program,
         statements: &[Statement],
         parts: &mut Vec<PartCost>,
-    ) -> Result<u64, CostError> {
+    ) -> Result<InRounds, CostError> {
         let body = program.body();
-        let mut received = 0u64;
+        let mut received = InRounds::default();
         for part in Body::parts_of(statements) {
             let more = match part {
                 Part::Nest(id, _) => self.nest(id, &body.nests[id.0], parts)?,
@@ -422,34 +423,33 @@ impl<'a> Pricing<'a> {
                     let of_move = program.volume(transfer).received;
                     let priced = legs::of_move(program, moved, of_move as f64);
                     parts.extend(self.transfer(transfer, name, 1, of_move, &priced)?);
-                    of_move
+                    InRounds::alike(of_move)
                 }
                 Part::Repeat(id, round) => {
                     let mut inside = Vec::new();
                     let of_round = self.statements(program, round, &mut inside)?;
                     let times = body.repeats[id.0].times;
-                    let here: Vec<_> = Body::parts_of(round).collect();
-                    let mut of_first = 0u64;
+                    let is_here = |nest: NestId| {
+                        Body::parts_of(round).any(|part| matches!(part, Part::Nest(id, _) if id == nest))
+                    };
                     for part in &mut inside {
                         // What a tile keeps is brought in the first round.
                         let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
-                            if body.nests[nest.0].transfers[tile.0].once
-                                && here.iter().any(|part| matches!(part, Part::Nest(id, _) if *id == nest)));
-                        of_first += if is_once { part.received } else { 0 };
+                            if body.nests[nest.0].transfers[tile.0].once && is_here(nest));
                         part.repeat(if is_once { times.min(1) } else { times });
                     }
                     parts.extend(inside);
-                    let later = of_round.saturating_sub(of_first).saturating_mul(times);
-                    later.saturating_add(of_first * times.min(1))
+                    InRounds::alike(of_round.in_all(times))
                 }
-                Part::Await(_) | Part::Free(_) => 0,
+                Part::Await(_) | Part::Free(_) => InRounds::default(),
             };
-            received = received.saturating_add(more);
+            received = received.and(more);
         }
         Ok(received)
     }
 
-    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<u64, CostError> {
+    /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
+    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
@@ -484,7 +484,7 @@ impl<'a> Pricing<'a> {
         });
         hide(nest, &mut parts[first..], seconds);
         parts.extend(transfers(|direction| direction != Direction::In)?);
-        Ok(received)
+        Ok(InRounds::of_nest(nest, &volumes, received))
     }
 
     /// What is done one after the other; nothing if it takes no time, and nothing is received.

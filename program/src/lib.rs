@@ -71,7 +71,8 @@ pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
 pub use program::{
-    Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, StagedLeg, Until,
+    Array, ArrayKind, Body, Carried, InRounds, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, Rooms,
+    StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;

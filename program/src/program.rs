@@ -18,6 +18,7 @@ mod in_stages;
 mod moves;
 mod repeat;
 mod report;
+mod rooms;
 mod text;
 
 use body::Numbered;
@@ -26,6 +27,8 @@ pub use check::ProgramError;
 pub use in_stages::StagedLeg;
 pub use moves::Move;
 pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
+pub use report::InRounds;
+pub use rooms::Rooms;
 
 use crate::hint::Hint;
 use crate::ids::{ArrayId, TransferId};
@@ -343,32 +346,6 @@ impl Program {
     #[must_use]
     pub fn slots(&self) -> Vec<Option<usize>> {
         self.body.slots(&self.arrays)
-    }
-
-    /// Returns, for each array that is a temporary or is carried from round to round, the number of the room that it is in: arrays that
-    /// take one another's names share one, in which all of them are at one time, and others as [`slots`](Self::slots) says.
-    #[must_use]
-    pub fn rooms(&self) -> Vec<Option<usize>> {
-        let mut rooms = self.slots();
-        let mut count = rooms.iter().flatten().max().map_or(0, |last| last + 1);
-        for Carried { value, next, .. } in self.body.repeats.iter().flat_map(|repeat| &repeat.carried) {
-            match (rooms[value.0], rooms[next.0]) {
-                (Some(one), Some(other)) => {
-                    rooms.iter_mut().filter(|room| **room == Some(other)).for_each(|room| *room = Some(one));
-                }
-                (one, other) => {
-                    let room = one.or(other).or(Some(count));
-                    count += 1;
-                    [value, next].into_iter().for_each(|id| rooms[id.0] = room);
-                }
-            }
-        }
-        // The numbers that are left, from 0.
-        let mut used: Vec<_> = rooms.iter().flatten().copied().collect();
-        used.sort_unstable();
-        used.dedup();
-        rooms.iter_mut().flatten().for_each(|room| *room = used.partition_point(|other| *other < *room));
-        rooms
     }
 
     /// Returns whether an array has another name in the next round.

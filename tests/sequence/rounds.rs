@@ -5,7 +5,7 @@ use expect_test::expect;
 use ndarray::ArrayD;
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
-use polyshard::{Element, Sequence, reference};
+use polyshard::{Array, ArrayId, ArrayKind, Body, Carried, Element, Move, Repeat, Sequence, reference};
 use proptest::prelude::*;
 
 /// A step of the heat equation on a torus, on a mesh of two axes.
@@ -161,6 +161,29 @@ fn what_no_round_writes_is_moved_before_them_and_brought_once() {
     assert_eq!(run(&program(4), element), [expected]);
 }
 
+#[test]
+fn what_a_rank_receives_in_each_round_is_stated_though_another_one_receives_what_comes_once() {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    vars!(i, io, ii);
+    // Rank 1 needs of A what rank 0 has, and rank 0 of K what rank 1 has.
+    let step = kernel! {
+        fn step(A: [i64; 6], K: [i64; 6]) -> B: [i64; 6] { B[i] = (A[i - 1] else 0) + (K[i + 1] else 0) }
+    };
+    let step = step.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("K", [dim(0).at(x)]);
+    let step = step.shard("B", [i.at(x)]).lower().expect("a legal schedule");
+    let round = Sequence::new().stage(&step, ["A", "K"], "B").carry("B", "A");
+    let program = Sequence::new().repeat(5, round).build().expect("rounds");
+    let received = polyshard::spmd(2, |world| {
+        let arrays = inputs(world, &program)?;
+        let before = world.bytes_received();
+        program.run(world, &arrays.iter().collect::<Vec<_>>())?;
+        Ok(world.bytes_received() - before)
+    });
+    assert_eq!(received.expect("a run"), [8, 5 * 8], "{}", program.explain());
+    assert_eq!(program.report().traffic_bytes, 5 * 8, "{}", program.explain());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -293,6 +316,33 @@ fn conjugate_gradients_end_on_all_ranks_after_the_same_round() {
                 assert!(residual.abs() < 1e-9, "{extents:?}: {residual:e} at {i}, {j} after {rounds} rounds");
             }
         }
+    }
+}
+
+#[test]
+fn rounds_may_begin_with_the_output_that_a_run_is_given() {
+    let mesh = Mesh::new([("x", 2)]);
+    let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");
+    let (rows, columns) = (by(0), by(1));
+    let array = |name: &str, sharding: &Sharding, kind| Array { name: name.into(), sharding: sharding.clone(), kind };
+    let arrays = vec![
+        array("A", &rows, ArrayKind::Input),
+        array("B", &columns, ArrayKind::Output),
+        array("V", &columns, ArrayKind::Temporary),
+        array("T", &rows, ArrayKind::Temporary),
+        array("N", &columns, ArrayKind::Temporary),
+    ];
+    for times in 0..3 {
+        let mut body = Body::default();
+        let moved = |from, to, shardings| Move::direct(ArrayId(from), ArrayId(to), shardings, Vec::new());
+        body.transfer(moved(2, 3, [&columns, &rows]));
+        body.transfer(moved(3, 4, [&rows, &columns]));
+        let round = std::mem::take(&mut body.statements);
+        body.transfer(moved(0, 1, [&rows, &columns]));
+        let carried = vec![Carried { first: ArrayId(1), value: ArrayId(2), next: ArrayId(4) }];
+        body.repeat(Repeat { times, until: None, carried }, round);
+        let program = Program::new(&mesh, polyshard::DType::I64, arrays.clone(), body).expect("rounds");
+        assert_eq!(run(&program, element), [whole(&[4, 6], |at| element(0, at))], "{times} rounds, {program}");
     }
 }
 

@@ -243,8 +243,7 @@ impl<'a> Writer<'a> {
     /// Whether it is the first round, where others leave something out.
     fn is_first(&self) -> Option<Field> {
         let (r#type, new) = (quote! { bool }, quote! { true });
-        let is_used = self.nest.transfers.iter().any(|transfer| transfer.once);
-        is_used.then(|| Field { name: format_ident!("is_first"), r#type, new })
+        self.nest.brings_once().then(|| Field { name: format_ident!("is_first"), r#type, new })
     }
 
     /// The sub-communicators, one per set of axes and stages.

@@ -61,7 +61,7 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
         .collect();
     let rest = (used.len() <= fields.len()).then(|| quote! { .. });
     let own = (!used.is_empty()).then(|| quote! { let Self { #(#used,)* #rest } = self; });
-    let set_first = nest.transfers.iter().any(|transfer| transfer.once).then(|| {
+    let set_first = nest.brings_once().then(|| {
         quote! {
             /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
             pub fn set_first(&mut self, is_first: bool) {

@@ -4,7 +4,7 @@ use super::field::Field;
 use super::items::{mesh, new_sharding, reduce_op, zero};
 use super::names::Wanted;
 use super::{imports, kernel_module, mentions, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Body, Nest, NestId, Part, Program, Repeat, RepeatId, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Body, NestId, Part, Program, Repeat, RepeatId, Rooms, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -76,8 +76,7 @@ impl Names {
         let scalars = scalars.collect();
         let steps = program.nests().len() + program.moves().len();
         let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
-        let rooms = program.rooms().into_iter().flatten().max().map_or(0, |last| last + 1);
-        let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
+        let rooms = (0..program.rooms().most.len()).map(|room| wanted.name(&format!("room_{room}"))).collect();
         let rounds = (0..program.body().repeats.len()).map(|_| wanted.name("round")).collect();
         Self { shardings, arrays, kernels, steps, scalars, rooms, rounds, wanted }
     }
@@ -170,8 +169,7 @@ fn items(program: &Program, names: &Names) -> TokenStream {
 struct Writer<'a> {
     program: &'a Program,
     names: &'a Names,
-    /// By array, its room.
-    rooms: Vec<Option<usize>>,
+    rooms: Rooms,
     fields: Vec<Field>,
     /// The steps so far.
     steps: usize,
@@ -194,12 +192,11 @@ impl Writer<'_> {
         written.collect()
     }
 
-    /// What a round writes that is there when it ends.
+    /// What a round writes that is there when it ends, but has no name after it.
     fn leaves(&self, id: RepeatId) -> Vec<ArrayId> {
-        let Repeat { until, carried, .. } = &self.program.body().repeats[id.0];
-        let is_value = |id: &ArrayId| carried.iter().any(|carried| carried.value == *id);
-        let next = carried.iter().map(|carried| carried.next);
-        next.chain(until.map(|until| until.scalar)).filter(|id| !is_value(id)).collect()
+        let repeat = &self.program.body().repeats[id.0];
+        let is_value = |id: &ArrayId| repeat.carried.iter().any(|carried| carried.value == *id);
+        repeat.leaves().into_iter().filter(|id| !is_value(id)).collect()
     }
 
     fn part(&mut self, part: Part<'_>, around: Option<RepeatId>) -> TokenStream {
@@ -228,7 +225,7 @@ impl Writer<'_> {
     }
 
     fn room(&self, id: ArrayId) -> Option<TokenStream> {
-        let name = &self.names.rooms[self.rooms[id.0]?];
+        let name = &self.names.rooms[self.rooms.of[id.0]?];
         Some(quote! { self.#name })
     }
 
@@ -257,7 +254,7 @@ impl Writer<'_> {
             return quote! { let #output = self.#name.run(#(#inputs,)* #(#scalars,)*)?; };
         };
         let round = &names.rounds[around];
-        let first = brings_once(nest).then(|| quote! { self.#name.set_first(#round == 0); });
+        let first = nest.brings_once().then(|| quote! { self.#name.set_first(#round == 0); });
         let identity = match super::items::writes_all(nest) {
             true => quote! { None },
             false => {
@@ -375,21 +372,11 @@ impl Writer<'_> {
             return fields;
         }
         let element = format_ident!("{}", program.dtype().name());
-        for (room, name) in names.rooms.iter().enumerate() {
-            let arrays = || (0..rooms.len()).filter(|id| rooms[*id] == Some(room)).map(ArrayId);
-            let is_carried = arrays().any(|id| program.is_carried(id));
-            let most = if is_carried { arrays().count() } else { 1 };
-            fields.push(Field {
-                name: name.clone(),
-                r#type: quote! { Room<#element> },
-                new: quote! { Room::new(#most) },
-            });
-        }
+        fields.extend(names.rooms.iter().zip(rooms.most).map(|(name, most)| Field {
+            name: name.clone(),
+            r#type: quote! { Room<#element> },
+            new: quote! { Room::new(#most) },
+        }));
         fields
     }
-}
-
-/// Whether a round that is not the first one leaves something out.
-fn brings_once(nest: &Nest) -> bool {
-    nest.transfers.iter().any(|transfer| transfer.once)
 }

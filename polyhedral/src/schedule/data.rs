@@ -124,7 +124,8 @@ impl Schedule {
     ///
     /// The first `depth` iterations begin before the loop; each tile has a buffer more than that. Of `n` iterations of equal panels, all but
     /// the first come while others are computed, so a depth of 1 suffices; more of it evens out messages that come late. What ranks
-    /// read in memory that they share is read when it is wanted, and nothing begins for it. The result has the same bits with the step as without it.
+    /// read in memory that they share is read when it is wanted, and nothing begins for it. The step does not change the bits of the
+    /// result.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));

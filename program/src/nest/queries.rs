@@ -38,6 +38,12 @@ impl Nest {
         self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
 
+    /// Returns whether rounds that are not the first one leave out some of its transfers.
+    #[must_use]
+    pub fn brings_once(&self) -> bool {
+        self.transfers.iter().any(|transfer| transfer.once)
+    }
+
     /// Returns how the output lies.
     ///
     /// # Panics

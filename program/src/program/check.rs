@@ -164,11 +164,10 @@ impl Check<'_> {
             }
         }
         let before = self.states.clone();
+        self.depth += 1;
         for carried in carried {
             self.writes(statement, carried.value, State::Written)?;
         }
-        self.depth += 1;
-        carried.iter().for_each(|carried| self.depths[carried.value.0] = self.depth);
         self.parts(body)?;
         let is_new = |id: ArrayId| before[id.0] == State::Unwritten;
         for carried in carried {

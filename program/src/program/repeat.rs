@@ -63,8 +63,10 @@ impl Repeat {
         all
     }
 
-    /// The arrays that a round writes and the next one, or whoever ends the rounds, reads.
-    pub(super) fn leaves(&self) -> Vec<ArrayId> {
+    /// Returns the arrays that are still there when a round ends: what is carried, what it is in the next round, and the scalar that ends
+    /// the rounds, each once.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<ArrayId> {
         let mut all = self.renamed();
         all.extend(self.until.map(|until| until.scalar).filter(|scalar| !all.contains(scalar)));
         all

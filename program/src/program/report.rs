@@ -2,8 +2,10 @@
 
 use super::{Array, ArrayKind, Body, Move, Part};
 use crate::ids::ArrayId;
+use crate::nest::Nest;
 use crate::proof::Report;
 use crate::shards::largest_shard;
+use crate::volume::Volume;
 use polyshard_layout::DType;
 
 impl Report {
@@ -33,34 +35,68 @@ impl Report {
         for moved in &body.moves {
             report.tile_bytes = report.tile_bytes.max(moved.volume(arrays, dtype).staged);
         }
-        report.traffic_bytes = body.received(body.parts(), &|moved| moved.volume(arrays, dtype).received);
+        report.traffic_bytes = body.received(body.parts(), &|moved| moved.volume(arrays, dtype).received).first;
         report
     }
 }
 
 impl Body {
     /// The most bytes that one rank receives by these parts.
-    fn received<'a>(&self, parts: impl Iterator<Item = Part<'a>>, of_move: &dyn Fn(&Move) -> u64) -> u64 {
+    fn received<'a>(&self, parts: impl Iterator<Item = Part<'a>>, of_move: &dyn Fn(&Move) -> u64) -> InRounds {
         let received = parts.map(|part| match part {
-            Part::Nest(id, _) => self.nests[id.0].report.traffic_bytes,
-            Part::Begin(id) => of_move(&self.moves[id.0]),
-            Part::Repeat(id, body) => {
-                let once = Self::parts_of(body).map(|part| self.received_once(part)).fold(0, u64::saturating_add);
-                let all = self.received(Self::parts_of(body), of_move);
-                let times = self.repeats[id.0].times;
-                // What comes in the first round alone does not come in the others.
-                all.saturating_sub(once).saturating_mul(times).saturating_add(if times > 0 { once } else { 0 })
+            Part::Nest(id, _) => {
+                let nest = &self.nests[id.0];
+                InRounds::of_nest(nest, &nest.volumes(), nest.report.traffic_bytes)
             }
-            Part::Await(_) | Part::Free(_) => 0,
+            Part::Begin(id) => InRounds::alike(of_move(&self.moves[id.0])),
+            Part::Repeat(id, round) => {
+                InRounds::alike(self.received(Self::parts_of(round), of_move).in_all(self.repeats[id.0].times))
+            }
+            Part::Await(_) | Part::Free(_) => InRounds::default(),
         });
-        received.fold(0, u64::saturating_add)
+        received.fold(InRounds::default(), InRounds::and)
+    }
+}
+
+/// The most bytes that one rank receives in the first round of a repetition, and in each of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InRounds {
+    /// In the first round.
+    pub first: u64,
+    /// In each round after it.
+    pub later: u64,
+}
+
+impl InRounds {
+    /// Returns as many bytes in each round.
+    #[must_use]
+    pub fn alike(bytes: u64) -> Self {
+        Self { first: bytes, later: bytes }
     }
 
-    /// The bytes that a part receives in the first round alone of the repetition around it.
-    fn received_once(&self, part: Part<'_>) -> u64 {
-        let Part::Nest(id, _) = part else { return 0 };
-        let nest = &self.nests[id.0];
-        let once = nest.transfers.iter().zip(nest.volumes()).filter(|(transfer, _)| transfer.once);
-        once.map(|(_, volume)| volume.received).fold(0, u64::saturating_add)
+    /// Returns what is received by a nest whose transfers have these volumes, of which one rank receives so many bytes at most.
+    ///
+    /// In later rounds, a rank may receive as much as in the first one, if it is another that receives what is brought once.
+    #[must_use]
+    pub fn of_nest(nest: &Nest, volumes: &[Volume], received: u64) -> Self {
+        let again = nest.transfers.iter().zip(volumes).filter(|(transfer, _)| !transfer.once);
+        let again = again.map(|(_, volume)| volume.received).fold(0, u64::saturating_add);
+        Self { first: received, later: received.min(again) }
+    }
+
+    /// Returns what is received by two parts, one after the other.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let add = u64::saturating_add;
+        Self { first: add(self.first, other.first), later: add(self.later, other.later) }
+    }
+
+    /// Returns what is received in so many rounds.
+    #[must_use]
+    pub fn in_all(self, times: u64) -> u64 {
+        match times.checked_sub(1) {
+            None => 0,
+            Some(later) => self.first.saturating_add(self.later.saturating_mul(later)),
+        }
     }
 }

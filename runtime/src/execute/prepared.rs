@@ -6,7 +6,7 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, Statement};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, Rooms, Statement};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -49,6 +49,7 @@ pub struct Prepared<'a, T: Element> {
     names: Vec<Option<ArrayId>>,
     /// By array: which room it is in, if it is a temporary or goes from round to round.
     room_of: Vec<Option<usize>>,
+    /// The rooms.
     rooms: Vec<Room<T>>,
     /// By repetition: how many rounds it had in the last run.
     rounds: Vec<u64>,
@@ -100,26 +101,21 @@ impl<'a, T: Element> Prepared<'a, T> {
         let names = vec![None; program.arrays().len()];
         let rounds = vec![0; program.body().repeats.len()];
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
-        let (room_of, rooms, leaves) = (program.rooms(), Vec::new(), Leaves::default());
+        let Rooms { of: room_of, most } = program.rooms();
+        let (rooms, leaves) = (Vec::with_capacity(most.len()), Leaves::default());
         let mut prepared =
             Self { program, world, kernels, moves, inputs, outputs, made, names, room_of, rooms, rounds, leaves };
-        prepared.make_rooms()?;
+        prepared.make_rooms(&most)?;
         Ok(prepared)
     }
 
-    /// Makes the memory of temporaries, and of what goes from round to round.
-    fn make_rooms(&mut self) -> Result<()> {
-        let count = self.room_of.iter().flatten().max().map_or(0, |last| last + 1);
-        for room in 0..count {
-            let held = |id: &ArrayId| self.room_of[id.0] == Some(room);
-            let arrays: Vec<_> = (0..self.room_of.len()).map(ArrayId).filter(held).collect();
-            let len = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
-            // Those that have one another's names are there at one time; an output of them is the caller's after each run.
-            let is_output = |id: &&ArrayId| self.program.array(**id).kind == ArrayKind::Output;
-            let (most, outputs) = match self.program.is_carried(arrays[0]) {
-                true => (arrays.len(), arrays.iter().filter(is_output).count()),
-                false => (1, 0),
-            };
+    /// Makes the memory of temporaries, and of what goes from round to round; `most` arrays are in each room at one time.
+    fn make_rooms(&mut self, most: &[usize]) -> Result<()> {
+        for (room, &most) in most.iter().enumerate() {
+            let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(room));
+            let len = held.clone().map(|(array, _)| self.local_len(&array.sharding)).max().unwrap_or(0);
+            // An output is the caller's after each run.
+            let outputs = held.filter(|(array, _)| array.kind == ArrayKind::Output).count();
             let mut made = Room::new(most);
             made.reserve(self.world, most - outputs, len)?;
             self.rooms.push(made);
@@ -426,7 +422,8 @@ impl<'a, T: Element> Prepared<'a, T> {
             self.walk_statements(round, run, into.as_deref_mut(), rounds == 0)?;
             rounds += 1;
             // It has the same bits on all ranks, so all end here.
-            let is_last = repeat.until.is_some_and(|until| self.array(until.scalar, run).is_below(until.below));
+            let scalar = repeat.until.map(|until| (self.array(until.scalar, run, into.as_deref()), until.below));
+            let is_last = scalar.is_some_and(|(scalar, below)| scalar.is_below(below));
             self.rename(repeat);
             if is_last {
                 break;
@@ -437,7 +434,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let value = carried.value;
             if self.made[value.0].is_none() {
                 let mut copy = self.array_in_room(value, None)?;
-                copy.block_mut().copy_from_slice(self.array(value, run).block());
+                copy.block_mut().copy_from_slice(self.array(value, run, into.as_deref()).block());
                 self.made[value.0] = Some(copy);
             }
             self.names[value.0] = None;
@@ -459,10 +456,10 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
     }
 
-    /// An array that is there.
-    fn array<'r>(&'r self, id: ArrayId, run: &Run<'r, T>) -> &'r DistArray<T> {
-        let Self { inputs: ids, made, names, .. } = self;
-        Arrays { inputs: run.inputs, ids, made, names, given: None }.get(id)
+    /// An array that is there, perhaps the output that was given.
+    fn array<'r>(&'r self, id: ArrayId, run: &Run<'r, T>, into: Option<&'r DistArray<T>>) -> &'r DistArray<T> {
+        let Self { inputs: ids, outputs, made, names, .. } = self;
+        Arrays { inputs: run.inputs, ids, made, names, given: into.map(|given| (outputs[0], given)) }.get(id)
     }
 
     /// An array for a statement to write, with what its kernel starts from in it.

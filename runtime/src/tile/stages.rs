@@ -59,8 +59,7 @@ impl<T: Element> Tile<T> {
 }
 
 impl<T: Element> OutTile<T> {
-    /// Adds up the tiles of all members, of which the one with the number `root`, or each if there is none, gets the sums into
-    /// its tile.
+    /// Adds up the tiles of all members; the sums are then in the tile of the member `root`, or in all tiles if there is no root.
     pub(super) fn sum_in_stages(
         &mut self,
         group: &Group,

@@ -1,0 +1,46 @@
+//! Rooms: the memory that arrays of a program use again and again.
+
+use super::{Carried, Program};
+use crate::ids::ArrayId;
+
+/// Which arrays are in the same memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rooms {
+    /// By array, the number of its room: that of a temporary, and of what is carried from round to round.
+    pub of: Vec<Option<usize>>,
+    /// By room, the most arrays that are in it at one time.
+    pub most: Vec<usize>,
+}
+
+impl Program {
+    /// Returns the rooms of its arrays: those that take one another's names share one, in which all of them are at one time, and others
+    /// as [`slots`](Self::slots) says.
+    #[must_use]
+    pub fn rooms(&self) -> Rooms {
+        let mut of = self.slots();
+        let mut count = of.iter().flatten().max().map_or(0, |last| last + 1);
+        for Carried { value, next, .. } in self.body.repeats.iter().flat_map(|repeat| &repeat.carried) {
+            match (of[value.0], of[next.0]) {
+                (Some(one), Some(other)) => {
+                    of.iter_mut().filter(|room| **room == Some(other)).for_each(|room| *room = Some(one));
+                }
+                (one, other) => {
+                    let room = one.or(other).or(Some(count));
+                    count += 1;
+                    [value, next].into_iter().for_each(|id| of[id.0] = room);
+                }
+            }
+        }
+        // The numbers that are left, from 0.
+        let mut used: Vec<_> = of.iter().flatten().copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        of.iter_mut().flatten().for_each(|room| *room = used.partition_point(|other| *other < *room));
+        let mut most = vec![0; used.len()];
+        for (id, room) in of.iter().enumerate() {
+            let Some(room) = *room else { continue };
+            most[room] = if self.is_carried(ArrayId(id)) { most[room] + 1 } else { most[room].max(1) };
+        }
+        Rooms { of, most }
+    }
+}
