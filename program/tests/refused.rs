@@ -6,10 +6,13 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, Carried, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId,
-    Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Repeat, Role, Route, Shift, Statement, StepId,
-    Symbol, TensorId, TileOperand, TileStatement, TransferId, Until, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
+    NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId,
+    TileOperand, TileStatement, TransferId, Value, example,
 };
+
+#[path = "refused/rounds.rs"]
+mod rounds;
 
 fn mesh() -> (Mesh, Axis) {
     let mesh = Mesh::new([("x", 2)]);
@@ -607,117 +610,4 @@ fn open_sums_whose_terms_would_be_on_other_ranks() {
         "statement 1: partial sums of an array on the mesh (x: 2, z: 4) cannot be closed on the mesh (r: 8); write both shardings over one mesh"
     ]
     .assert_eq(&error.to_string());
-}
-
-/// Rounds that move `V`, which is first `A`, by columns and back, to `N`, which it is in the next round.
-fn rounds(changed: impl FnOnce(&mut Vec<Array>, &mut Repeat, &mut Body)) -> (Vec<Array>, Body) {
-    let mut arrays = vec![
-        array("A", by_rows(), ArrayKind::Input),
-        array("V", by_rows(), ArrayKind::Output),
-        array("T", by_columns(), ArrayKind::Temporary),
-        array("N", by_rows(), ArrayKind::Temporary),
-    ];
-    let mut round = Body::default();
-    round.transfer(Move::direct(ArrayId(1), ArrayId(2), [&by_rows(), &by_columns()], Vec::new()));
-    round.transfer(Move::direct(ArrayId(2), ArrayId(3), [&by_columns(), &by_rows()], Vec::new()));
-    let carried = vec![Carried { first: ArrayId(0), value: ArrayId(1), next: ArrayId(3) }];
-    let mut repeat = Repeat { times: 2, until: None, carried };
-    changed(&mut arrays, &mut repeat, &mut round);
-    let statements = std::mem::take(&mut round.statements);
-    round.repeat(repeat, statements);
-    (arrays, round)
-}
-
-#[test]
-fn rounds_that_do_not_leave_what_the_next_one_reads() {
-    let (arrays, body) = rounds(|_, _, _| ());
-    let program = Program::new(&mesh().0, DType::F32, arrays, body).expect("rounds");
-    assert_eq!(program.report().traffic_bytes, 2 * 2 * 4 * 4, "two moves in each of two rounds, of 4 elements");
-    let refused = |changed: &dyn Fn(&mut Vec<Array>, &mut Repeat, &mut Body), expected: Expect| {
-        let (arrays, body) = rounds(changed);
-        check(DType::F32, arrays, body, expected);
-    };
-    refused(
-        &|_, repeat, _| repeat.times = u64::MAX,
-        expect!["statement 1: it has 18446744073709551615 rounds, and may have 1099511627776"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(9),
-        expect!["statement 1 names array 9, but the program has 4 arrays, numbered from 0"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(2),
-        expect!["statement 1: `A`, [0 @ x], becomes `V`, [0 @ x], and then `T`, [1 @ x]; all three must lie alike"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(0),
-        expect!["statement 1: `A` is of each round, so it must be a temporary"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].value = ArrayId(0),
-        expect!["statement 1 writes `A`, which is an input or was written before"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried.push(repeat.carried[0]),
-        expect!["statement 1: `V` or `N` is carried twice"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried.clear(),
-        expect!["statement 2 reads `V`, which no statement before it writes"],
-    );
-    refused(
-        &|arrays, _, _| arrays[2].kind = ArrayKind::Output,
-        expect!["statement 1: each round writes the output `T`; carry it instead"],
-    );
-    refused(
-        &|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(3), below: 1.0 }),
-        expect![
-            "statement 1: `N` ends the rounds, so each of them must write it, and every rank must have it, a single element"
-        ],
-    );
-    refused(
-        &|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(7), below: 1.0 }),
-        expect!["statement 1 names array 7, but the program has 4 arrays, numbered from 0"],
-    );
-    refused(
-        &|_, _, body| drop(body.statements.pop()),
-        expect!["statement 1 reads `N`, which no statement before it writes"],
-    );
-    refused(
-        &|_, _, body| body.statements.truncate(2),
-        expect!["statement 1 reads `N`, which no statement before it writes"],
-    );
-    // A repetition that stands twice, or that there is not.
-    let (arrays, mut body) = rounds(|_, _, _| ());
-    body.statements.push(body.statements[0].clone());
-    check(
-        DType::F32,
-        arrays,
-        body,
-        expect!["statement 4: repetition 0, numbered from 0, runs again, or its statements are not together"],
-    );
-    let (arrays, mut body) = rounds(|_, _, _| ());
-    body.repeats.clear();
-    check(
-        DType::F32,
-        arrays,
-        body,
-        expect!["statement 1: there is no repetition 0; the program has 0, numbered from 0"],
-    );
-    // A tile that is brought once, where nothing is repeated.
-    let ((mesh, x), [m, k]) = (mesh(), ["m", "k"].map(Var::new));
-    let gathered = Schedule::from_spec(example::matmul(4, 4, 4)).distribute(["m"], ["mo"], ["mi"], &mesh);
-    let gathered = gathered.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).lower();
-    let mut nest = gathered.expect("a program").nest().clone();
-    nest.transfers.iter_mut().for_each(|transfer| transfer.once = transfer.can_stay());
-    let kinds = [("A", ArrayKind::Input), ("B", ArrayKind::Input), ("C", ArrayKind::Output)];
-    let arrays = kinds.map(|(name, kind)| array(name, by_rows(), kind)).to_vec();
-    check(
-        DType::F32,
-        arrays,
-        run(nest, &[0, 1, 2]),
-        expect![
-            "statement 1: `matmul` brings `B` in the first round alone, but no rounds are around it that leave `B` as it is"
-        ],
-    );
 }
