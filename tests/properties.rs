@@ -102,6 +102,37 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..5040, 0..90)
 }
 
+/// More coordinates than the modulus of a placement: the last own what the first do, and may compute nothing of it.
+#[test]
+fn every_owner_of_an_element_gets_it() -> Result<(), TestCaseError> {
+    vars!(i, k, io, ii, ko, ki);
+    for (extent, ranks) in (0..6).flat_map(|extent| [(extent, 3), (extent, 4)]) {
+        let line = Mesh::new([("y", ranks)]);
+        let grid = Mesh::new([("x", 2), ("y", ranks)]);
+        let [y] = line.axes();
+        let [gx, gy] = grid.axes();
+        let copied = kernel! { fn copied(A: [i64; extent]) -> C: [i64; extent] { C[i] = A[i] } }.distribute(
+            [i],
+            [io],
+            [ii],
+            &line,
+        );
+        let summed = kernel! { fn summed(A: [i64; extent, 3]) -> C: [i64; extent] { C[i] += A[i, k] } }.distribute(
+            [i, k],
+            [io, ko],
+            [ii, ki],
+            &grid,
+        );
+        for home in [i.at(y % 2), i.at((y + 1) % 2), i.at((y + 2) % 3)] {
+            check::<i64>(&copied.clone().shard("C", [home]))?;
+        }
+        for home in [i.at(gy % 2), i.at((gx + gy) % 2), i.at((gx + gy) % 3)] {
+            check::<i64>(&summed.clone().shard("C", [home]))?;
+        }
+    }
+    Ok(())
+}
+
 /// `distribute` used twice: nodes outside, cores inside, each with loops and data of its own.
 #[test]
 fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError> {

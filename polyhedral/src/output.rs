@@ -119,6 +119,15 @@ fn replicated(sharding: &Sharding) -> Vec<usize> {
     axes
 }
 
+/// Whether an axis has more coordinates than an element has places along it, so that some of them own the same elements.
+fn has_other_copies(sharding: &Sharding) -> bool {
+    let extents = sharding.mesh().extents();
+    sharding.sources().iter().any(|(axis, source)| match source {
+        AxisSource::Skew { parts, .. } => *parts < extents[*axis] as i64,
+        AxisSource::Reader | AxisSource::Pin(_) | AxisSource::Digit { .. } => false,
+    })
+}
+
 /// Whether each rank is the only owner of what it computes, as one block.
 fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
     if sharding.dims().iter().any(DimLayout::is_cyclic) {
@@ -126,11 +135,13 @@ fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> R
     }
     let need = Need { depth: Depth(0), region, sharding, written: true };
     let is_only = || {
-        let has_one_owner = match &context.samples {
-            Some(_) => replicated(sharding).is_empty() || sharding.shape().contains(&0),
-            None => context.relation(&owners_of_one_term(sharding))?.is_single_valued()?,
+        let owned_once =
+            replicated(sharding).is_empty() && !has_other_copies(sharding) || sharding.shape().contains(&0);
+        let is_proved = || match &context.samples {
+            Some(_) => Ok(true),
+            None => context.relation(&owners_of_one_term(sharding))?.is_single_valued(),
         };
-        Ok(has_one_owner && context.is_local(&need)?)
+        Ok(owned_once && is_proved()? && context.is_local(&need)?)
     };
     context.decided("who owns the output", is_only())
 }
@@ -146,6 +157,9 @@ impl Transpose<'_> {
     fn route(&self, route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         if let Some(shift) = route.shift() {
             return self.shift(shift, route, need, trail);
+        }
+        if has_other_copies(need.sharding) {
+            return self.exchange("elements have several owners along a part of an axis: exchange", need, trail);
         }
         if !self.replicated.is_empty() {
             return self.to_all_owners(&route, need, trail);

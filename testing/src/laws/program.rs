@@ -81,5 +81,9 @@ pub fn run_every_way<T: Element>(
         [] => output,
         _ => output.redistribute(world, &output.sharding().closed())?,
     };
+    // All owners of an element have the same, and it is gathered from one.
+    let everywhere = output.redistribute(world, &Sharding::replicated(output.sharding().mesh(), output.shape()))?;
+    let own = DistArray::from_fn(world, output.sharding(), |index| everywhere.get(index).expect("all have all"))?;
+    assert!(own.block() == output.block(), "owners of an element differ\n{program}");
     Ok((bytes, output.gather(world)?))
 }
