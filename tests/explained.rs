@@ -1,7 +1,7 @@
 //! What `explain()` says that a rank receives in a step is what the busiest one receives when the program runs.
 
 use polyshard::prelude::*;
-use polyshard::{Clause, DType, Placement, SourceOptions, Transport, parse_kernel, rust_source};
+use polyshard::{Clause, DType, Placement, Rows, SourceOptions, Transport, Way, parse_kernel, rust_source};
 
 /// The bytes per rank and step that the explanation states of one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {
@@ -152,13 +152,18 @@ fn who_sums_up_what_is_stated_and_changes_no_bit() {
             .map(|clauses| Sharding::new(&Mesh::new([("x", 4)]), &[columns], &clauses).expect("a sharding"));
         let program = Program::redistribution("A", [&open, &closed], DType::F64).expect("sums are closed");
         assert_eq!(program.to_string().contains(", each rank a piece"), in_pieces, "{program}");
-        for transport in all {
-            assert_eq!(run(&program, transport).1, program.report().traffic_bytes, "{transport:?}\n{program}");
+        // A file may say the other: both can be.
+        let text = serde_json::to_string(&program).expect("a program has a form");
+        let text = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
+        let other: Program = serde_json::from_str(&text).expect("sums meet so, too");
+        for (program, transport) in [&program, &other].into_iter().flat_map(|program| all.map(|by| (program, by))) {
+            assert_eq!(run(program, transport).1, program.report().traffic_bytes, "{transport:?}\n{program}");
         }
         // Asked for by itself, either way gives the same bits.
         let both = [true, false].map(|in_pieces| {
             let sums = polyshard::spmd(4, |world| {
-                let there = Redistribution::new(world, &open, &closed)?.in_pieces(in_pieces);
+                let way = Way::Groups { in_pieces, then: Rows::Packed };
+                let there = Redistribution::by(world, &open, None, &closed, way)?;
                 let terms = DistArray::from_fn(world, &open, |at| 1.0 / (1 + at[0] + 5 * world.rank()) as f64)?;
                 let before = world.bytes_received();
                 let sums = there.run(world, &terms)?;

@@ -293,8 +293,8 @@ fn an_output_that_is_read_later_is_written_where_the_caller_holds_it() {
         array("T", &rows, ArrayKind::Temporary),
     ];
     let mut body = Body::default();
-    body.transfer(Move::direct(ArrayId(0), ArrayId(1), [&rows, &columns], Vec::new()));
-    body.transfer(Move::direct(ArrayId(1), ArrayId(2), [&columns, &rows], Vec::new()));
+    body.transfer(Move::direct([0, 1].map(ArrayId), [&rows, &columns], DType::F64, Vec::new()));
+    body.transfer(Move::direct([1, 2].map(ArrayId), [&columns, &rows], DType::F64, Vec::new()));
     let program = Program::new(&mesh, DType::F64, arrays, body).expect("a program");
     polyshard::spmd(2, |world| {
         let a = DistArray::from_fn(world, &rows, value)?;

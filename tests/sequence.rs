@@ -93,6 +93,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
         2. move Y' = Y: [1 @ devs] to [0 @ devs], all_to_all(devs)
             at most 15872 bytes received per rank
             - step of a plan: AllToAll of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}
+            - rows are long: they are sent from where they lie, where the library can
         3. run Z = second(Y', W2), Z[m, n] += Y[m, k] * W2[k, n]
         Y: local, once, outside all serial loops
             tile [1, 2048] of Y[devs .. +1, 0..2048]

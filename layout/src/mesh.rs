@@ -344,6 +344,12 @@ impl Mesh {
         self.in_reach(own, &(0..self.ndim()).map(along).collect::<Vec<_>>())
     }
 
+    /// Returns the number of ranks that differ along `axes` alone.
+    #[must_use]
+    pub fn group_size(&self, axes: &[usize]) -> u64 {
+        axes.iter().map(|&axis| self.axes[axis].extent as u64).product()
+    }
+
     /// Returns this mesh with the axes of `inner` appended.
     ///
     /// # Errors

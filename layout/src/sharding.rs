@@ -262,6 +262,36 @@ impl Sharding {
         if kept { (0..self.shape.len()).map(common).product() } else { 0 }
     }
 
+    /// Returns the most elements that one rank owns; `u64::MAX` if there are more.
+    #[must_use]
+    pub fn largest_shard(&self) -> u64 {
+        let dims = self.dims.iter().zip(&self.shape);
+        dims.map(|(layout, &extent)| layout.max_owned(extent) as u64).fold(1, u64::saturating_mul)
+    }
+
+    /// Returns how many elements of most pieces that a rank has of another one's share lie side by side on both sides.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let by = |dim| Sharding::new(&mesh, &[6, 4, 10], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// assert_eq!(by(0).common_row(&by(1)), 2 * 10);
+    /// assert_eq!(by(0).common_row(&by(2)), 5);
+    /// ```
+    #[must_use]
+    pub fn common_row(&self, other: &Self) -> usize {
+        let mut row = 1usize;
+        for (dim, &extent) in self.shape.iter().enumerate().rev() {
+            let ends = [self, other].map(|sharding| sharding.dims[dim].end_of_block(0));
+            let common = ends.into_iter().fold(extent, usize::min);
+            row = row.saturating_mul(common);
+            if common < extent {
+                break;
+            }
+        }
+        row
+    }
+
     /// Returns where the owner of an element stands along each axis, in an order in which each entry
     /// depends on earlier ones only.
     #[must_use]

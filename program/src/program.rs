@@ -25,7 +25,7 @@ use body::Numbered;
 pub use body::{Body, Part};
 pub use check::ProgramError;
 pub use in_stages::StagedLeg;
-pub use moves::Move;
+pub use moves::{Move, MoveBy};
 pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
 pub use report::InRounds;
 pub use rooms::Rooms;
@@ -217,7 +217,11 @@ impl Program {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
         let mut body = Body::default();
-        body.transfer(Move { by, ..Move::direct(ArrayId(0), ArrayId(1), [source, target], Vec::new()) });
+        let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, Vec::new());
+        body.transfer(match by {
+            Some(by) => Move { by: MoveBy::Reduction(by), ..moved },
+            None => moved,
+        });
         Self::new(source.mesh(), dtype, arrays, body)
     }
 
@@ -236,7 +240,6 @@ impl Program {
     pub fn new(mesh: &Mesh, dtype: DType, arrays: Vec<Array>, mut body: Body) -> Result<Self, ProgramError> {
         check::check(mesh, dtype, &arrays, &body)?;
         body.free_temporaries(&arrays);
-        body.moves.iter_mut().for_each(|moved| moved.decide(&arrays, dtype));
         let report = Report::of_program(dtype, &arrays, &body);
         let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).collect();
         Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })

@@ -6,9 +6,9 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
-    NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId,
-    TileOperand, TileStatement, TransferId, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveBy, MoveId,
+    Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Rows, Shift, Statement, StepId,
+    Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, Way, example,
 };
 
 #[path = "refused/rounds.rs"]
@@ -45,7 +45,7 @@ fn arrays() -> Vec<Array> {
 fn moves<const COUNT: usize>(moves: [(usize, usize); COUNT]) -> Body {
     let mut body = Body::default();
     for (source, target) in moves {
-        body.transfer(Move::direct(ArrayId(source), ArrayId(target), [&by_rows(), &by_columns()], Vec::new()));
+        body.transfer(Move::direct([source, target].map(ArrayId), [&by_rows(), &by_columns()], DType::F64, Vec::new()));
     }
     body
 }
@@ -166,6 +166,54 @@ fn moves_between_arrays_that_do_not_fit() {
         arrays(),
         of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
         expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
+    );
+    let by = |way: Way| {
+        let mut body = moves([(0, 1)]);
+        body.moves[0].by = MoveBy::Way(way);
+        body
+    };
+    let open = |placements: &[Placement]| sharding(&[4, 4], &[placements, &[Placement::partial(mesh().1)]].concat());
+    let sums = || vec![array("A", open(&[]), ArrayKind::Input), array("B", by_rows(), ArrayKind::Output)];
+    check(
+        DType::F64,
+        arrays(),
+        by(Way::Parts),
+        expect!["statement 1: `A` cannot be moved so: its way closes sums, but the target closes none"],
+    );
+    check(
+        DType::F64,
+        sums(),
+        by(Way::Pairs(Rows::Packed)),
+        expect!["statement 1: `A` cannot be moved so: its way closes no sums, but the target closes some"],
+    );
+    check(
+        DType::F64,
+        sums(),
+        by(Way::Groups { in_pieces: true, then: Rows::Packed }),
+        expect![
+            "statement 1: `A` cannot be moved so: its sums meet in groups, but the target divides them among the ranks of a group"
+        ],
+    );
+    let summed = vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
+    check(
+        DType::F64,
+        summed,
+        by(Way::Parts),
+        expect![
+            "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
+        ],
+    );
+    let scalar = |placements: &[Placement]| sharding(&[], placements);
+    let pinned = [0, 1].map(|at| scalar(&[Placement::pin(mesh().1, at)]));
+    let scalars = pinned.into_iter().zip([ArrayKind::Input, ArrayKind::Output]);
+    let scalars = scalars.map(|(sharding, kind)| array("s", sharding, kind)).collect();
+    check(
+        DType::F64,
+        scalars,
+        by(Way::Pairs(Rows::LaidOut)),
+        expect![
+            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but an array of no dimensions has no rows"
+        ],
     );
     let mut freed = moves([(0, 1)]);
     freed.statements.push(Statement::Free(ArrayId(0)));
@@ -355,8 +403,8 @@ fn transfers_are_awaited_where_that_is_legal() {
 fn statements_that_are_not_those_of_the_nests_and_moves() {
     let with = |change: &dyn Fn(&mut Body)| {
         let mut body = run(product(), &[0, 1, 2]);
-        body.transfer(Move::direct(ArrayId(2), ArrayId(3), [&by_rows(), &by_columns()], Vec::new()));
-        body.transfer(Move::direct(ArrayId(0), ArrayId(4), [&by_rows(), &by_columns()], Vec::new()));
+        body.transfer(Move::direct([ArrayId(2), ArrayId(3)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+        body.transfer(Move::direct([ArrayId(0), ArrayId(4)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
         change(&mut body);
         let mut arrays = operands();
         arrays[2].kind = ArrayKind::Temporary;

@@ -8,7 +8,7 @@
 //     output        C'[7, 5]: [0 @ [X, Y]]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, Result, World};
+use polyshard::runtime::{DistArray, Redistribution, Result, Way, World};
 
 /// The mesh: X: 2, Y: 2.
 pub fn mesh() -> Mesh {
@@ -83,7 +83,13 @@ impl<'world> Prepared<'world> {
         Ok(Self {
             world,
             step_1: multiply_1::Prepared::new(world)?,
-            step_2: Redistribution::new(world, &sharding_c_2(), &sharding_c_3())?,
+            step_2: Redistribution::by(
+                world,
+                &sharding_c_2(),
+                None,
+                &sharding_c_3(),
+                Way::Parts,
+            )?,
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.

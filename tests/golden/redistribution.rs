@@ -7,7 +7,7 @@
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, Result, World};
+use polyshard::runtime::{DistArray, Redistribution, Result, Rows, Way, World};
 
 /// The mesh: x: 2, y: 6.
 pub fn mesh() -> Mesh {
@@ -74,21 +74,30 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: Redistribution::of_part(
+            step_1: Redistribution::by(
                 world,
                 &sharding_a_0(),
-                &Sharding::new(
-                        &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-                        &[24, 10],
-                        &[
-                            Placement::block(0usize, AxisExpr::list(&["y%3", "x"])),
-                            Placement::block(1usize, AxisExpr::axis("y/3")),
-                        ],
-                    )
-                    .expect("the sharding was checked when this was generated"),
+                Some(
+                    &Sharding::new(
+                            &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+                            &[24, 10],
+                            &[
+                                Placement::block(0usize, AxisExpr::list(&["y%3", "x"])),
+                                Placement::block(1usize, AxisExpr::axis("y/3")),
+                            ],
+                        )
+                        .expect("the sharding was checked when this was generated"),
+                ),
                 &sharding_a_1(),
+                Way::Pairs(Rows::Packed),
             )?,
-            step_2: Redistribution::new(world, &sharding_a_1(), &sharding_a_2())?,
+            step_2: Redistribution::by(
+                world,
+                &sharding_a_1(),
+                None,
+                &sharding_a_2(),
+                Way::Pairs(Rows::Packed),
+            )?,
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.

@@ -17,7 +17,9 @@
 
 use std::borrow::Cow;
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, ReduceOp, Result, Room, World};
+use polyshard::runtime::{
+    DistArray, Redistribution, ReduceOp, Result, Room, Rows, Way, World,
+};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -116,9 +118,21 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: Redistribution::new(world, &sharding_a_3(), &sharding_a_4())?,
+            step_1: Redistribution::by(
+                world,
+                &sharding_a_3(),
+                None,
+                &sharding_a_4(),
+                Way::Pairs(Rows::Packed),
+            )?,
             step_2: rows_1::Prepared::new(world)?,
-            step_3: Redistribution::new(world, &sharding_a_5(), &sharding_a_7())?,
+            step_3: Redistribution::by(
+                world,
+                &sharding_a_5(),
+                None,
+                &sharding_a_7(),
+                Way::Pairs(Rows::Packed),
+            )?,
             step_4: columns_2::Prepared::new(world)?,
             step_5: largest_3::Prepared::new(world)?,
             room_0: Room::new(3usize),

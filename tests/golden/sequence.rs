@@ -10,7 +10,7 @@
 //     output        Z[5, 6]: [0 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, Result, World};
+use polyshard::runtime::{DistArray, Redistribution, Result, Rows, Way, World};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -83,7 +83,13 @@ impl<'world> Prepared<'world> {
         Ok(Self {
             world,
             step_1: first_1::Prepared::new(world)?,
-            step_2: Redistribution::new(world, &sharding_y_3(), &sharding_y_4())?,
+            step_2: Redistribution::by(
+                world,
+                &sharding_y_3(),
+                None,
+                &sharding_y_4(),
+                Way::Pairs(Rows::Packed),
+            )?,
             step_3: second_2::Prepared::new(world)?,
         })
     }

@@ -95,8 +95,8 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
          contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Grid Group InputTable OutTile Redistribution ReduceOp Reduction Region Result Room SharedInputs Strided \
-         Tile World Written count",
+        "DistArray Element Grid Group InputTable OutTile Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs Strided \
+         Tile Way World Written count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");
     // A list of nothing would be an unused import.

@@ -4,7 +4,9 @@ use super::field::Field;
 use super::items::{mesh, new_sharding, reduce_op, zero};
 use super::names::Wanted;
 use super::{imports, kernel_module, mentions, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Body, NestId, Part, Program, Repeat, RepeatId, Rooms, Statement};
+use polyshard_program::{
+    ArrayId, ArrayKind, Body, MoveBy, NestId, Part, Program, Repeat, RepeatId, Rooms, Rows, Statement, Way,
+};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -274,30 +276,26 @@ impl Writer<'_> {
         let (target, source) = (&names.arrays[moved.target.0], self.borrowed(moved.source));
         let element = format_ident!("{}", program.dtype().name());
         let made = is_of_round.then(|| self.made(moved.target, &quote! { None }));
-        if let Some(by) = &moved.by {
-            let (procedure, op) = (reduction::procedure(&by.procedure), reduce_op(by.op));
-            let name = self.step(
-                quote! { Reduction<#element> },
-                quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
-            );
-            let (source, zero) = (&names.arrays[moved.source.0], zero(&element));
-            let made = made.unwrap_or(quote! { let mut #target = DistArray::filled(self.world, &#to(), #zero)?; });
-            return quote! {
-                #made
-                #target.block_mut().copy_from_slice(#source.block());
-                self.#name.run(#target.block_mut(), #op)?;
-            };
-        }
-        let new = match &moved.kept {
-            None => {
-                let pieces = moved.in_pieces.map(|in_pieces| quote! { .in_pieces(#in_pieces) });
-                quote! { Redistribution::new(world, &#from(), &#to())? #pieces }
-            }
-            Some(kept) => {
-                let kept = new_sharding(kept, program.mesh());
-                quote! { Redistribution::of_part(world, &#from(), &#kept, &#to())? }
+        let way = match &moved.by {
+            MoveBy::Way(way) => way_of(*way),
+            MoveBy::Reduction(by) => {
+                let (procedure, op) = (reduction::procedure(&by.procedure), reduce_op(by.op));
+                let name = self.step(
+                    quote! { Reduction<#element> },
+                    quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
+                );
+                let (source, zero) = (&names.arrays[moved.source.0], zero(&element));
+                let made = made.unwrap_or(quote! { let mut #target = DistArray::filled(self.world, &#to(), #zero)?; });
+                return quote! {
+                    #made
+                    #target.block_mut().copy_from_slice(#source.block());
+                    self.#name.run(#target.block_mut(), #op)?;
+                };
             }
         };
+        let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
+        let kept = kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) });
+        let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), #way)? };
         let name = self.step(quote! { Redistribution }, new);
         match made {
             Some(made) => quote! { #made self.#name.run_into(self.world, #source, &mut #target)?; },
@@ -378,5 +376,27 @@ impl Writer<'_> {
             new: quote! { Room::new(#most) },
         }));
         fields
+    }
+}
+
+fn way_of(way: Way) -> TokenStream {
+    let rows = |rows: Rows| match rows {
+        Rows::LaidOut => quote! { Rows::LaidOut },
+        Rows::Packed => quote! { Rows::Packed },
+    };
+    match way {
+        Way::Pairs(how) => {
+            let how = rows(how);
+            quote! { Way::Pairs(#how) }
+        }
+        Way::Groups { in_pieces, then } => {
+            let then = rows(then);
+            quote! { Way::Groups { in_pieces: #in_pieces, then: #then } }
+        }
+        Way::Parts => quote! { Way::Parts },
+        Way::Layers(how) => {
+            let how = rows(how);
+            quote! { Way::Layers(#how) }
+        }
     }
 }

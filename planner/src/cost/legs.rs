@@ -3,7 +3,7 @@
 use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
 use polyshard_program::reduction::LoweredStep;
 use polyshard_program::{
-    Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume, largest_shard, members,
+    Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way, largest_shard, members,
 };
 
 /// What is done for a transfer, all of it in a run.
@@ -228,7 +228,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     let size = program.dtype().size() as f64;
     let elements = |id| largest_shard(&program.array(id).sharding) as f64;
     let source = elements(moved.source) * size;
-    if let Some(steps) = moved.by.as_ref().and_then(|reduction| reduction.procedure.steps()) {
+    if let Some(steps) = moved.reduction().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
             let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
             let bytes = source / step.parts as f64;
@@ -239,7 +239,8 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     if received == 0.0 {
         return vec![Action::Copy { times: 1, bytes: source }];
     }
-    let in_pieces = meets_in_order(program.dtype()).then_some(moved.in_pieces == Some(true));
+    let is_whole = matches!(moved.by, MoveBy::Way(Way::Groups { in_pieces: false, .. }));
+    let in_pieces = meets_in_order(program.dtype()).then_some(!is_whole);
     let of_pattern = |pattern: &Pattern, received: f64| {
         let closed = |operation: Collective, axes: &[Name]| {
             sums(1, operation, &axes_of(mesh, axes), mesh, [source, received], in_pieces)

@@ -46,7 +46,7 @@ pub(crate) fn redistribution_with(
         Ok(plan) => Ok(plan.program("A", dtype)),
         Err(PlanError::Type(why)) => {
             Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why.clone()))?;
-            let moved = Move::direct(ArrayId(0), ArrayId(1), [source, target], vec![why.to_string()]);
+            let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, vec![why.to_string()]);
             let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
             let direct = put_together(source.mesh(), vec![moved], arrays, ArrayId(1), dtype);
             // Where one collective closes the sums, nothing is left to do.
@@ -86,8 +86,8 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
             array(target, ArrayKind::Output),
         ];
         let tests = vec!["sums are closed before they are moved".into()];
-        let sum = Move::direct(ArrayId(0), ArrayId(1), [source, &between], tests);
-        let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays);
+        let sum = Move::direct([ArrayId(0), ArrayId(1)], [source, &between], dtype, tests);
+        let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays, dtype);
         Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
     });
     programs.reduce(|best, other| if receives(&other) < receives(&best) { other } else { best })
@@ -141,7 +141,7 @@ impl Plan {
             Array { name, sharding: source, kind: ArrayKind::Input },
             Array { name, sharding: target, kind: ArrayKind::Output },
         ];
-        let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays);
+        let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays, dtype);
         put_together(self.source.mesh(), moves, arrays, ArrayId(1), dtype)
     }
 
@@ -152,7 +152,7 @@ impl Plan {
     }
 
     /// Returns the moves from the array `source` to the array `target`, at least one, and adds the arrays between them.
-    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>) -> Vec<Move> {
+    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>, dtype: DType) -> Vec<Move> {
         let shape = arrays[source.0].sharding.shape().to_vec();
         let mut moves: Vec<Move> = Vec::new();
         let mut kept: Option<&DistType> = None;
@@ -164,10 +164,13 @@ impl Plan {
                     let at = moves.last().map_or(source, |last| last.target);
                     let id = ArrayId(arrays.len());
                     let (name, kind) = (arrays[source.0].name, ArrayKind::Temporary);
-                    arrays.push(Array { name, sharding: step.to().cut(&shape), kind });
+                    let to = step.to().cut(&shape);
                     let kept = kept.take().map(|kept| kept.cut(&shape));
                     let tests = vec![format!("step of a plan: {step}")];
-                    moves.push(Move { kept, ..Move::new(at, id, pattern(step), tests) });
+                    let from = kept.as_ref().unwrap_or(&arrays[at.0].sharding);
+                    let moved = Move::new([at, id], [from, &to], dtype, pattern(step), tests);
+                    moves.push(Move { kept, ..moved });
+                    arrays.push(Array { name, sharding: to, kind });
                 }
             }
         }
@@ -180,7 +183,8 @@ impl Plan {
             }
             _ => {
                 let tests = vec!["every rank has its part already".into()];
-                moves.push(Move::new(at, target, Pattern::Local, tests));
+                let ends = [at, target].map(|id| &arrays[id.0].sharding);
+                moves.push(Move::new([at, target], ends, dtype, Pattern::Local, tests));
             }
         }
         moves

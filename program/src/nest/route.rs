@@ -292,7 +292,7 @@ impl Transfer {
 
 /// The number of ranks that differ along `axes` alone.
 pub fn members(axes: &[usize], mesh: &Mesh) -> u64 {
-    axes.iter().map(|&axis| mesh.as_slice()[axis].extent as u64).product()
+    mesh.group_size(axes)
 }
 
 /// The most other ranks within a reach.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let array = |kind, dim| Array { name: "A".into(), sharding: by(dim), kind };
 /// let mut body = Body::default();
-/// body.transfer(Move::direct(ArrayId(0), ArrayId(1), [&by(0), &by(1)], Vec::new()));
+/// body.transfer(Move::direct([ArrayId(0), ArrayId(1)], [&by(0), &by(1)], DType::F64, Vec::new()));
 /// let program = Program::new(&mesh, DType::F64, vec![array(ArrayKind::Input, 0), array(ArrayKind::Output, 1)], body)?;
 /// assert_eq!(program.body().parts().count(), 2, "it begins, and is awaited");
 /// # Ok::<(), polyshard_program::ProgramError>(())

@@ -1,7 +1,7 @@
 //! Whether statements and arrays fit together.
 
 use super::body::{awaits_fit, statements};
-use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
+use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, MoveBy, Part, Repeat};
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
@@ -301,7 +301,13 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
         ));
     }
     let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
-    moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target], &closed))
+    match &moved.by {
+        MoveBy::Way(way) => {
+            let from = moved.kept.as_ref().unwrap_or(&source.sharding);
+            way.check(from, &target.sharding).map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))
+        }
+        MoveBy::Reduction(by) => reduction_fits(moved, by, [source, target], &closed),
+    }
 }
 
 /// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.

@@ -2,11 +2,11 @@
 
 use super::Array;
 use crate::ids::ArrayId;
-use crate::nest::members;
 use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::shards::largest_shard;
 use crate::volume::Volume;
+use crate::way::{Way, summed_up};
 use polyshard_layout::{DType, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 
@@ -25,39 +25,39 @@ pub struct Move {
     pub target: ArrayId,
     /// The route's name.
     pub pattern: Pattern,
-    /// How partial results are closed where that is said: in ranks of the mesh, each group along the axes that are closed.
-    /// The target lies as the source does but for these.
-    pub by: Option<Reduction>,
-    /// Where terms meet in groups, and not [`by`](Self::by) a reduction: whether each rank sums up a piece and hands it on, else all get
-    /// all terms. The program decides it when it is put together.
-    pub in_pieces: Option<bool>,
+    /// How ranks carry it out.
+    pub by: MoveBy,
     /// What led to it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
+}
+
+/// How a move is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum MoveBy {
+    /// Elements go this way, and sums are closed on it.
+    Way(Way),
+    /// A reduction closes sums where the elements are: in ranks of the mesh, each group along the axes that are closed.
+    /// The target lies as the source does but for these.
+    Reduction(Reduction),
 }
 
 /// Meshes of more ranks are not gone through one by one.
 const COUNTED: usize = 4096;
 
-/// The most bytes that one rank receives by a move between two shardings: counted where ranks are few or the steps are
-/// given, else a bound.
-fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, kind: SumKind) -> u64 {
-    if let Some(reduction) = by {
-        let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
-        let most = reduction.procedure.received(held).into_iter().max().unwrap_or(0);
-        return (most as u64).saturating_mul(kind.element);
-    }
+/// The most bytes that one rank receives by a move that goes this way: counted where ranks are few, else a bound.
+fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -> u64 {
+    let element = dtype.size() as u64;
     let closed = closed_axes(source, target);
-    if closed.is_empty() {
-        return most_lacking(source, target, 1).saturating_mul(kind.element);
-    }
-    let members = members(&closed, source.mesh());
-    match closed.iter().any(|&axis| target.places(axis)) {
+    let members = source.mesh().group_size(&closed);
+    match way {
+        Way::Pairs(_) => most_lacking(source, target, 1).saturating_mul(element),
         // Of its own term, a rank may have what it wants.
-        true => most_lacking(source, target, members).saturating_mul(kind.element),
-        false => {
-            let summed = kind.most_received(largest_shard(source).saturating_mul(kind.element), members);
+        Way::Parts | Way::Layers(_) => most_lacking(source, target, members).saturating_mul(element),
+        Way::Groups { in_pieces, .. } => {
+            let kind = SumKind::new(dtype, in_pieces);
+            let summed = kind.most_received(largest_shard(source).saturating_mul(element), members);
             let moved = most_lacking(&summed_up(source, target, &closed), target, 1);
-            summed.saturating_add(moved.saturating_mul(kind.element))
+            summed.saturating_add(moved.saturating_mul(element))
         }
     }
 }
@@ -76,47 +76,37 @@ fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
     (0..ranks).map(lacking).max().unwrap_or(0)
 }
 
-/// How the sums lie that groups along these axes make: at all members, or at those to which the target pins them.
-fn summed_up(source: &Sharding, target: &Sharding, closed: &[usize]) -> Sharding {
-    let pins: Vec<_> = target.pins().iter().copied().filter(|(axis, _)| closed.contains(axis)).collect();
-    if pins.len() == closed.len() { source.pinned(&pins) } else { source.closed_along(closed) }
-}
-
-/// The bytes of messages that a rank packs and unpacks in, at most.
-const STAGING: u64 = 2 << 20;
-
-/// The most bytes that a rank holds for a move besides the two arrays, with `element` bytes for each element.
-fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Reduction>, element: u64) -> u64 {
-    let largest = largest_shard(target);
-    match by {
-        None => STAGING.min(largest.saturating_mul(element)),
-        Some(reduction) => {
-            let held = usize::try_from(largest_shard(source)).unwrap_or(usize::MAX);
-            (reduction.procedure.most_staged(held) as u64).saturating_mul(element)
-        }
-    }
-}
-
 impl Move {
-    /// The move of all of `source` to `target`, which goes by this name.
+    /// The move of all of `source` to `target`, which lie so and are of this type, under the name of its route.
     #[must_use]
-    pub fn new(source: ArrayId, target: ArrayId, pattern: Pattern, tests: Vec<String>) -> Self {
-        Self { source, kept: None, target, pattern, by: None, in_pieces: None, tests }
+    pub fn new(
+        ends: [ArrayId; 2],
+        shardings: [&Sharding; 2],
+        dtype: DType,
+        pattern: Pattern,
+        tests: Vec<String>,
+    ) -> Self {
+        let way = Way::between(shardings[0], shardings[1], dtype.size());
+        Self { source: ends[0], kept: None, target: ends[1], pattern, by: MoveBy::Way(way), tests }
     }
 
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
     #[must_use]
-    pub fn direct(source: ArrayId, target: ArrayId, shardings: [&Sharding; 2], tests: Vec<String>) -> Self {
-        Self::new(source, target, direct_pattern(shardings), tests)
+    pub fn direct(ends: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
+        let mut moved = Self::new(ends, shardings, dtype, Pattern::Exchange, tests);
+        if let MoveBy::Way(way) = moved.by {
+            moved.pattern = direct_pattern(shardings, way);
+        }
+        moved
     }
 
-    /// Decides how its sums are closed.
-    pub(super) fn decide(&mut self, arrays: &[Array], dtype: DType) {
-        let [source, target] = self.shardings(arrays);
-        let closed = closed_axes(source, target);
-        let bytes = largest_shard(source).saturating_mul(dtype.size() as u64);
-        let meet = self.by.is_none() && !closed.is_empty() && closed.iter().all(|&axis| !target.places(axis));
-        self.in_pieces = meet.then(|| SumKind::pays_in_pieces(bytes, members(&closed, source.mesh())));
+    /// The reduction that carries it out, if one does.
+    #[must_use]
+    pub fn reduction(&self) -> Option<&Reduction> {
+        match &self.by {
+            MoveBy::Reduction(reduction) => Some(reduction),
+            MoveBy::Way(_) => None,
+        }
     }
 
     fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
@@ -126,10 +116,21 @@ impl Move {
     /// What it moves at most.
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
-        let kind = SumKind::new(dtype, self.in_pieces == Some(true));
-        let received = most_received(self.kept.as_ref().unwrap_or(source), target, self.by.as_ref(), kind);
-        let staged = most_staged(source, target, self.by.as_ref(), kind.element);
-        let is_counted = self.by.is_some() || closed_axes(source, target).is_empty() && source.mesh().size() <= COUNTED;
+        let (received, staged, is_counted) = match &self.by {
+            MoveBy::Way(way) => {
+                let received = most_received(self.kept.as_ref().unwrap_or(source), target, *way, dtype);
+                let is_counted = matches!(way, Way::Pairs(_)) && source.mesh().size() <= COUNTED;
+                (received, way.staged(source, target, dtype.size()), is_counted)
+            }
+            MoveBy::Reduction(Reduction { procedure, .. }) => {
+                let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
+                let received = procedure.received(held).into_iter().max().unwrap_or(0);
+                let staged = procedure.most_staged(usize::try_from(largest_shard(source)).unwrap_or(usize::MAX));
+                let [received, staged] =
+                    [received, staged].map(|elements| (elements as u64).saturating_mul(dtype.size() as u64));
+                (received, staged, true)
+            }
+        };
         Volume { times: 1, each: received, received, staged, is_counted }
     }
 }
@@ -139,26 +140,18 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
     source.closed_axes(target).unwrap_or_default()
 }
 
-/// The name of the route between two shardings.
-fn direct_pattern([source, target]: [&Sharding; 2]) -> Pattern {
+/// The name of the way between two shardings.
+fn direct_pattern([source, target]: [&Sharding; 2], way: Way) -> Pattern {
     let closed = closed_axes(source, target);
     let axes = source.mesh().names(&closed);
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
-    let is_part = |rank: usize| {
-        let [before, after] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
-        source.common_len(&before, target, &after) == target.local_len(&after)
-    };
-    if closed.is_empty() {
-        return if source == target { Pattern::Local } else { Pattern::Exchange };
-    }
-    if closed.iter().any(|&axis| target.places(axis)) {
-        // Where a rank wants what it has no term of, each of them goes its way.
-        let scatters = (0..source.mesh().size().min(COUNTED)).all(is_part);
-        return if scatters { Pattern::ReduceScatter { axes } } else { Pattern::Exchange };
-    }
-    let sum = if closed.iter().all(pinned) { Pattern::Reduce { axes } } else { Pattern::AllReduce { axes } };
-    match summed_up(source, target, &closed) == *target {
-        true => sum,
-        false => sum.then(Pattern::Exchange),
+    match way {
+        Way::Pairs(_) if source == target => Pattern::Local,
+        Way::Pairs(_) | Way::Layers(_) => Pattern::Exchange,
+        Way::Parts => Pattern::ReduceScatter { axes },
+        Way::Groups { .. } => {
+            let sum = if closed.iter().all(pinned) { Pattern::Reduce { axes } } else { Pattern::AllReduce { axes } };
+            if summed_up(source, target, &closed) == *target { sum } else { sum.then(Pattern::Exchange) }
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! A program on a page, and why everything moves as it does.
 
 use super::body::Numbered;
-use super::{Array, ArrayKind, Origin, Part, Program, Repeat};
+use super::{Array, ArrayKind, MoveBy, Origin, Part, Program, Repeat};
 use crate::display;
 use crate::ids::ArrayId;
 use crate::proof;
+use crate::way::{Rows, Way};
 use std::fmt::{self, Write as _};
 
 /// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
@@ -73,9 +74,12 @@ impl Program {
                     let moved = &self.body.moves[id.0];
                     let bytes = moved.volume(&self.arrays, self.dtype).received;
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
-                    let lines = moved.by.iter().flat_map(|reduction| reduction.procedure.lines());
+                    let lines = moved.reduction().into_iter().flat_map(|reduction| reduction.procedure.lines());
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+                    if let (MoveBy::Way(way), true) = (&moved.by, bytes > 0) {
+                        decided(*way).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
+                    }
                 }
                 Part::Repeat(id, _) => {
                     let repeat = &self.body.repeats[id.0];
@@ -131,10 +135,13 @@ impl Program {
                     let moved = &self.body.moves[id.0];
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let names = (self.shown(moved.target), self.shown(moved.source));
-                    let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
-                    let pieces = if moved.in_pieces == Some(true) { ", each rank a piece" } else { "" };
+                    let by = match &moved.by {
+                        MoveBy::Reduction(reduction) => format!(" {reduction}"),
+                        MoveBy::Way(Way::Groups { in_pieces: true, .. }) => ", each rank a piece".to_owned(),
+                        MoveBy::Way(_) => String::new(),
+                    };
                     let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
-                    (what, format!("{} = {}: {source} to {target}, {}{by}{pieces}", names.0, names.1, moved.pattern))
+                    (what, format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern))
                 }
                 Part::Await(id) if before == Some(Part::Begin(id)) => return None,
                 Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),
@@ -187,4 +194,23 @@ struct Line<'a> {
     part: Part<'a>,
     what: &'static str,
     text: String,
+}
+
+/// How elements go that are not by a reduction, a line for each decision.
+fn decided(way: Way) -> Vec<&'static str> {
+    let rows = |rows: Rows| match rows {
+        Rows::LaidOut => "rows are long: they are sent from where they lie, where the library can",
+        Rows::Packed => "rows are short: they are packed into messages",
+    };
+    match way {
+        Way::Pairs(how) => vec![rows(how)],
+        Way::Groups { in_pieces: true, .. } => vec!["each rank of a group sums up a piece, and hands it on"],
+        Way::Groups { in_pieces: false, .. } => {
+            vec!["sums are short, or of two ranks: those who want them get all terms"]
+        }
+        Way::Parts => vec!["each rank of a group gets its part of all terms, and sums it up"],
+        Way::Layers(how) => {
+            vec!["the terms of one coordinate after the other are moved, and added where they come", rows(how)]
+        }
+    }
 }

@@ -15,8 +15,8 @@ fn rounds(changed: impl FnOnce(&mut Vec<Array>, &mut Repeat, &mut Body)) -> (Vec
         array("N", by_rows(), ArrayKind::Temporary),
     ];
     let mut round = Body::default();
-    round.transfer(Move::direct(ArrayId(1), ArrayId(2), [&by_rows(), &by_columns()], Vec::new()));
-    round.transfer(Move::direct(ArrayId(2), ArrayId(3), [&by_columns(), &by_rows()], Vec::new()));
+    round.transfer(Move::direct([ArrayId(1), ArrayId(2)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+    round.transfer(Move::direct([ArrayId(2), ArrayId(3)], [&by_columns(), &by_rows()], DType::F64, Vec::new()));
     let carried = vec![Carried { first: ArrayId(0), value: ArrayId(1), next: ArrayId(3) }];
     let mut repeat = Repeat { times: 2, until: None, carried };
     changed(&mut arrays, &mut repeat, &mut round);

@@ -2,6 +2,7 @@
 
 use crate::comm::plural;
 use crate::layout::{Mesh, Sharding, SumsError};
+use polyshard_program::WayError;
 
 /// Why an array cannot be redistributed or swept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum RedistributionError {
     /// The partial sums of the source cannot become those of the target.
     #[error(transparent)]
     Sums(#[from] SumsError),
+    /// An array cannot go the way that it is to go.
+    #[error("an array cannot be redistributed so: {0}; use `Redistribution::new`, which finds a way")]
+    Way(#[from] WayError),
     /// Part of an array is to be moved, but elements are partial sums.
     #[error(
         "a part of an array is moved, but one sharded {sharding} holds terms of sums; use `Redistribution::new`, which \

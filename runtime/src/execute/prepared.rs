@@ -6,7 +6,7 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, Rooms, Statement};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, Rooms, Statement};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -509,20 +509,13 @@ struct Run<'r, T> {
 /// A move, prepared; collective over the world.
 fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedMove<T>> {
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    Ok(match (&moved.by, &moved.kept) {
-        (Some(by), _) => {
+    Ok(match &moved.by {
+        MoveBy::Reduction(by) => {
             PreparedMove::Reduce(Reduction::between(world, source, target, &by.procedure)?, super::reduce_op(by.op))
         }
-        (None, None) => {
-            let there = Redistribution::new(world, source, target)?;
-            let there = match moved.in_pieces {
-                Some(in_pieces) => there.in_pieces(in_pieces),
-                None => there,
-            };
+        MoveBy::Way(way) => {
+            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, *way)?;
             PreparedMove::Redistribute(Box::new(there))
-        }
-        (None, Some(kept)) => {
-            PreparedMove::Redistribute(Box::new(Redistribution::of_part(world, source, kept, target)?))
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::layout::Sharding;
 use crate::{DistArray, RedistributionError, Result, World};
+use polyshard_program::Way;
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
@@ -37,11 +38,12 @@ pub(super) fn agree(
     source: &Sharding,
     kept: Option<&Sharding>,
     target: &Sharding,
+    way: Way,
 ) -> Result<()> {
     let part = kept.map(|kept| format!(", of which ranks keep {kept}")).unwrap_or_default();
     world.agree(&format!(
         "a redistribution from {source}{part} to {target}\na redistribution of shape {:?} over ({})\n\
-         redistribution number {number}\na redistribution from {source:?} of {kept:?} to {target:?}",
+         redistribution number {number}\na redistribution from {source:?} of {kept:?} to {target:?} by {way:?}",
         source.shape(),
         source.mesh(),
     ))

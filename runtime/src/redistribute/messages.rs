@@ -1,8 +1,8 @@
 //! Moving pieces by messages: every member sends to and receives from every other.
 //!
-//! Where the library has derived datatypes, it moves all pieces at once. Where it has none, or rows are so short that it is slow
-//! with them, members exchange pieces one pair at a time: in round `r` a member sends to the one `r` places after it and receives from the one `r` places before it,
-//! so that no two send to the same one at once. What lies together on a side is sent or received in place. A
+//! Where rows are laid out and the library has derived datatypes, it moves all pieces at once. Else members exchange pieces one
+//! pair at a time: in round `r` a member sends to the one `r` places after it and receives from the one `r` places before it, so
+//! that no two send to the same one at once. What lies together on a side is sent or received in place. A
 //! piece that is scattered on a side goes in chunks, so that its buffer stays in the cache: what is packed is
 //! not written to memory and read again, and staging does not grow with the tiles.
 
@@ -16,21 +16,6 @@ use std::ops::Range;
 /// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
 /// ones leave the cache.
 const CHUNK: usize = 1 << 20;
-
-/// Minimum mean row length in bytes for a derived datatype.
-const LONG: usize = 256;
-
-/// Returns whether all rows that this rank sends and receives, of elements of at least 4 bytes, are long; arrays of no dimensions
-/// have none.
-pub(super) fn has_long_rows(hop: &Hop) -> bool {
-    let long = |piece: &Subarray| {
-        [[Place::Block, Place::Packed], [Place::Packed, Place::Region]].iter().all(|&[from, to]| {
-            let rows = piece.rows(from, to);
-            rows.has_levels() && rows.mean() * 4 >= LONG
-        })
-    };
-    hop.sends.iter().chain(&hop.receives).filter(|piece| piece.len() > 0).all(long)
-}
 
 /// The buffers that messages are packed and unpacked in, made at the first run and kept.
 #[derive(Debug, Default)]

@@ -32,6 +32,7 @@ use crate::{DType, DistArray, Element, RedistributionError, Result, Segment, Tra
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
+use polyshard_program::{Rows, Way};
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::panic::Location;
@@ -71,14 +72,13 @@ pub struct Redistribution {
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    /// Whether the rows of all pieces, on all ranks, are long enough for derived datatypes.
-    is_laid_out: bool,
+    way: Way,
     staging: RefCell<Staging>,
 }
 
 impl Redistribution {
-    /// Works out how to get from `source` to `target` directly, each element by one message or copy; collective
-    /// over the world.
+    /// Works out how to get from `source` to `target` directly, each element by one message or copy, the [way](Way::between)
+    /// that suits elements of 8 bytes; collective over the world.
     ///
     /// Partial sums that the target does not keep open are closed on the way, in the order of their coordinates: at all
     /// ranks along their axes, at the one to which the target pins them, or scattered.
@@ -93,21 +93,17 @@ impl Redistribution {
     #[track_caller]
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         let at = Location::caller();
-        Self::between(world, source, target).map_err(|error| error.at(at))
+        Self::between(world, source, target, size_of::<u64>()).map_err(|error| error.at(at))
     }
 
-    fn between(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
+    /// As [`new`](Self::new), the way that suits elements of so many bytes.
+    fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        let number = world.number_redistribution();
-        check::agree(world, number, source, None, target)?;
-        if let Some(sums) = Sums::new(world, source, target)? {
-            return Ok(Self { sums: Some(sums), ..Self::of(world, number, [source, target], None)? });
-        }
-        Self::of_hop(world, number, source, source, target)
+        Self::checked(world, source, None, target, Way::between(source, target, element))
     }
 
-    /// As [`new`](Self::new), of the part of the source that ranks own by `kept`, a sharding by which each owns part of what it
-    /// holds: only that is handed out.
+    /// As [`new`](Self::new), this way. Where ranks keep part of what they hold of the source, by a sharding by which each owns that part,
+    /// only that is handed out.
     ///
     /// ```text
     /// two ranks hold a b c d, and keep a b and c d     rank 0: [a b] c d     rank 1: a b [c d]
@@ -115,39 +111,42 @@ impl Redistribution {
     /// ```
     ///
     /// # Errors
-    /// [`RedistributionError`] if a rank does not hold what it is to keep, or one of the three has partial sums. As
-    /// [`new`](Self::new).
+    /// [`RedistributionError`] if the array cannot go this way, a rank does not hold what it is to keep, or one of the three has partial sums
+    /// and a part is kept. As [`new`](Self::new).
     #[track_caller]
-    pub fn of_part(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
+    pub fn by(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
         let at = Location::caller();
-        Self::of_kept(world, source, kept, target).map_err(|error| error.at(at))
+        let checked = || {
+            if let Some(kept) = kept {
+                check::shardings(world, source, kept)?;
+            }
+            check::shardings(world, source, target)?;
+            if let Some(kept) = kept {
+                check::holds(world, source, kept, target)?;
+            }
+            Self::checked(world, source, kept, target, way)
+        };
+        checked().map_err(|error| error.at(at))
     }
 
-    fn of_kept(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
-        check::shardings(world, source, kept)?;
-        check::shardings(world, source, target)?;
-        check::holds(world, source, kept, target)?;
+    fn checked(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
+        way.check(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
         let number = world.number_redistribution();
-        check::agree(world, number, source, Some(kept), target)?;
-        Self::of_hop(world, number, source, kept, target)
-    }
-
-    fn of_hop(world: &World, number: u64, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
+        check::agree(world, number, source, kept, target, way)?;
+        if let Some(sums) = Sums::new(world, source, target, way)? {
+            return Ok(Self { sums: Some(sums), ..Self::of(world, number, [source, target], way, None)? });
+        }
+        let kept = kept.unwrap_or(source);
         let hop = Hop::new(world, |owner, reader| Subarray::between(source, kept, owner, target, reader))?;
-        Self::of(world, number, [source, target], Some(hop))
+        Self::of(world, number, [source, target], way, Some(hop))
     }
 
-    fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], hop: Option<Hop>) -> Result<Self> {
+    fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], way: Way, hop: Option<Hop>) -> Result<Self> {
         let memory = world.memory()?;
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
-        let long = hop.as_ref().is_none_or(messages::has_long_rows);
         // A rank that reaches its whole group names itself.
         let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
-        let told = exchange_words(
-            world.comm(),
-            "the pieces of a redistribution",
-            [own[0], own[1], other as u64, u64::from(long)],
-        )?;
+        let told = exchange_words(world.comm(), "the pieces of a redistribution", [own[0], own[1], other as u64])?;
         let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
         let mut others = told.iter().map(|header| header[2] as usize).enumerate();
         Ok(Self {
@@ -160,7 +159,7 @@ impl Redistribution {
             hop,
             apart: others.find(|(rank, other)| rank != other),
             scattered,
-            is_laid_out: told.iter().all(|header| header[3] == 1),
+            way,
             staging: RefCell::default(),
         })
     }
@@ -170,14 +169,6 @@ impl Redistribution {
     pub fn with_transport(self, transport: Transport) -> Self {
         let sums = self.sums.map(|sums| sums.with_transport(transport));
         Self { transport, sums, ..self }
-    }
-
-    /// Makes each rank sum up a piece of partial sums, which it hands on, or all ranks all of them; where this is not said, it is by
-    /// their length. The bits are the same. All ranks must say the same.
-    #[must_use]
-    pub fn in_pieces(self, in_pieces: bool) -> Self {
-        let sums = self.sums.map(|sums| sums.in_pieces(in_pieces));
-        Self { sums, ..self }
     }
 
     /// Returns the sharding of the arrays that it takes.
@@ -195,10 +186,10 @@ impl Redistribution {
     /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        if let Some(sums) = &self.sums {
-            return sums.staging_bytes(&self.source, &self.target, element_bytes);
+        match self.way {
+            Way::Pairs(_) => Staging::bytes(self.scattered, element_bytes),
+            way => usize::try_from(way.staged(&self.source, &self.target, element_bytes)).unwrap_or(usize::MAX),
         }
-        Staging::bytes(self.scattered, element_bytes)
     }
 
     /// Returns an array of zeros that is laid out by the target, where other ranks can write into it if that is possible. Does
@@ -301,8 +292,9 @@ impl Redistribution {
         staging: &mut Staging,
     ) -> Result<()> {
         let element = dtype.size();
+        let is_laid_out = self.way == Way::Pairs(Rows::LaidOut);
         if self.transport == Transport::Messages {
-            return messages::run(hop, element, from, to, self.is_laid_out, staging);
+            return messages::run(hop, element, from, to, is_laid_out, staging);
         }
         // Groups differ in whether they lie inside of a node, but ranks are refused together.
         if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
@@ -313,7 +305,7 @@ impl Redistribution {
             Outcome::Hidden(rank) if self.transport == Transport::Shared => {
                 Err(RedistributionError::PrivateOutput { rank }.into())
             }
-            Outcome::Hidden(_) | Outcome::Apart => messages::run(hop, element, from, to, self.is_laid_out, staging),
+            Outcome::Hidden(_) | Outcome::Apart => messages::run(hop, element, from, to, is_laid_out, staging),
         }
     }
 }
@@ -335,7 +327,8 @@ impl<T: Element> DistArray<T> {
     #[track_caller]
     pub fn redistribute(&self, world: &World, target: &Sharding) -> Result<DistArray<T>> {
         let at = Location::caller();
-        let moved = Redistribution::new(world, self.sharding(), target).and_then(|there| there.run(world, self));
+        let there = Redistribution::between(world, self.sharding(), target, size_of::<T>());
+        let moved = there.and_then(|there| there.run(world, self));
         moved.map_err(|error| error.at(at))
     }
 }

@@ -4,7 +4,7 @@
 //! group, which sum them up by one reduction: to all, or to the one to which the target pins them. Where it places
 //! dimensions over these axes, each rank needs a part of every term. If all of them are in its group, each member gets its
 //! part of the others' tiles; else each layer of terms is redistributed by itself, as if the others were not there, and the
-//! parts are added up. All sum in the order of the coordinates, so that the bits are the same everywhere, and each rank
+//! parts are added up. Which of these it is, the [`Way`] says. All sum in the order of the coordinates, so that the bits are the same everywhere, and each rank
 //! receives what a reduction or a reduce-scatter has to move.
 
 use super::{Redistribution, Transport};
@@ -13,18 +13,13 @@ use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
+use polyshard_program::Way;
 use std::rc::Rc;
 
 /// How the sums of an array are closed.
 pub(super) enum Sums {
     /// The terms are summed up in a group, at all of its members or at the one with this rank; then the sums go on.
-    Group {
-        group: Rc<Group>,
-        root: Option<usize>,
-        /// Whether in pieces; by their length, if it was not said.
-        in_pieces: Option<bool>,
-        then: Box<Redistribution>,
-    },
+    Group { group: Rc<Group>, root: Option<usize>, in_pieces: bool, then: Box<Redistribution> },
     /// Each member of a group gets its part of the others' terms, which are tiles of one shape.
     Scatter(Box<Scatter>),
     /// Each layer of terms goes to the target, and is added there.
@@ -32,41 +27,41 @@ pub(super) enum Sums {
 }
 
 impl Sums {
-    /// Works out how to close the sums of `source` along the axes that `target` does not keep open.
+    /// Works out how to close the sums of `source` along the axes that `target` does not keep open; none if there are none.
     ///
     /// # Errors
-    /// As [`Sharding::closed_axes`] and [`Redistribution::new`].
-    pub(super) fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
+    /// As [`Redistribution::new`].
+    pub(super) fn new(world: &World, source: &Sharding, target: &Sharding, way: Way) -> Result<Option<Self>> {
         let axes = source.closed_axes(target).map_err(RedistributionError::from)?;
-        if axes.is_empty() {
-            return Ok(None);
-        }
         let mesh = source.mesh();
-        if axes.iter().all(|&axis| !target.places(axis)) {
-            let pins: Vec<(usize, usize)> =
-                target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();
-            let group = world.group(mesh, &axes)?;
-            // One of several axes pinned: all get the sums, and those that the target does not want drop them.
-            let pinned = pins.len() == axes.len();
-            let root = pinned.then(|| {
-                let along = |axis: &usize| pins.iter().find(|pin| pin.0 == *axis).map_or(0, |pin| pin.1);
-                group.rank_of(&axes.iter().map(along).collect::<Vec<_>>())
-            });
-            let summed = if pinned { source.pinned(&pins) } else { source.closed_along(&axes) };
-            let then = Box::new(Redistribution::new(world, &summed, target)?);
-            return Ok(Some(Self::Group { group, root, in_pieces: None, then }));
-        }
-        if let Some(scatter) = Scatter::new(world, &axes, source, target)? {
-            return Ok(Some(Self::Scatter(Box::new(scatter))));
-        }
-        let at = mesh.coordinates(world.rank());
-        let members: Vec<_> = mesh.members(&at, &axes).collect();
-        let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
-        let layer = |member: &Vec<usize>| {
-            let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
-            Redistribution::new(world, &source.pinned(&coordinates), target)
-        };
-        Ok(Some(Self::Layers { mine, layers: members.iter().map(layer).collect::<Result<_>>()? }))
+        Ok(Some(match way {
+            Way::Pairs(_) => return Ok(None),
+            Way::Groups { in_pieces, then } => {
+                let pins: Vec<(usize, usize)> =
+                    target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();
+                let group = world.group(mesh, &axes)?;
+                // One of several axes pinned: all get the sums, and those that the target does not want drop them.
+                let pinned = pins.len() == axes.len();
+                let root = pinned.then(|| {
+                    let along = |axis: &usize| pins.iter().find(|pin| pin.0 == *axis).map_or(0, |pin| pin.1);
+                    group.rank_of(&axes.iter().map(along).collect::<Vec<_>>())
+                });
+                let summed = if pinned { source.pinned(&pins) } else { source.closed_along(&axes) };
+                let then = Box::new(Redistribution::checked(world, &summed, None, target, Way::Pairs(then))?);
+                Self::Group { group, root, in_pieces, then }
+            }
+            Way::Parts => Self::Scatter(Box::new(Scatter::new(world, &axes, source, target)?)),
+            Way::Layers(rows) => {
+                let at = mesh.coordinates(world.rank());
+                let members: Vec<_> = mesh.members(&at, &axes).collect();
+                let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
+                let layer = |member: &Vec<usize>| {
+                    let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
+                    Redistribution::checked(world, &source.pinned(&coordinates), None, target, Way::Pairs(rows))
+                };
+                Self::Layers { mine, layers: members.iter().map(layer).collect::<Result<_>>()? }
+            }
+        }))
     }
 
     /// Sets the transport of what moves the sums or the terms.
@@ -86,32 +81,6 @@ impl Sums {
         }
     }
 
-    /// Sets how a group sums up its terms.
-    pub(super) fn in_pieces(self, in_pieces: bool) -> Self {
-        match self {
-            Self::Group { group, root, then, .. } => Self::Group { group, root, in_pieces: Some(in_pieces), then },
-            other => other,
-        }
-    }
-
-    /// The bytes held besides input and output, at most.
-    pub(super) fn staging_bytes(&self, source: &Sharding, target: &Sharding, element: usize) -> usize {
-        let ranks = 0..source.mesh().size();
-        let most = |sharding: &Sharding| {
-            ranks.clone().map(|rank| sharding.local_len(&sharding.mesh().coordinates(rank))).max().unwrap_or(0)
-        };
-        match self {
-            // A copy of the terms, the others' terms of a piece, and the piece.
-            Self::Group { then, .. } => 3 * most(source) * element + then.staging_bytes(element),
-            // A copy of the terms, what is packed of it, and the others' terms of a part.
-            Self::Scatter(scatter) => (2 * most(source) + (scatter.parts.len() - 1) * most(target)) * element,
-            Self::Layers { layers, .. } => {
-                let staging = layers.iter().map(|layer| layer.staging_bytes(element)).max().unwrap_or(0);
-                most(target) * element + staging
-            }
-        }
-    }
-
     /// Writes the sums of the terms in `source` to `target`.
     pub(super) fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         match self {
@@ -119,10 +88,7 @@ impl Sums {
                 let mut sums = memory::room(source.len(), "partial sums")?;
                 sums.extend_from_slice(source);
                 let bytes = cast_slice_mut(&mut sums);
-                let combining = match *in_pieces {
-                    Some(in_pieces) => Combining::in_order(T::DTYPE, ReduceOp::Sum, in_pieces),
-                    None => Combining::by_length(T::DTYPE, ReduceOp::Sum, bytes.len(), group.size()),
-                };
+                let combining = Combining::in_order(T::DTYPE, ReduceOp::Sum, *in_pieces);
                 match root {
                     None => group.comm().all_reduce(bytes, combining)?,
                     Some(root) => group.comm().reduce(*root, bytes, combining)?,
@@ -163,30 +129,14 @@ pub(super) struct Scatter {
 }
 
 impl Scatter {
-    /// The sum along `axes`, if every rank's term is one box of which the members of its group own all, and nothing else;
-    /// decided alike on all ranks, and collective if it is.
-    fn new(world: &World, axes: &[usize], source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
+    /// The sum along `axes` of terms that are one block each, of which the members of a group own all, and nothing else; collective.
+    fn new(world: &World, axes: &[usize], source: &Sharding, target: &Sharding) -> Result<Self> {
         let mesh = source.mesh();
-        let whole = Region::whole(source.shape());
-        let tile = |at: &[usize]| Subarray::of(source, at, &whole).region();
-        let covered = |rank: usize| {
-            let at = mesh.coordinates(rank);
-            tile(&at).is_some_and(|tile| {
-                // What a member wants is all in the tile, and what is in the tile a member wants.
-                let wanted = |member: Vec<usize>| {
-                    let part = Subarray::of(target, &member, &tile).len();
-                    (part == target.local_len(&member)).then_some(part)
-                };
-                mesh.members(&at, axes).map(wanted).sum::<Option<usize>>() == Some(tile.len())
-            })
-        };
-        if !(0..mesh.size()).all(covered) {
-            return Ok(None);
-        }
         let group = world.group(mesh, axes)?;
-        let tile = tile(&mesh.coordinates(world.rank())).expect("this rank's tile is a box, as all are");
+        let own = Subarray::of(source, &mesh.coordinates(world.rank()), &Region::whole(source.shape()));
+        let tile = own.region().expect("a term is one block, as its way says; this is a bug of polyshard");
         let parts = (0..group.size()).map(|member| Subarray::of(target, &group.coordinates(member), &tile)).collect();
-        Ok(Some(Self { group, by_messages: false, tile, parts }))
+        Ok(Self { group, by_messages: false, tile, parts })
     }
 
     fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {

@@ -100,20 +100,6 @@ impl<'a> Rows<'a> {
         Layout { levels: self.dims.iter().map(level).collect() }
     }
 
-    /// Returns whether there are dimensions to lay the elements out along.
-    pub(crate) fn has_levels(&self) -> bool {
-        !self.dims.is_empty()
-    }
-
-    /// Returns the elements of a row, on the average.
-    pub(crate) fn mean(&self) -> usize {
-        let count = |dim: &Dim<'_>| dim.groups.iter().map(Group::len).sum::<usize>();
-        match &self.dims[..] {
-            [] => 1,
-            [.., inner] => count(inner) * inner.strides[0] / spans::count(inner.groups).max(1),
-        }
-    }
-
     /// Calls `f` with the next rows, `elements` elements together or until there are no more; the last of them is
     /// cut if need be.
     pub(crate) fn next(&mut self, elements: usize, mut f: impl FnMut(Row)) {

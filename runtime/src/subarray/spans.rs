@@ -56,11 +56,6 @@ impl Group {
     fn last(&self) -> Span {
         self.span(self.turns - 1, self.pattern.len() - 1)
     }
-
-    /// The number of elements.
-    pub(super) fn len(&self) -> usize {
-        self.pattern.iter().map(|span| span.len).sum::<usize>() * self.turns
-    }
 }
 
 /// A span of a list of groups, by number of the group, of the turn and of the span in the pattern.

@@ -12,7 +12,7 @@
 use polyshard::planner::{Ops, Plan, PlanOptions};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
-use polyshard::{DType, Error, Program, Result};
+use polyshard::{DType, Error, Program, Result, Rows, Way};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;
@@ -149,8 +149,12 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
     let expected = DistArray::from_fn(world, target, element::<T>)?;
     let mut last = expected.clone();
     let mut counts = Vec::new();
-    for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
-        let there = Redistribution::new(world, source, target)?.with_transport(transport);
+    // An array of no dimensions has no rows to lay out.
+    let rows = if source.shape().is_empty() { Rows::Packed } else { Rows::LaidOut };
+    let by_messages = [Rows::Packed, rows].map(|rows| (Transport::Messages, Way::Pairs(rows)));
+    let way = Way::between(source, target, size_of::<T>());
+    for (transport, way) in by_messages.into_iter().chain([(Transport::Shared, way), (Transport::Auto, way)]) {
+        let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
         let mut output = there.output(world)?;
         assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
         let before = world.bytes_received();
@@ -163,7 +167,7 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
         let again = there.run(world, &array)?;
         for got in [&output, &again] {
             let rank = world.rank();
-            assert_eq!(got.block(), expected.block(), "rank {rank}: {source} to {target} over {transport:?}");
+            assert_eq!(got.block(), expected.block(), "rank {rank}: {source} to {target} over {transport:?}, {way:?}");
         }
         last = again;
     }

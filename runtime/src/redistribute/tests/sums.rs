@@ -3,6 +3,7 @@
 use super::*;
 use crate::Error;
 use crate::sample::pick;
+use polyshard_program::{Rows, Way};
 
 /// The sharding with partial sums along axes of `free` that `seed` picks, where nothing else uses them.
 fn opened(sharding: &Sharding, seed: u64, free: impl Fn(usize) -> bool) -> Sharding {
@@ -38,8 +39,23 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
     Ok(array)
 }
 
+/// Every way that it can go.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let there = Redistribution::new(world, source, target)?.with_transport(transport);
+    let rows = [Rows::Packed, Rows::LaidOut];
+    let groups = rows.map(|then| [true, false].map(|in_pieces| Way::Groups { in_pieces, then })).concat();
+    let ways = [&groups[..], &rows.map(Way::Pairs), &rows.map(Way::Layers), &[Way::Parts]].concat();
+    let ways: Vec<_> = ways.into_iter().filter(|way| way.check(source, target).is_ok()).collect();
+    assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
+    ways.into_iter().try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+}
+
+fn check_way<T: Element>(
+    world: &World,
+    [source, target]: [&Sharding; 2],
+    way: Way,
+    transport: Transport,
+) -> Result<()> {
+    let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
     let a = opened_array::<T>(world, source)?;
     let before = a.block().to_vec();
     // The sum of the terms that the target closes; those that it keeps open stay apart.
