@@ -1,8 +1,9 @@
 //! Heat that spreads in time steps: each takes a weighted mean of a point and of its neighbours, in the plane 4 or 8 of them, in space 6
 //! or 26. Beyond the edges there is the other edge, or with `--cold` nothing but 0.
 //!
-//! A rank needs the rim of its neighbours' blocks, and the corners of those that touch it at one point. Steps are rounds of one program:
-//! what one of them leaves is renamed for the next, so no array is copied, and what is moved is the rims. The weights are powers of 2.
+//! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points the corners of those that touch it at one point. Steps are
+//! rounds of one program: what one of them leaves is renamed for the next, so no array is copied, and what is moved is the rims. The
+//! weights are powers of 2.
 //!
 //! ```text
 //! cargo run --release --example heat -- --points 9 --explain

@@ -166,13 +166,39 @@ fn ranks_receive_what_they_read_and_nothing_else() {
     let ring = kernel! { fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + n - 1) % n] + A[(i + 1) % n] } };
     let placed = divided(ring, &mesh).shard("A", [dim(0).at(x)]).shard("B", [dim(0).at(x)]);
     assert_eq!(check::<f64>(&placed), [16; 4], "one element from either side");
-    let mesh = Mesh::new([("x", 3), ("y", 2)]);
-    let [x, y] = mesh.axes();
-    let blocks = [dim(0).at(x), dim(1).at(y)];
-    let torus = torus::<f64>(30, 20).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
-    let received = check::<f64>(&torus.shard("A", blocks.clone()).shard("B", blocks));
-    // The frame of a tile of 10 by 10, corners included.
-    assert_eq!(received, [8 * (12 * 12 - 100); 6]);
+    let (m, n) = (30, 20);
+    let nine = kernel! {
+        fn nine(A: [f64; m, n]) -> B: [f64; m, n] {
+            B[i, j] = A[(i - 1) % m, (j - 1) % n] + A[(i + 1) % m, (j - 1) % n] + A[(i - 1) % m, (j + 1) % n]
+                + A[(i + 1) % m, (j + 1) % n] - A[i, j]
+        }
+    };
+    let cold = kernel! {
+        fn cold(A: [f64; m, n]) -> B: [f64; m, n] {
+            B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + (A[i, j - 1] else 0.0) + (A[i, j + 2] else 0.0)
+        }
+    };
+    for (rows, columns) in [(2, 2), (3, 2)] {
+        let mesh = Mesh::new([("x", rows), ("y", columns)]);
+        let [x, y] = mesh.axes();
+        let received = |schedule: &Schedule| {
+            let blocks = [dim(0).at(x), dim(1).at(y)];
+            let tiled = schedule.clone().distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
+            check::<f64>(&tiled.shard("A", blocks.clone()).shard("B", blocks))
+        };
+        let (height, width) = (m / rows, n / columns);
+        let rim = 2 * (height + width) as u64;
+        assert_eq!(received(&torus::<f64>(m, n)), vec![8 * rim; rows * columns], "the rim of a tile");
+        assert_eq!(received(&nine), vec![8 * (rim + 4); rows * columns], "with its corners");
+        // Where nothing is beyond the edges; two columns are read of those to the right.
+        let edges = (0..rows * columns).map(|rank| {
+            let (row, column) = (rank / columns, rank % columns);
+            let above_and_below = width * (usize::from(row > 0) + usize::from(row + 1 < rows));
+            let beside = height * (usize::from(column > 0) + 2 * usize::from(column + 1 < columns));
+            8 * (above_and_below + beside) as u64
+        });
+        assert_eq!(received(&cold), edges.collect::<Vec<_>>());
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Direction, Element, ErrorKind, Leg, Statement, Transfer};
+use polyshard::{Clause, DType, Direction, Element, ErrorKind, Leg, Statement, Transfer};
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -12,6 +12,7 @@ use polyshard_testing::random::kernels::kernel_of;
 use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::staged::staged;
+use polyshard_testing::random::stencils::stencil_of;
 use polyshard_testing::random::sums::summed_of;
 use polyshard_testing::written::read_back;
 use proptest::prelude::*;
@@ -40,6 +41,11 @@ fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
     let kernel = kernel_of::<T>(&mut choices);
     let mesh = mesh_of(&mut choices);
     cyclic_of(kernel, &mesh, &mut choices)
+}
+
+/// A random stencil on a mesh of two axes.
+fn stencil(dtype: DType, choices: &[u32]) -> Schedule {
+    stencil_of(dtype, &mut Choices::new(choices))
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -365,7 +371,7 @@ fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> 
     let [Leg::Exchange { reach }] = &program.nest().output().route.legs[..] else {
         return Err(TestCaseError::fail(format!("not exchanged\n{program}")));
     };
-    prop_assert_eq!(reach[0].offsets(), Some((0, 0)), "{}", program);
+    prop_assert_eq!(reach.along[0].offsets(), Some((0, 0)), "{}", program);
     check::<i64>(&schedule)
 }
 
@@ -466,6 +472,31 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
     }
 }
 
+/// As above, of stencils: some read corners, some do not.
+#[test]
+fn random_stencils_are_mostly_legal_and_leave_out_corners_or_do_not() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (200, 0);
+    for _ in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let Ok(program) = stencil(DType::I64, &drawn).lower() else { continue };
+        lowered += 1;
+        for transfer in program.nest().inputs() {
+            let pattern = program.nest().pattern_of(transfer).to_string();
+            let kind = pattern.split('(').next().unwrap_or_default();
+            let corners = if transfer.route.star().is_some() { "without corners" } else { "with all" };
+            *found.entry(format!("{kind} {corners}")).or_default() += 1;
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases * 3 / 4, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in ["halo with all", "halo without corners", "exchange with all", "exchange without corners"] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
 /// As above, of loops that are distributed block-cyclically.
 #[test]
 fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
@@ -507,6 +538,16 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_stencils_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&stencil(DType::I64, &choices))?;
+    }
+
+    #[test]
+    fn random_stencils_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&stencil(DType::F64, &choices))?;
+    }
 
     #[test]
     fn random_schedules_of_f32_kernels_give_the_sequential_result(choices in choices()) {

@@ -41,7 +41,7 @@ pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
 pub use placement::{Level, Placement};
-pub use reach::Reach;
+pub use reach::{Neighbours, Reach, Stencil};
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};

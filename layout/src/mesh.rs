@@ -1,6 +1,6 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::{Axis, Name, Reach};
+use crate::{Axis, Name, Neighbours, Reach, Stencil};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -298,33 +298,69 @@ impl Mesh {
         rank
     }
 
-    /// Returns the coordinates of the ranks within reach of the one at `own`, with a reach per axis, in the order of the
-    /// ranks.
+    /// Returns the coordinates of the ranks within reach of the one at `own`, in the order of the ranks.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Reach};
+    /// use polyshard_layout::{Mesh, Neighbours, Reach};
     /// let mesh = Mesh::new([("x", 3), ("y", 4)]);
     /// let reach = [Reach::Within { low: -1, high: 0 }, Reach::Around { low: 0, high: 1 }];
-    /// assert_eq!(mesh.in_reach(&[1, 3], &reach).collect::<Vec<_>>(), [[0, 0], [0, 3], [1, 0], [1, 3]]);
+    /// let found = |neighbours| mesh.in_reach(&[1, 3], &neighbours).collect::<Vec<_>>();
+    /// assert_eq!(found(Neighbours::in_box(reach)), [[0, 0], [0, 3], [1, 0], [1, 3]]);
+    /// assert_eq!(found(Neighbours::in_star(reach)), [[0, 3], [1, 0], [1, 3]]);
     /// ```
     ///
     /// # Panics
     /// If there is not one coordinate and one reach per axis.
     #[track_caller]
-    pub fn in_reach(&self, own: &[usize], reach: &[Reach]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    pub fn in_reach(&self, own: &[usize], neighbours: &Neighbours) -> impl Iterator<Item = Vec<usize>> + use<> {
         assert_eq!(own.len(), self.ndim(), "a rank of the mesh ({self}) has one coordinate per axis");
-        assert_eq!(reach.len(), self.ndim(), "a rank of the mesh ({self}) has one reach per axis");
-        let axes = reach.iter().zip(own).zip(&self.axes);
+        assert_eq!(neighbours.along.len(), self.ndim(), "a rank of the mesh ({self}) has one reach per axis");
+        let axes = neighbours.along.iter().zip(own).zip(&self.axes);
         let along: Vec<Vec<usize>> =
             axes.map(|((reach, &own), axis)| reach.coordinates(own, axis.extent).collect()).collect();
-        (0..along.iter().map(Vec::len).product()).map(move |mut number: usize| {
+        let (all, star) = match neighbours.stencil {
+            Stencil::Box => (along.iter().map(Vec::len).product(), Vec::new()),
+            Stencil::Star => (0, star(own, &along)),
+        };
+        let in_box = (0..all).map(move |mut number: usize| {
             let mut coordinates = vec![0; along.len()];
             for (coordinate, along) in coordinates.iter_mut().zip(&along).rev() {
                 *coordinate = along[number % along.len()];
                 number /= along.len();
             }
             coordinates
-        })
+        });
+        in_box.chain(star)
+    }
+
+    /// Returns the most ranks, other than itself, that a rank has in reach.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Neighbours, Reach};
+    /// let mesh = Mesh::new([("x", 8), ("y", 8), ("z", 8)]);
+    /// let near = [Reach::Around { low: -1, high: 1 }; 3];
+    /// assert_eq!(mesh.others_in_reach(&Neighbours::in_box(near)), 26);
+    /// assert_eq!(mesh.others_in_reach(&Neighbours::in_star(near)), 6);
+    /// ```
+    #[must_use]
+    pub fn others_in_reach(&self, neighbours: &Neighbours) -> usize {
+        let along = || neighbours.along.iter().zip(&self.axes);
+        let hold_own = |but: Option<usize>| {
+            let mut axes = along().enumerate().filter(|(axis, _)| Some(*axis) != but);
+            axes.all(|(_, (reach, axis))| reach.holds_own(axis.extent))
+        };
+        match neighbours.stencil {
+            Stencil::Box => {
+                let all = along().map(|(reach, axis)| reach.count(axis.extent)).fold(1, usize::saturating_mul);
+                all.saturating_sub(hold_own(None).into())
+            }
+            Stencil::Star => {
+                let alone = along().enumerate().filter(|(number, _)| hold_own(Some(*number)));
+                alone
+                    .map(|(_, (reach, axis))| reach.count(axis.extent) - usize::from(reach.holds_own(axis.extent)))
+                    .sum()
+            }
+        }
     }
 
     /// Returns the coordinates of the ranks that differ from the one at `own` along `axes` alone, itself among them, in the order
@@ -341,7 +377,7 @@ impl Mesh {
     #[track_caller]
     pub fn members(&self, own: &[usize], axes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
         let along = |axis: usize| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
-        self.in_reach(own, &(0..self.ndim()).map(along).collect::<Vec<_>>())
+        self.in_reach(own, &Neighbours::in_box((0..self.ndim()).map(along).collect::<Vec<_>>()))
     }
 
     /// Returns the number of ranks that differ along `axes` alone.
@@ -378,6 +414,27 @@ pub enum ProductError {
     /// The ranks of the product cannot be counted.
     #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
     TooManyRanks { outer: String, inner: String },
+}
+
+/// The coordinates that are those of `own` but along one axis, where they are `along` it, and `own` if it is among them; ascending.
+fn star(own: &[usize], along: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let hold_own =
+        |but: usize| along.iter().zip(own).enumerate().all(|(axis, (along, own))| axis == but || along.contains(own));
+    let moved = |axis: usize, is_before: bool| {
+        let at = along[axis].iter().filter(move |&&at| if is_before { at < own[axis] } else { at > own[axis] });
+        at.map(move |&at| {
+            let mut coordinates = own.to_vec();
+            coordinates[axis] = at;
+            coordinates
+        })
+    };
+    let axes = || (0..own.len()).filter(|&axis| hold_own(axis));
+    let itself = hold_own(own.len()).then(|| own.to_vec());
+    axes()
+        .flat_map(|axis| moved(axis, true))
+        .chain(itself)
+        .chain(axes().rev().flat_map(|axis| moved(axis, false)))
+        .collect()
 }
 
 /// Whether there are at most 2^62 ranks, so that sums of a few coordinates fit 64 bits.

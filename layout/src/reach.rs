@@ -1,4 +1,4 @@
-//! How far the ranks that a rank exchanges elements with are from it, along one axis.
+//! How far the ranks that a rank exchanges elements with are from it, along one axis and along all.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,16 @@ impl Reach {
         self.offsets().map_or(extent, |range| offsets(range).min(extent))
     }
 
+    /// Returns whether a rank's own coordinate is in its reach, on an axis of this extent.
+    #[must_use]
+    pub fn holds_own(self, extent: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Within { low, high } => low <= 0 && 0 <= high,
+            Self::Around { low, high } => low <= high && high - high.rem_euclid(extent as i64) >= low,
+        }
+    }
+
     /// Returns the coordinates in reach of the rank at `own`, ascending, each once.
     pub fn coordinates(self, own: usize, extent: usize) -> impl Iterator<Item = usize> {
         let clipped = |low: i64, high: i64| {
@@ -79,6 +89,53 @@ impl Reach {
             Self::All | Self::Around { .. } => [0..extent, 0..0],
         };
         first.chain(second)
+    }
+}
+
+/// Which ranks a rank exchanges elements with: those in reach along every axis, at once or along one axis alone.
+///
+/// ```text
+///        box               star
+///     x  x  x               x
+///     x  o  x            x  o  x        reach -1..=1 along both axes
+///     x  x  x               x
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// The reach along each axis.
+    pub along: Vec<Reach>,
+    /// Whether those that differ along several axes are meant.
+    #[serde(default)]
+    pub stencil: Stencil,
+}
+
+/// Along how many axes neighbours differ from a rank. PETSc's `DMDAStencilType` has the same two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stencil {
+    /// Along any number of them: corners are neighbours too.
+    #[default]
+    Box,
+    /// Along one at most.
+    Star,
+}
+
+impl Neighbours {
+    /// All ranks in reach along every axis.
+    #[must_use]
+    pub fn in_box(along: impl Into<Vec<Reach>>) -> Self {
+        Self { along: along.into(), stencil: Stencil::Box }
+    }
+
+    /// Of these, the rank itself and those that differ from it along one axis alone.
+    #[must_use]
+    pub fn in_star(along: impl Into<Vec<Reach>>) -> Self {
+        Self { along: along.into(), stencil: Stencil::Star }
+    }
+
+    /// Returns the neighbours of the owner: those that read from it.
+    #[must_use]
+    pub fn mirrored(&self) -> Self {
+        Self { along: self.along.iter().map(|reach| reach.mirrored()).collect(), stencil: self.stencil }
     }
 }
 
@@ -102,6 +159,7 @@ mod tests {
                                 reach.coordinates(own as usize, extent as usize).map(|other| other as i64).collect();
                             assert_eq!(found, expected, "{reach:?} from {own} of {extent}");
                             assert!(found.len() <= reach.count(extent as usize));
+                            assert_eq!(found.contains(&own), reach.holds_own(extent as usize), "{reach:?} of {extent}");
                             for other in found {
                                 let mut back = reach.mirrored().coordinates(other as usize, extent as usize);
                                 assert!(back.any(|back| back as i64 == own), "{reach:?} from {own} of {extent}");

@@ -11,7 +11,7 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
-use polyshard_layout::{DimLayout, Reach};
+use polyshard_layout::{DimLayout, Neighbours, Reach};
 use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
@@ -80,7 +80,7 @@ impl Context<'_> {
         let mut reach = vec![Reach::All; self.nest().distributed];
         reach[axis] = Reach::OWN;
         if let Some(samples) = &self.samples
-            && let Some(within) = samples.are_within(need, which, &reach)
+            && let Some(within) = samples.are_within(need, which, &Neighbours::in_box(reach))
         {
             return Ok(within);
         }
@@ -170,7 +170,8 @@ impl Context<'_> {
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
-                let first = Need { depth: Depth(counter.0), region: &region, ..*need };
+                // The tile is passed on, to ranks that read other parts of it.
+                let first = Need { depth: Depth(counter.0), region: &region, reads: &[], ..*need };
                 let first = self.route_of(&first, false, &mut start)?;
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();

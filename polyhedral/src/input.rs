@@ -109,7 +109,7 @@ fn inside(context: &Context<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &S
     if part.region.wraps() || other.region.wraps() || other.region.has_blocks() {
         return Ok(false);
     }
-    let need = Need { depth: part.depth, region: &part.region, sharding, written: false };
+    let need = Need { depth: part.depth, region: &part.region, sharding, reads: &[], written: false };
     if let Some(samples) = &context.samples {
         let inside = samples.are_inside(part.depth, &part.region, &other.region);
         return Ok(inside && !context.is_local(&need)?);
@@ -127,7 +127,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         let loops = input.requested.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is read, so it is fetched outside them"));
     }
-    let need = Need { depth, region: &region, sharding: &input.sharding, written: false };
+    let need = Need { depth, region: &region, sharding: &input.sharding, reads: &accesses, written: false };
     let route = context.decided(&format!("the route of `{name}`"), context.route(&need, &mut trail))?;
     proofs.extend(trail.proofs(name));
     let mut capacity = 0;

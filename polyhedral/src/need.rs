@@ -2,13 +2,15 @@
 
 use crate::nest::Depth;
 use polyshard_layout::Sharding;
-use polyshard_program::{LoopId, Ranges, Region, Symbol};
+use polyshard_program::{Access, LoopId, Ranges, Region, Symbol};
 
 /// A region that ranks need at a depth, and how the array lies that it is of.
 pub(crate) struct Need<'a> {
     pub depth: Depth,
     pub region: &'a Region,
     pub sharding: &'a Sharding,
+    /// The accesses that read the region, none of which need read all of it; none if all of it counts.
+    pub reads: &'a [&'a Access],
     /// Whether ranks write the region, so that time runs backwards.
     pub written: bool,
 }

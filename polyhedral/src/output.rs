@@ -16,7 +16,7 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::relation::owners_of_one_term;
-use polyshard_layout::{AxisSource, DimLayout, Sharding};
+use polyshard_layout::{AxisSource, DimLayout, Neighbours, Sharding};
 use polyshard_program::{
     Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile, Transfer,
 };
@@ -37,7 +37,7 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
         trail.test(format!("the {loops} inner loops do not change what is written, so it is sent outside them"));
     }
     let mut proofs = context.covers(&region, depth, &[target], tensor)?;
-    let need = Need { depth, region: &region, sharding, written: true };
+    let need = Need { depth, region: &region, sharding, reads: &[], written: true };
     let route = context.decided("the route of the output", transposed(context, &need, &mut trail))?;
     let any_order = context.state.reassociated.is_some() && is_collective(&route);
     if any_order {
@@ -133,7 +133,7 @@ fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> R
     if sharding.dims().iter().any(DimLayout::is_cyclic) {
         return Ok(false);
     }
-    let need = Need { depth: Depth(0), region, sharding, written: true };
+    let need = Need { depth: Depth(0), region, sharding, reads: &[], written: true };
     let is_only = || {
         let owned_once =
             replicated(sharding).is_empty() && !has_other_copies(sharding) || sharding.shape().contains(&0);
@@ -240,7 +240,7 @@ impl Transpose<'_> {
         trail.test(test);
         let reach = self.context.reach(need, WhichOwners::Every, trail)?;
         trail.proved(Property::Delivery, SENT);
-        Ok(Leg::Exchange { reach }.into())
+        Ok(Leg::Exchange { reach: Neighbours::in_box(reach) }.into())
     }
 }
 

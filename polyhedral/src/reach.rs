@@ -11,20 +11,47 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Reach};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Neighbours, Reach, Stencil};
 use polyshard_program::{Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
     pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let sources = self.sources(need.sharding);
-        let reach = self.reach(need, WhichOwners::Source, trail)?;
-        if sources.is_near(need.region, &reach) && self.is_inside(need)? {
+        let along = self.reach(need, WhichOwners::Source, trail)?;
+        let is_near = sources.is_near(need.region, &along);
+        let reach = Neighbours { stencil: self.stencil(need, &along, trail)?, along };
+        if is_near && self.is_inside(need)? {
             trail.test("a few neighbours own it, around what the rank owns itself: halo");
             return Ok(Leg::Halo { reach }.into());
         }
         trail.test("exchange");
         Ok(Leg::Exchange { reach }.into())
+    }
+
+    /// Whether corners are read. What each access reads is in a region of its own, smaller than the one around all of them.
+    fn stencil(&self, need: &Need<'_>, along: &[Reach], trail: &mut Trail) -> IslResult<Stencil> {
+        let far = along.iter().filter(|&&reach| reach != Reach::OWN).count();
+        if need.reads.len() < 2 || far < 2 {
+            return Ok(Stencil::Box);
+        }
+        let star = Neighbours::in_star(along);
+        for access in need.reads {
+            let region = &self.region(&[access], need.depth, need.sharding.shape());
+            let read = Need { region, reads: &[], ..*need };
+            let holds = |access| match &self.samples {
+                Some(_) => Ok(true),
+                None => self.holds(region, need.depth, access),
+            };
+            if !self.is_within(&read, WhichOwners::Source, &star)? || !holds(access)? {
+                trail.test("not all that is read is owned by ranks that differ along one axis alone");
+                return Ok(Stencil::Box);
+            }
+        }
+        let claim = "what is read is owned by ranks that differ along one axis alone";
+        trail.test(format!("{claim}, so corners are left out"));
+        trail.proved(Property::Residency, claim);
+        Ok(Stencil::Star)
     }
 
     /// Iterations to the owners of what they need.
@@ -37,7 +64,7 @@ impl Context<'_> {
     }
 
     /// Whether the owners of what a rank needs are within reach of it.
-    fn is_within(&self, need: &Need<'_>, which: WhichOwners, reach: &[Reach]) -> IslResult<bool> {
+    fn is_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> IslResult<bool> {
         if let Some(samples) = &self.samples
             && let Some(within) = samples.are_within(need, which, reach)
         {
@@ -58,7 +85,7 @@ impl Context<'_> {
                 [] => "owners have the rank's own coordinates".to_owned(),
                 offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
             };
-            if self.is_within(need, which, &proposed)? {
+            if self.is_within(need, which, &Neighbours::in_box(&proposed[..]))? {
                 trail.test(claim.clone());
                 trail.proved(Property::Matching, claim);
                 return Ok(proposed);
@@ -69,9 +96,24 @@ impl Context<'_> {
     }
 
     /// Iterations to the ranks in reach.
-    fn within(&self, depth: Depth, reach: &[Reach]) -> Conditions {
+    fn within(&self, depth: Depth, reach: &Neighbours) -> Conditions {
+        let apart = |axis| self.within_along(depth, &reach.along, Some(axis));
+        match reach.stencil {
+            Stencil::Box => self.within_along(depth, &reach.along, None),
+            Stencil::Star => {
+                let all = (0..reach.along.len()).map(apart).reduce(Conditions::or);
+                all.expect("a star is of some axes; this is a bug of polyshard")
+            }
+        }
+    }
+
+    /// The same, of those that differ along one axis alone, if it is given.
+    fn within_along(&self, depth: Depth, reach: &[Reach], alone: Option<usize>) -> Conditions {
         let mut conditions = self.relations.iterations(depth, reach.len());
         for (axis, (reach, &extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
+            if alone.is_some_and(|alone| alone != axis) {
+                conditions.equal(&Form::output(axis), &Form::input(axis));
+            }
             let owner = Form::output(axis);
             conditions.within(&owner, extent);
             let offset = owner.subtract(&Form::input(axis));

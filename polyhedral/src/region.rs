@@ -97,7 +97,7 @@ impl Context<'_> {
     }
 
     /// Whether all that the access touches of its tensor is in the region.
-    fn holds(&self, region: &Region, depth: Depth, access: &Access) -> IslResult<bool> {
+    pub(crate) fn holds(&self, region: &Region, depth: Depth, access: &Access) -> IslResult<bool> {
         let index = &access.unwrapped().index;
         let tile = Region { periods: vec![None; index.len()], ..region.clone() };
         let open = self.kernel().open_extents(access);

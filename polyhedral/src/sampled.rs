@@ -7,7 +7,7 @@
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::range::gcd;
-use polyshard_layout::{AxisSource, DimLayout, Reach, Sharding};
+use polyshard_layout::{AxisSource, DimLayout, Neighbours, Reach, Sharding, Stencil};
 use polyshard_program::{Along, Expr, Ranges, Region, owned};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -95,8 +95,9 @@ impl Samples {
         })
     }
 
-    /// Whether all owners of each rank's part are at an offset in reach; none if that takes too long to say.
-    pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &[Reach]) -> Option<bool> {
+    /// Whether all owners of each rank's part are in reach, of which a star is of sources alone; none if that takes too long to
+    /// say.
+    pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> Option<bool> {
         let extents = &self.ranges.coordinates;
         let partial = need.sharding.partial();
         // Along these axes every rank owns what one does.
@@ -117,7 +118,11 @@ impl Samples {
         };
         for (point, part) in self.parts(need.depth, need.region) {
             for owner in owners(need.sharding, &point.rank, &part)? {
-                for (axis, (reach, &extent)) in reach.iter().zip(extents).enumerate() {
+                let is_apart = |(owner, own): &(&usize, &usize)| owner != own;
+                if reach.stencil == Stencil::Star && owner.iter().zip(&point.rank).filter(is_apart).count() > 1 {
+                    return Some(false);
+                }
+                for (axis, (reach, &extent)) in reach.along.iter().zip(extents).enumerate() {
                     let own = point.coordinates[axis];
                     let is_near = match everywhere[axis] {
                         true => (0..extent).all(|owner| near(reach, own, owner, extent)),

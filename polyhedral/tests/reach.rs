@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use polyshard_dsl::{dim, pin};
-use polyshard_layout::{Mesh, Reach};
+use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value};
 
@@ -31,6 +31,7 @@ fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {
 }
 
 const FIVE: [[i64; 2]; 5] = [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]];
+const NINE: [[i64; 2]; 9] = [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [-1, 1], [1, -1], [1, 1]];
 
 fn tiled(spec: KernelSpec, mesh: [usize; 2]) -> Schedule {
     let mesh = Mesh::new([("x", mesh[0]), ("y", mesh[1])]);
@@ -55,8 +56,66 @@ fn a_stencil_talks_to_its_neighbours_whatever_the_mesh() {
         for mesh in [[4, 4], [32, 32], [256, 256]] {
             let program = lowered(&tiled(stencil(100 * mesh[0], &FIVE, periodic), mesh));
             assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", -1..=1), ("y", -1..=1)])), "{mesh:?}");
+            assert_eq!(program.nest().partners(), 4, "{mesh:?}");
+            let program = lowered(&tiled(stencil(100 * mesh[0], &NINE, periodic), mesh));
+            assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", -1..=1), ("y", -1..=1)])), "{mesh:?}");
             assert_eq!(program.nest().partners(), 8, "{mesh:?}");
         }
+    }
+}
+
+/// The most others that a rank exchanges messages with where a stencil reads corners, and where it does not.
+#[test]
+fn corners_that_are_not_read_are_left_out() {
+    let star = |extent: usize, offsets: &[[i64; 2]], periodic: bool, mesh: [usize; 2]| {
+        let schedule = tiled(stencil(extent, offsets, periodic), mesh);
+        let program = lowered(&schedule);
+        let unproved = schedule.unproved().unwrap_or_else(|error| panic!("{error}"));
+        assert!(unproved.is_as(&program), "{program}\n{}", unproved.explain());
+        let route = &program.nest().transfers[0].route;
+        let is_proved = program.explain().contains("what is read is owned by ranks that differ along one axis alone\n");
+        assert_eq!(route.star().is_some(), is_proved, "{}", program.explain());
+        (route.star().is_some(), route.partners(program.mesh()))
+    };
+    for periodic in [true, false] {
+        // A diagonal is a corner, and so is what two of several accesses read together.
+        assert_eq!(star(80, &[[0, 0], [1, 1]], periodic, [8, 4]), (false, 3));
+        assert_eq!(star(80, &[[0, 0], [1, 0], [0, 1], [1, 1]], periodic, [8, 4]), (false, 3));
+        assert_eq!(star(80, &[[0, 0], [1, 0], [0, 1]], periodic, [8, 4]), (true, 2));
+        assert_eq!(star(80, &[[1, 0], [0, 1]], periodic, [8, 4]), (true, 2));
+        // With ranks two away.
+        if periodic {
+            assert_eq!(star(80, &[[0, 0], [-17, 0], [0, 3]], periodic, [8, 8]), (true, 3));
+            assert_eq!(star(80, &[[0, 0], [-17, 0], [0, 3], [-1, 3]], periodic, [8, 8]), (false, 5));
+            // Half of the array away, which is a halo no more.
+            assert!(star(80, &[[0, 0], [-40, 0], [0, 40]], periodic, [8, 4]).0);
+        }
+        // Short tiles, and empty ones: 7 rows are 2, 2, 2, 1 and of 5 on 4 ranks the last has none.
+        assert!(star(7, &FIVE, periodic, [4, 2]).0);
+        assert!(star(5, &FIVE, periodic, [4, 2]).0);
+        // On one row of ranks, owners are along one axis anyway.
+        assert!(!star(80, &FIVE, periodic, [8, 1]).0);
+        assert!(!star(80, &FIVE, periodic, [1, 8]).0);
+    }
+}
+
+/// Whoever reads a program of a file is told if its leaf reads what does not come.
+#[test]
+fn a_file_that_leaves_out_corners_that_are_read_is_refused() {
+    let read = |offsets: &[[i64; 2]], periodic| {
+        let mut nest = lowered(&tiled(stencil(12, offsets, periodic), [3, 2])).nest().clone();
+        let [Leg::Halo { reach }] = &mut nest.transfers[0].route.legs[..] else { panic!("a halo") };
+        reach.stencil = Stencil::Star;
+        let proofs = nest.report.proofs.clone();
+        let program = Program::from(nest.completed(proofs));
+        serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
+    };
+    for periodic in [true, false] {
+        let program = read(&FIVE, periodic).expect("it is as it was derived");
+        assert!(program.explain().contains("in every step, each rank is brought"), "{}", program.explain());
+        let error = read(&NINE, periodic).expect_err("corners are read").to_string();
+        expect!["statement 1: `stencil` has a leaf that reads corners of its part of `A`, which are left out"]
+            .assert_eq(&error);
     }
 }
 
@@ -102,14 +161,15 @@ fn an_explanation_says_whom_a_rank_looks_at() {
         text.lines().take_while(|line| !line.starts_with("C:")).map(|line| format!("{line}\n")).collect();
     expect![[r#"
         A: halo(x: 0..=1, y: -1..=0), once, outside all serial loops
-            halo from x..=x + 1 around the axis, y - 1..=y around the axis
+            halo from x..=x + 1 around the axis, y - 1..=y around the axis, along one axis alone
             tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
-            at most 368 bytes received per rank and step
-            messages with at most 3 other ranks
+            at most 360 bytes received per rank and step
+            messages with at most 2 other ranks
             what a rank owns itself is read in place
             - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: 0..=1, y: -1..=0 from the rank
+            - what is read is owned by ranks that differ along one axis alone, so corners are left out
             - a few neighbours own it, around what the rank owns itself: halo
     "#]]
     .assert_eq(&text);
@@ -127,12 +187,12 @@ fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
         other => panic!("{other:?}"),
     };
     let (near, own) = (Reach::Around { low: -1, high: 1 }, Reach::OWN);
-    assert_eq!(reach(tiles().shard("A", [dim(0).at(x)])), [near, own]);
-    assert_eq!(reach(tiles().shard("A", [dim(0).at(x), pin(y, 3)])), [near, Reach::All]);
-    assert_eq!(reach(tiles().shard("A", [dim(0).at(y), dim(1).at(x)])), [Reach::All; 2]);
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(x)])), Neighbours::in_box([near, own]));
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(x), pin(y, 3)])), Neighbours::in_box([near, Reach::All]));
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(y), dim(1).at(x)])), Neighbours::in_box([Reach::All; 2]));
     // The rows of a skewed home are turned, so that neighbours are the next ranks but one along the other axis.
     let skewed = tiles().shard("A", [dim(0).at(x), dim(1).at((x + y) % 8)]);
-    assert_eq!(reach(skewed), [near, Reach::All]);
+    assert_eq!(reach(skewed), Neighbours::in_box([near, Reach::All]));
 }
 
 /// Both axes number the rows, the second one faster.

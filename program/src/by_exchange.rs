@@ -3,7 +3,7 @@
 use crate::matching::Matching;
 use crate::nest::{Direction, Leg, Nest};
 use crate::proof::{Proof, Property, SENT};
-use polyshard_layout::Reach;
+use polyshard_layout::{Neighbours, Reach};
 
 impl Nest {
     /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
@@ -26,7 +26,8 @@ impl Nest {
                 Direction::Out { .. } => [self.output_sharding().partial(), &self.copies].concat(),
             };
             let reach = |axis: usize| if own.contains(&axis) { Reach::OWN } else { Reach::All };
-            transfer.route = Leg::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() }.into();
+            let along: Vec<_> = (0..self.mesh.ndim()).map(reach).collect();
+            transfer.route = Leg::Exchange { reach: Neighbours::in_box(along) }.into();
             transfer.tile.capacity = transfer.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
             transfer.tests = vec!["asked for: exchange".into()];
         }

@@ -5,7 +5,7 @@ use crate::ids::{TileId, TransferId};
 use crate::nest::{Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::statement::{Iteration, Statement};
-use polyshard_layout::{Reach, Sharding};
+use polyshard_layout::{Neighbours, Reach, Sharding, Stencil};
 use std::fmt;
 
 /// Writes a nest, which runs these statements, as a page.
@@ -143,21 +143,23 @@ impl Nest {
     }
 
     /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
-    fn show_reach(&self, reach: &[Reach]) -> String {
-        let along = self.mesh.as_slice().iter().zip(reach).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
-            let name = axis.name;
-            let at = |by: i64| match by {
-                0 => name.to_string(),
-                _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
-            };
-            match reach {
-                Reach::All => format!("any {name}"),
-                Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
-                Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
-                Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
-            }
-        });
-        along.collect::<Vec<_>>().join(", ")
+    fn show_reach(&self, reach: &Neighbours) -> String {
+        let along =
+            self.mesh.as_slice().iter().zip(&reach.along).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
+                let name = axis.name;
+                let at = |by: i64| match by {
+                    0 => name.to_string(),
+                    _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
+                };
+                match reach {
+                    Reach::All => format!("any {name}"),
+                    Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
+                    Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
+                    Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
+                }
+            });
+        let alone = if reach.stencil == Stencil::Star { ", along one axis alone" } else { "" };
+        format!("{}{alone}", along.collect::<Vec<_>>().join(", "))
     }
 
     pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {

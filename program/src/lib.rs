@@ -64,7 +64,7 @@ pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
     Action, Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock,
     Nest, Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Source, Tile, TileOperand, Transfer, When,
-    members, partners,
+    members,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};

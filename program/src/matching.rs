@@ -187,7 +187,7 @@ mod tests {
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::ids::{LoopId, OperandId, TensorId};
     use crate::nest::{Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
-    use polyshard_layout::{Mesh, Name, Reach};
+    use polyshard_layout::{Mesh, Name, Neighbours, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
         let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.add(&Expr::symbol(symbol)));
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_call_depends_on_loops_around_it_alone() {
         for leg in [
-            Leg::Exchange { reach: vec![Reach::All; 2] },
+            Leg::Exchange { reach: Neighbours::in_box([Reach::All; 2]) },
             Leg::Permute {
                 owner: vec![Expr::symbol(X), Expr::symbol(Y)],
                 served: vec![Expr::symbol(X), Expr::symbol(Y)],
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
         let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: 1, by: 1, counter: LoopId(0) });
-        check(shift(Leg::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
+        check(shift(Leg::Exchange { reach: Neighbours::in_box([Reach::All; 2]) }), &[X, Y, OUTER])
             .expect("pairs work out the same pieces");
         check(shift(Leg::collective(vec![0], Owners::Parts)), &[X, OUTER]).expect_err("ranks along x differ");
     }

@@ -1,5 +1,6 @@
 //! Regions as numbers: what a box of indices is for one rank in one step, and what of it a rank owns.
 
+use crate::bounds::LIMIT;
 use crate::expr::Expr;
 use crate::nest::Region;
 use polyshard_layout::Sharding;
@@ -46,6 +47,25 @@ impl Along {
                 let at = (i128::from(start) - i128::from(self.low)).rem_euclid(step.into());
                 within(at, 0, size.into(), &|stride| stride % step != 0)
             })
+    }
+
+    /// The same dimension around a walk as [`holds`](Self::holds) takes it: as many blocks as it comes to, as large as it goes in
+    /// them.
+    pub(crate) fn around(&self, start: i64, loops: impl Iterator<Item = (i64, i64)>) -> Self {
+        let step = self.blocks.map(|(_, step)| step);
+        // First what it goes in a block, then from block to block.
+        let mut reach = [(0i128, 0i128); 2];
+        for (stride, count) in loops {
+            let (least, most) = &mut reach[usize::from(step.is_some_and(|step| stride % step == 0))];
+            let by = i128::from(stride) * (i128::from(count) - 1);
+            (*least, *most) = (*least + by.min(0), *most + by.max(0));
+        }
+        let [inside, between] = reach;
+        let at = |by: i128| (i128::from(start) + by).clamp(-2 * LIMIT, 2 * LIMIT) as i64;
+        let (low, high) = (at(inside.0 + between.0), at(inside.1 + between.1 + 1));
+        let size = (inside.1 - inside.0 + 1).min(LIMIT) as i64;
+        let blocks = step.filter(|&step| size < step && high - low > size).map(|step| (size, step));
+        Self { low, high, period: self.period, blocks }
     }
 
     /// Returns the ranges of consecutive indices.

@@ -2,9 +2,9 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::TensorId;
-use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
+use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members};
 use crate::part::{self, Along};
-use polyshard_layout::{Sharding, Stages, SumKind};
+use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     let looked_at = |transfer: &Transfer| {
         let extents = ranges.counters[..transfer.level].iter();
         let steps = extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64));
-        let tiles = writers(transfer, nest).max(1).saturating_mul(most_blocks(&transfer.region, &ranges));
+        let tiles = others(transfer, nest).max(1).saturating_mul(most_blocks(&transfer.region, &ranges));
         steps.saturating_mul(tiles)
     };
     let all = nest.transfers.iter().map(looked_at).fold(0, u64::saturating_add);
@@ -53,10 +53,13 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     Some(busiest)
 }
 
-/// The ranks whose tiles are looked at to know what one rank receives of the output in one step.
-fn writers(transfer: &Transfer, nest: &Nest) -> u64 {
-    match (transfer.direction, transfer.route.at_owners()) {
-        (Direction::Out { .. }, [Leg::Halo { reach } | Leg::Exchange { reach }]) => partners(reach, &nest.mesh) as u64,
+/// The ranks whose tiles or shards are looked at to know what one rank receives in one step.
+fn others(transfer: &Transfer, nest: &Nest) -> u64 {
+    let all_is_fetched = |reach: &Neighbours| transfer.direction == Direction::In && reach.stencil == Stencil::Box;
+    match transfer.route.at_owners() {
+        [Leg::Halo { reach } | Leg::Exchange { reach }] if !all_is_fetched(reach) => {
+            nest.mesh.others_in_reach(reach) as u64
+        }
         _ => 1,
     }
 }
@@ -172,9 +175,21 @@ impl<'a> Rank<'a> {
             }
             Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                let others = distinct - self.read_from(self, &self.nest.shardings[tensor.0], &ranges);
-                others.saturating_mul(self.nest.kernel.dtype().size() as u64)
+                let (nest, sharding) = (self.nest, &self.nest.shardings[tensor.0]);
+                let others = match leg {
+                    // What is owned by other ranks still does not come.
+                    Leg::Halo { reach } | Leg::Exchange { reach } if reach.stencil == Stencil::Star => {
+                        let owners = nest.mesh.in_reach(&self.coordinates, reach);
+                        let others = owners.filter(|owner| *owner != self.coordinates);
+                        let read = others.map(|owner| self.read_from(&Rank::new(nest, owner), sharding, &ranges));
+                        read.fold(0, u64::saturating_add)
+                    }
+                    _ => {
+                        let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+                        distinct - self.read_from(self, sharding, &ranges)
+                    }
+                };
+                others.saturating_mul(nest.kernel.dtype().size() as u64)
             }
         }
     }
@@ -214,8 +229,7 @@ impl<'a> Rank<'a> {
                 }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-                let writers = nest.mesh.in_reach(&self.coordinates, &mirrored);
+                let writers = nest.mesh.in_reach(&self.coordinates, &reach.mirrored());
                 let others = writers.filter(|writer| *writer != self.coordinates);
                 let received = others
                     .map(|writer| Rank::new(nest, writer).ranges(region, counters).map_or(0, |ranges| own(&ranges)));

@@ -1,10 +1,10 @@
 //! What transfers move: the one place that reports, explanations and prices ask.
 
 use crate::expr::Ranges;
-use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members, partners};
+use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members};
 use crate::shards::largest_shard;
 use crate::traffic::{self, Busiest};
-use polyshard_layout::{Reach, Stages, SumKind};
+use polyshard_layout::{Neighbours, Stages, SumKind};
 
 /// What a transfer moves in a run, in bytes of the busiest rank, which is another one for each transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +82,8 @@ impl<'a> Bound<'a> {
     }
 
     /// The ranks with which one exchanges.
-    fn others(&self, reach: &[Reach]) -> u64 {
-        partners(reach, &self.nest.mesh) as u64
+    fn others(&self, reach: &Neighbours) -> u64 {
+        self.nest.mesh.others_in_reach(reach) as u64
     }
 
     /// What is packed and received besides the tile.

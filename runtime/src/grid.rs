@@ -1,6 +1,6 @@
 //! The grid: a program's mesh on the world that runs it, seen from one rank.
 
-use crate::layout::{AxisPart, Mesh, Reach, Stages};
+use crate::layout::{AxisPart, Mesh, Neighbours, Stages};
 use crate::{Group, GroupError, Result, World};
 use std::rc::Rc;
 
@@ -76,9 +76,9 @@ impl<'w> Grid<'w> {
         self.world
     }
 
-    /// The other ranks in reach along all axes, ascending, each with its coordinates as mesh coordinates and as
+    /// The other ranks in reach, ascending, each with its coordinates as mesh coordinates and as
     /// indices into a program.
-    pub(crate) fn others(&self, reach: &[Reach]) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
+    pub(crate) fn others(&self, reach: &Neighbours) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
         let own: Vec<_> = self.coordinates.iter().map(|&coordinate| coordinate as usize).collect();
         let me = self.world.rank();
         let all = self.mesh.in_reach(&own, reach);

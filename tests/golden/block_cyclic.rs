@@ -12,7 +12,7 @@
 //  9  shard(C, m @ x, n @ cyclic(y, 3))
 // 10  tensorize([ml, mi, nl, ni, k])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
@@ -165,10 +165,10 @@ impl<'world> Prepared<'world> {
         b_tile
             .exchange(
                 grid,
-                &[
+                &Neighbours::in_box([
                     Reach::Within { low: -1, high: 1 },
                     Reach::Within { low: -1, high: 1 },
-                ],
+                ]),
                 b,
                 b_region,
             )?;
@@ -211,7 +211,10 @@ impl<'world> Prepared<'world> {
         c_tile
             .write_back(
                 grid,
-                &[Reach::Within { low: -1, high: 1 }, Reach::Around { low: 0, high: 0 }],
+                &Neighbours::in_box([
+                    Reach::Within { low: -1, high: 1 },
+                    Reach::Around { low: 0, high: 0 },
+                ]),
                 c,
                 |at: &[i64]| {
                     let x = at[0];

@@ -7,7 +7,7 @@
 //  4  shard(d, pin(x, 1), pin(y, 0))
 //  5  shard(C, i @ cyclic(x, 3), j @ y)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
     DistArray, Element, Grid, InputTable, OutTile, ReduceOp, Region, Result,
@@ -178,7 +178,7 @@ impl<'world> Prepared<'world> {
         a_tile
             .exchange(
                 grid,
-                &[Reach::Within { low: 0, high: 1 }, Reach::OWN],
+                &Neighbours::in_box([Reach::Within { low: 0, high: 1 }, Reach::OWN]),
                 a,
                 a_region,
             )?;
@@ -188,13 +188,15 @@ impl<'world> Prepared<'world> {
             let y = at[1];
             Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
         };
-        b_tile.exchange(grid, &[Reach::All, Reach::OWN], b, b_region)?;
+        b_tile
+            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::OWN]), b, b_region)?;
         // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange
         let d_region = |at: &[i64]| {
             let y = at[1];
             Region::new(std::iter::once(5 * y..(5 * y + 5).min(9)))
         };
-        d_tile.exchange(grid, &[Reach::All, Reach::All], d, d_region)?;
+        d_tile
+            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::All]), d, d_region)?;
         c_tile
             .reset(
                 &Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)]),
@@ -218,7 +220,7 @@ impl<'world> Prepared<'world> {
         c_tile
             .write_back(
                 grid,
-                &[Reach::All, Reach::OWN],
+                &Neighbours::in_box([Reach::All, Reach::OWN]),
                 c,
                 |at: &[i64]| {
                     let x = at[0];

@@ -9,7 +9,7 @@
 //  6  shard(B, i @ x, j @ y)
 //  7  communicate(A, it)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
     DistArray, Grid, InputTable, ReduceOp, Region, Result, SharedInputs, Tile, World,
@@ -149,7 +149,8 @@ impl<'world> Prepared<'world> {
                 )
                 .periodic(0, 4)
         };
-        w_tile.exchange(grid, &[Reach::All, Reach::OWN], w, w_region)?;
+        w_tile
+            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::OWN]), w, w_region)?;
         // step 2: split(ii, it, ie, 2)
         for it in 0..2i64 {
             // step 7: communicate(A, it): A, exchange
@@ -170,10 +171,10 @@ impl<'world> Prepared<'world> {
             a_tile
                 .exchange(
                     grid,
-                    &[
+                    &Neighbours::in_star([
                         Reach::Around { low: -1, high: 1 },
                         Reach::Around { low: -1, high: 1 },
-                    ],
+                    ]),
                     a,
                     a_region,
                 )?;

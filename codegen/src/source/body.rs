@@ -7,7 +7,7 @@ use super::index::{Index, literal};
 use super::items::{element, reduce_op};
 use super::names::Names;
 use super::{comment, mentions};
-use polyshard_layout::{Reach, Stages};
+use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
     Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Source, Statement, StepId,
     Symbol, TileId, Transfer, TransferId, When, Written,
@@ -417,10 +417,10 @@ fn stages_of(stages: &Stages) -> TokenStream {
     quote! { vec![#(#stages),*] }
 }
 
-/// How far owners are, per axis.
-fn reach_of(reach: &[Reach]) -> TokenStream {
+/// Where owners are.
+fn reach_of(reach: &Neighbours) -> TokenStream {
     let number = Literal::i64_unsuffixed;
-    let axes = reach.iter().map(|reach| match reach {
+    let axes = reach.along.iter().map(|reach| match reach {
         Reach::All => quote! { Reach::All },
         &Reach::OWN => quote! { Reach::OWN },
         Reach::Within { low, high } => {
@@ -432,5 +432,8 @@ fn reach_of(reach: &[Reach]) -> TokenStream {
             quote! { Reach::Around { low: #low, high: #high } }
         }
     });
-    quote! { &[#(#axes),*] }
+    match reach.stencil {
+        Stencil::Box => quote! { &Neighbours::in_box([#(#axes),*]) },
+        Stencil::Star => quote! { &Neighbours::in_star([#(#axes),*]) },
+    }
 }

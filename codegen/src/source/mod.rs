@@ -89,7 +89,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick("AxisExpr AxisPart Level Mesh Placement Reach Sharding");
+    let layout = pick("AxisExpr AxisPart Level Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
         "Access Assign Choice Comparison Factor Function Name Named Number Product Products Ramp Role Slices TileStatement Value \
          contract nest nest_with_numbers pointwise",

@@ -88,7 +88,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
         (Leg::Permute { .. }, _) => vec![together(at_owners, Collective::Exchange, &all(mesh))],
         (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
-            let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach[axis] != Reach::OWN).collect();
+            let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();
             vec![together(at_owners, Collective::Exchange, &far)]
         }
     };

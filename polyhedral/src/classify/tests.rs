@@ -17,7 +17,7 @@ fn check(schedule: &Schedule, tensor: &str, expect: Expect) {
     let (depth, region) = context.hoisted(&context.kernel().accesses_of(name), context.requested(name).0, shape);
     let sharding = context.state.sharding(name);
     let mut trail = Trail::default();
-    let need = Need { depth, region: &region, sharding: &sharding, written: false };
+    let need = Need { depth, region: &region, sharding: &sharding, reads: &[], written: false };
     let route = context.route(&need, &mut trail).expect("isl decides");
     let mut text = format!("{}\n", route.pattern(Direction::In, &context.state.mesh));
     for test in &trail.tests {

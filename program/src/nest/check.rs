@@ -112,10 +112,15 @@ impl Nest {
         {
             return Err("that shifts along an axis, or in a loop, that is not there".into());
         }
+        if route.star().is_some() && (*direction != Direction::In || route.legs.len() > 1) {
+            return Err("that leaves out corners, but not of an input that is read where it comes to".into());
+        }
         at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
         let among_copies = |leg: &Leg| match leg {
             Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
-            Leg::Halo { reach } | Leg::Exchange { reach } => self.copies.iter().any(|&axis| reach[axis] != Reach::OWN),
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
+                self.copies.iter().any(|&axis| reach.along[axis] != Reach::OWN)
+            }
             Leg::InPlace | Leg::Copy | Leg::Permute { .. } | Leg::Shift(_) => false,
         };
         if *direction != Direction::In && at_owners.iter().any(among_copies) {
@@ -162,7 +167,7 @@ impl Nest {
                         low <= high && low.unsigned_abs().max(high.unsigned_abs()) <= u64::from(u32::MAX)
                     }
                 };
-                match reach.len() == ndim && reach.iter().all(ordered) {
+                match reach.along.len() == ndim && reach.along.iter().all(ordered) {
                     true => Ok(()),
                     false => Err("with ranks whose distance cannot be".into()),
                 }

@@ -19,7 +19,7 @@ use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::LoopId;
 use crate::pattern::Pattern;
-use polyshard_layout::{Mesh, Reach, Stages};
+use polyshard_layout::{Mesh, Neighbours, Stages, Stencil};
 use serde::{Deserialize, Serialize};
 
 /// Which way a transfer goes.
@@ -74,14 +74,16 @@ pub enum Leg {
         served: Vec<Expr>,
     },
     /// With neighbours, who own what of the region the rank does not own itself.
+    ///
+    /// What an input's region has of ranks that a star leaves out does not come, and no leaf reads it.
     Halo {
-        /// Per axis, how far owners are from the rank that reads or writes.
-        reach: Vec<Reach>,
+        /// Where owners are, seen from the rank that reads or writes.
+        reach: Neighbours,
     },
     /// With each owner, the intersection of what it owns and what the rank reads or writes.
     Exchange {
-        /// Per axis, how far owners are from the rank that reads or writes.
-        reach: Vec<Reach>,
+        /// Where owners are, seen from the rank that reads or writes; as for a halo.
+        reach: Neighbours,
     },
 }
 
@@ -140,6 +142,16 @@ impl Route {
     #[must_use]
     pub fn at_owners(&self) -> &[Leg] {
         &self.legs[..self.legs.len() - usize::from(self.shift().is_some())]
+    }
+
+    /// Returns the neighbours that a region comes from without its corners, if it does.
+    #[must_use]
+    pub fn star(&self) -> Option<&Neighbours> {
+        let reach = self.legs.iter().find_map(|leg| match leg {
+            Leg::Halo { reach } | Leg::Exchange { reach } => Some(reach),
+            _ => None,
+        });
+        reach.filter(|reach| reach.stencil == Stencil::Star)
     }
 
     /// Returns whether the leaf reads or writes the rank's own shard, in all iterations.
@@ -229,7 +241,7 @@ impl Leg {
             Self::Shift(Shift { axis, by, .. }) => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Halo { reach } => {
-                let along = mesh.as_slice().iter().zip(reach);
+                let along = mesh.as_slice().iter().zip(&reach.along);
                 let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
                 let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
                 Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
@@ -244,7 +256,7 @@ impl Leg {
             Self::InPlace | Self::Copy => 0,
             Self::Collective { axes, .. } => members(axes, mesh) as usize - 1,
             Self::Shift(_) | Self::Permute { .. } => 2,
-            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
+            Self::Halo { reach } | Self::Exchange { reach } => mesh.others_in_reach(reach),
         }
     }
 }
@@ -293,10 +305,4 @@ impl Transfer {
 /// The number of ranks that differ along `axes` alone.
 pub fn members(axes: &[usize], mesh: &Mesh) -> u64 {
     mesh.group_size(axes)
-}
-
-/// The most other ranks within a reach.
-pub fn partners(reach: &[Reach], mesh: &Mesh) -> usize {
-    let along = reach.iter().zip(mesh.as_slice()).map(|(reach, axis)| reach.count(axis.extent));
-    along.fold(1, usize::saturating_mul).saturating_sub(1)
 }

@@ -22,7 +22,10 @@ impl Nest {
         let ranks = self.mesh.size() as u64;
         let steps = extents.iter().fold(1u64, |steps, &extent| steps.saturating_mul(extent.max(1) as u64));
         let partners = self.partners().max(1) as u64;
-        let each = partners.saturating_mul(self.transfers.len() as u64).saturating_add(self.leaf.operands.len() as u64);
+        // Who has what is looked for once per transfer, and per operand where corners are left out.
+        let stars = self.transfers.iter().filter(|transfer| transfer.route.star().is_some());
+        let looked_for = self.transfers.len() + stars.map(|transfer| transfer.operands.len()).sum::<usize>();
+        let each = partners.saturating_mul(looked_for as u64).saturating_add(self.leaf.operands.len() as u64);
         if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
             return Ok(false);
         }
@@ -50,6 +53,10 @@ impl Nest {
         if let Some(Shift { counter, .. }) = route.shift()
             && counters[counter.0] != transfer.iteration_at_owners(self.loops[counter.0].extent)
         {
+            return true;
+        }
+        // Of a star, what leaves read is looked for instead.
+        if route.star().is_some() {
             return true;
         }
         let sharding = &self.shardings[transfer.tensor.0];
@@ -102,7 +109,7 @@ impl Nest {
         })
     }
 
-    /// Whether all that the leaf reads and writes in a step is in the regions of its transfers.
+    /// Whether all that the leaf reads and writes in a step is in the regions of its transfers, and no corner that is left out.
     fn leaf_stays_inside(&self, rank: &Rank<'_>, counters: &[i64]) -> Result<(), String> {
         let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
         if counts.iter().any(|&count| count <= 0) {
@@ -123,9 +130,36 @@ impl Nest {
         let checked =
             checked.map(|(operand, (access, _))| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]));
         match checked.chain([(&self.leaf.target, self.output())]).find(|(access, transfer)| !inside(access, transfer)) {
+            None => {}
+            Some((access, _)) => {
+                return Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)));
+            }
+        }
+        let comes = |access: &LeafAccess, transfer: &Transfer| {
+            let (Some(reach), Some(region)) = (transfer.route.star(), rank.ranges(&transfer.region, counters)) else {
+                return true;
+            };
+            let sharding = &self.shardings[access.tensor.0];
+            let dims = access.base.iter().zip(&access.strides).zip(&region);
+            let read = dims.map(|((base, strides), along)| {
+                along.around(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
+            });
+            let read: Vec<_> = read.collect();
+            let elements = read.iter().zip(sharding.shape()).map(|(along, &extent)| {
+                along.elements(extent).map(|run| run.len() as u64).fold(0, u64::saturating_add)
+            });
+            let owners = self.mesh.in_reach(&rank.coordinates, reach);
+            let found = owners.map(|owner| rank.read_from(&Rank::new(self, owner), sharding, &read));
+            found.fold(0, u64::saturating_add) == elements.fold(1, u64::saturating_mul)
+        };
+        let operands = self.leaf.operands.iter().enumerate();
+        let mut reads =
+            operands.map(|(operand, access)| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]));
+        match reads.find(|(access, transfer)| !comes(access, transfer)) {
             None => Ok(()),
             Some((access, _)) => {
-                Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)))
+                let name = self.tensor_name(access.tensor);
+                Err(format!("has a leaf that reads corners of its part of `{name}`, which are left out"))
             }
         }
     }

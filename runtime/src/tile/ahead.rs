@@ -13,7 +13,7 @@ use super::exchange::Pieces;
 use super::in_place::{PeerTile, is_seen_in, parts_of};
 use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
 use crate::comm::{Communicator, Flight, Piece, Rounds, Running};
-use crate::layout::Reach;
+use crate::layout::Neighbours;
 use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -274,7 +274,7 @@ impl<T: Element> Tile<T> {
     pub fn begin_exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
 use super::{Held, InPlace, Tile, one_box, owned, with_others};
-use crate::layout::Reach;
+use crate::layout::{Neighbours, Stencil};
 use crate::subarray::{Place, Subarray, mail};
 use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Region, Result, Shards};
@@ -64,18 +64,19 @@ impl<T: Element> Tile<T> {
     /// Each element comes from the owner that [`Sharding::owner`](crate::layout::Sharding::owner) names for the
     /// reader. Both sides work out the same messages, one per pair of ranks (MPI 3.1, section 3.7), and a rank
     /// sends what others read of its shard, nothing more. A region of this rank's own shard is held, or copied
-    /// if it is scattered there. `reach` says, per axis, how far owners are from their readers: no other ranks are
-    /// looked at, so that working out the messages takes time in proportion to the number of ranks in reach.
+    /// if it is scattered there. `reach` says where owners are, seen from their readers: no other ranks are
+    /// looked at, so that working out the messages takes time in proportion to the number of ranks in reach. What ranks own that
+    /// differ from the reader along several axes does not come if the reach is a star: it must not be read.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region leaves the array, or an owner is out of reach: a bug of polyshard.
+    /// If a region leaves the array, or an owner is out of reach that is no star: a bug of polyshard.
     pub fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
@@ -93,7 +94,7 @@ impl<T: Element> Tile<T> {
     pub fn halo<'a>(
         &mut self,
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
@@ -104,7 +105,7 @@ impl<T: Element> Tile<T> {
     fn fetch(
         &mut self,
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         source: Shards<'_, T>,
         region_of: impl Fn(&[i64]) -> Region,
         around: bool,
@@ -178,7 +179,7 @@ pub(super) struct Pieces {
 impl Pieces {
     pub(super) fn new<T: Element>(
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         source: Shards<'_, T>,
         region: &Region,
         region_of: impl Fn(&[i64]) -> Region,
@@ -189,8 +190,7 @@ impl Pieces {
         let send = |reader: &[usize], indices: &[i64]| Subarray::read(sharding, mine, reader, &region_of(indices));
         let mut sends = Vec::new();
         if !are_everywhere {
-            let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-            sends = with_others(grid, &mirrored, send);
+            sends = with_others(grid, &reach.mirrored(), send);
             sends.retain(|(reader, _)| !source.is_seen_by(*reader));
         }
         let mut gets = Vec::new();
@@ -199,7 +199,7 @@ impl Pieces {
         }
         let remote = mail::total(&gets);
         assert!(
-            local.len() + remote == region.distinct(),
+            local.len() + remote == region.distinct() || reach.stencil == Stencil::Star,
             "{} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug of \
              polyshard",
             local.len() + remote,

@@ -40,7 +40,7 @@ pub use out::OutTile;
 pub use written::Written;
 
 use crate::comm::{Communicator, Piece};
-use crate::layout::{Reach, Sharding};
+use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
@@ -310,7 +310,7 @@ fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray 
 /// indices.
 fn with_others(
     grid: &Grid<'_>,
-    reach: &[Reach],
+    reach: &Neighbours,
     part: impl Fn(&[usize], &[i64]) -> Subarray,
 ) -> Vec<(usize, Subarray)> {
     let parts = grid.others(reach).map(|(rank, coordinates, indices)| (rank, part(&coordinates, &indices)));

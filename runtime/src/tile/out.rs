@@ -3,7 +3,7 @@
 use super::sequence::Sequence;
 use super::{Written, one_box, owned, room, with_others};
 use crate::comm::{Order, combine as combine_bytes, combine_terms};
-use crate::layout::{Reach, Sharding};
+use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
@@ -223,7 +223,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     ///
     /// One message per pair of ranks; where an axis replicates the array, every owner gets its own. Stages what
-    /// it receives. `reach` says, per axis, how far owners are from writers: no other ranks are looked at. Along axes of
+    /// it receives. `reach` says where owners are, seen from writers: no other ranks are looked at. Along axes of
     /// partial sums, owners are those at this rank's coordinate.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl<T: Element> OutTile<T> {
     pub fn write_back(
         &mut self,
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         target: &mut DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
         op: ReduceOp,
@@ -286,7 +286,7 @@ impl Pieces {
     /// What each owner in reach gets of `region`, and what this rank gets of the regions of others.
     fn new<T: Element>(
         grid: &Grid<'_>,
-        reach: &[Reach],
+        reach: &Neighbours,
         target: &DistArray<T>,
         region: Region,
         region_of: impl Fn(&[i64]) -> Region,
@@ -298,8 +298,8 @@ impl Pieces {
             if same { Subarray::of(sharding, owner, region) } else { Subarray::default() }
         };
         let sends = with_others(grid, reach, |owner, _| of_term(owner, owner, &region));
-        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-        let receives = with_others(grid, &mirrored, |writer, indices| of_term(writer, mine, &region_of(indices)));
+        let receives =
+            with_others(grid, &reach.mirrored(), |writer, indices| of_term(writer, mine, &region_of(indices)));
         let local = Subarray::of(sharding, mine, &region);
         let delivered = mail::total(&sends) + local.len();
         assert!(

@@ -1,7 +1,7 @@
 //! Every operation on tiles, on threads, against the function of the index that fills the array.
 
 use super::*;
-use crate::layout::{Mesh, Placement, Reach, Sharding};
+use crate::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
 use crate::leaf::{Role, contract};
 use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
@@ -20,8 +20,8 @@ fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {
     (0..mesh.ndim()).filter(|&axis| pick(seed, ("axes", axis), 3) > 0).collect()
 }
 
-fn anywhere(mesh: &Mesh) -> Vec<Reach> {
-    vec![Reach::All; mesh.ndim()]
+fn anywhere(mesh: &Mesh) -> Neighbours {
+    Neighbours::in_box(vec![Reach::All; mesh.ndim()])
 }
 
 /// A region that the members of the group along `axes` own together, if one is easily told.
@@ -319,7 +319,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
     }
 }
 
-/// Blocks of 2 by 3 with a rim of one element, corners too, cut off at the ends or round them.
+/// Blocks of 2 by 3 with a rim of one element, with corners or without, cut off at the ends or round them.
 #[test]
 fn a_halo_looks_at_neighbours_alone() {
     let mesh = Mesh::new([("x", 3), ("y", 4)]);
@@ -335,26 +335,35 @@ fn a_halo_looks_at_neighbours_alone() {
             let rim = rim(at);
             Region::new([clip(&rim.ranges()[0], 6), clip(&rim.ranges()[1], 12)])
         };
-        let within = [Reach::Within { low: -1, high: 1 }; 2];
+        let within = Neighbours::in_box([Reach::Within { low: -1, high: 1 }; 2]);
+        let around_it = Neighbours::in_box([Reach::Around { low: -1, high: 1 }; 2]);
         tile.exchange(&grid, &within, &source, cut)?;
         check(&tile, &source, &cut(grid.coords()));
         let around = |at: &[i64]| rim(at).periodic(0, 6).periodic(1, 12);
         let before = world.bytes_received();
-        tile.exchange(&grid, &[Reach::Around { low: -1, high: 1 }; 2], &source, around)?;
+        tile.exchange(&grid, &around_it, &source, around)?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
         periodic::check_around(&tile, &source, &around(grid.coords()));
         // What a rank owns itself stays where it is.
         for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
             tile.buffer.fill(UNREAD);
-            tile.halo(&grid, &[Reach::Around { low: -1, high: 1 }; 2], &source, region_of)?;
+            tile.halo(&grid, &around_it, &source, region_of)?;
             let region = region_of(grid.coords());
             assert_eq!(tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(), 6, "{wraps}");
             periodic::check_around(&tile, &source, &region);
         }
+        // What ranks own that differ along both axes stays where it is, too.
+        let star = Neighbours::in_star([Reach::Around { low: -1, high: 1 }; 2]);
+        tile.buffer.fill(UNREAD);
+        let before = world.bytes_received();
+        tile.halo(&grid, &star, &source, around)?;
+        assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6 - 4);
+        assert_eq!(tile.buffer.iter().filter(|&&element| element == UNREAD).count(), 6 + 4);
+        assert_eq!([0, 4, 15, 19].map(|corner| tile.buffer[corner]), [UNREAD; 4]);
 
         let mut out = OutTile::new("A", 20)?;
         let mut sums = Vec::new();
-        for reach in [within, [Reach::All; 2]] {
+        for reach in [within, anywhere(grid.mesh())] {
             let mut target = array(world, &sharding)?;
             write(&mut out, &cut(grid.coords()), world.rank());
             out.write_back(&grid, &reach, &mut target, cut, ReduceOp::Sum)?;
@@ -370,7 +379,7 @@ fn an_owner_out_of_reach_is_a_bug() {
     let mesh = Mesh::new([("x", 3)]);
     let error = crate::spmd(3, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &rows_over(&mesh, &[6, 1]))?);
-        Tile::new("A", 6)?.exchange(&grid, &[Reach::OWN], &source, |_| Region::whole(&[6, 1]))
+        Tile::new("A", 6)?.exchange(&grid, &Neighbours::in_box([Reach::OWN]), &source, |_| Region::whole(&[6, 1]))
     });
     let message = error.expect_err("owners are everywhere").to_string();
     assert!(message.contains("2 of the 6 elements of [0..6, 0..1] have an owner in reach"), "{message}");

@@ -6,6 +6,7 @@ pub mod kernels;
 pub mod pipelined;
 pub mod schedules;
 pub mod staged;
+pub mod stencils;
 pub mod sums;
 
 /// A list of choices, used up one after the other; when it is empty, every choice is the first.
