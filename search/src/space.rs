@@ -203,7 +203,7 @@ impl Space<'_> {
                 shape[number].div_ceil(ranks)
             };
             let others = || (0..along.len()).filter(|&number| Some(number) != spared);
-            let even = others().find(|&number| length(number) > 0 && length(number) % axes[nth].extent == 0);
+            let even = others().find(|&number| length(number) > 0 && length(number).is_multiple_of(axes[nth].extent));
             let longest = || others().max_by_key(|&number| (length(number), usize::MAX - number));
             if let Some(number) = of_panels.or(even).or_else(longest) {
                 along[number].push(nth);
