@@ -76,7 +76,9 @@ pub(crate) fn compare() -> polyshard::Result<()> {
         row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known)?;
     }
     println!("\nwhere memory is short: the bytes that a rank may hold, in even shares of a product of 4096^3");
-    for (ranks, shares) in [(16, 1.1), (16, 1.5), (16, 3.0), (64, 1.1), (64, 1.5), (64, 2.0), (64, 4.0)] {
+    for (ranks, shares) in
+        [(16, 1.1), (16, 1.5), (16, 1.8), (16, 3.0), (64, 1.1), (64, 1.5), (64, 1.8), (64, 2.0), (64, 2.6), (64, 4.0)]
+    {
         short(ranks, shares)?;
     }
     println!();
@@ -106,7 +108,7 @@ fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64) -> polyshard::R
 
 /// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold so many times an even share.
 fn short(ranks: usize, shares: f64) -> polyshard::Result<()> {
-    let machine = machine(ranks, 1e3)?;
+    let machine = machine(ranks, 1e6)?;
     let elements = (shares * 3.0 * 4096.0 * 4096.0 / ranks as f64) as u64;
     let choice =
         product([4096; 3]).schedule(DType::F64)?.auto(ranks, &machine).all_ranks().memory(8 * elements).find()?;

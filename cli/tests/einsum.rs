@@ -206,13 +206,13 @@ fn what_is_chosen_is_printed() {
         grid    j 6 (all 6 ranks; 25 grids considered, no other can be faster)
         moves   out reduce_scatter(x), 880.6 kB
         words   at most 220160 a rank; no algorithm on as many ranks moves fewer than 107102: 2.06
-        memory  at most 3.85 MB a rank
+        memory  at most 2.46 MB a rank
         time    8.55 us predicted: computing 2.31 us, moving 6.24 us
 
         grid (i k j)  ranks  steps   words  / bound  seconds   memory
-        1 1 6             6      1  220160    2.056  8.55 us  3.85 MB
-        1 1 5             5      1  210944    1.889  8.88 us  3.99 MB
-        1 1 4             4      1  196608    1.702  9.35 us  4.19 MB
+        1 1 6             6      1  220160    2.056  8.55 us  2.46 MB
+        1 1 5             5      1  210944    1.889  8.88 us  2.53 MB
+        1 1 4             4      1  196608    1.702  9.35 us  2.62 MB
     "#]]
     .assert_eq(&print(&["--dry-run", "--top", "3"]));
     assert!(print(&["--print", "program"]).contains("einsum"));

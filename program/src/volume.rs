@@ -1,10 +1,12 @@
 //! What transfers move: the one place that reports, explanations and prices ask.
 
-use crate::expr::Ranges;
+use crate::expr::{Ranges, Symbol};
+use crate::ids::LoopId;
 use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members};
 use crate::shards::largest_shard;
 use crate::traffic::{self, Busiest};
-use polyshard_layout::{Neighbours, Stages, SumKind};
+use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
+use std::cmp::Reverse;
 
 /// What a transfer moves in a run, in bytes of the busiest rank, which is another one for each transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +103,17 @@ impl<'a> Bound<'a> {
             (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
             // What a stage gathers lies apart from what the one before gathered.
             (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
-            (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => tile.saturating_add(part),
+            (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match self.parts_along(axes) {
+                // Parts are received where they belong, and sent from where they lie.
+                Some(dim) if self.transfer.ahead == 0 => {
+                    if self.is_whole_behind(dim) {
+                        0
+                    } else {
+                        part
+                    }
+                }
+                _ => tile.saturating_add(part),
+            },
             // The terms of a stage, what they add up to, and the contributions to a part of it.
             (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::Out { .. }) => {
                 tile.saturating_mul(3)
@@ -109,6 +121,13 @@ impl<'a> Bound<'a> {
             // The members' contributions to one part, and the part.
             (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::Out { .. }) => {
                 tile.saturating_mul(2)
+            }
+            // The others' contributions to one part, and the parts one after the other unless they are in the tile.
+            (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::Out { any_order: false })
+                if self.transfer.ahead == 0 =>
+            {
+                let received = (members(axes, &self.nest.mesh) - 1).saturating_mul(part);
+                received.saturating_add(if self.parts_along(axes).is_some() { 0 } else { tile })
             }
             // The parts one after the other, the contributions to one of them, and the part.
             (Leg::Collective { owners: Owners::Parts, .. }, Direction::Out { .. }) => {
@@ -124,6 +143,31 @@ impl<'a> Bound<'a> {
                 self.others(reach).saturating_mul(part).saturating_mul(2)
             }
         }
+    }
+
+    /// The dimension of which the parts that ranks along these axes own follow one another in the tile, in the ranks' order, each of
+    /// them in one piece; none if they may interleave.
+    fn parts_along(&self, axes: &[usize]) -> Option<usize> {
+        let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
+        let digit = |axis: &usize| match sharding.sources().iter().find(|(source, _)| source == axis)? {
+            (_, AxisSource::Digit { digit, stride, .. }) => Some((digit.dim, digit.level, Reverse(*stride))),
+            _ => None,
+        };
+        let digits = axes.iter().map(digit).collect::<Option<Vec<_>>>()?;
+        let dim = digits.first()?.0;
+        let in_order = digits.is_sorted() && digits.iter().all(|(other, ..)| *other == dim);
+        let outside = region.max_extents(&self.nest.ranges()).into_iter().take(dim).all(|extent| extent <= 1);
+        let is_box = !region.has_blocks() && !region.wraps() && !sharding.dims()[dim].is_cyclic();
+        (in_order && outside && is_box).then_some(dim)
+    }
+
+    /// Whether the tile is the same in all iterations, and has of dimensions behind this one all that a rank owns.
+    fn is_whole_behind(&self, dim: usize) -> bool {
+        let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
+        let varies = (0..self.nest.loops.len()).any(|number| region.mentions(Symbol::Counter(LoopId(number))));
+        let owned = sharding.dims().iter().zip(sharding.shape()).map(|(layout, &extent)| layout.max_owned(extent));
+        let pairs = owned.zip(region.max_extents(&self.nest.ranges()));
+        !varies && pairs.skip(dim + 1).all(|(owned, extent)| owned as i64 <= extent)
     }
 
     /// The volume of the transfer, of which ranks are not gone through.

@@ -12,6 +12,7 @@ use polyshard_machine::Machine;
 use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Kernel, Program};
+use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 /// A search for the fastest schedule of a kernel; see [`Choose::auto`](crate::Choose::auto).
@@ -30,6 +31,14 @@ pub struct Search<'a> {
 
 /// The most panels that a loop is cut into to fit into the memory.
 const MOST_PANELS: usize = 1 << 12;
+
+/// The part of the time that `pipeline` must save to be worth its buffers and messages: times of one program differ by as much from run to run.
+const NOISE: f64 = 0.03;
+
+/// The most schedules that are priced in which panels move while others are computed, times their ranks, since each takes longer the more
+/// ranks it has; and the fewest of which that many are.
+const MOST_AHEAD: usize = 1 << 13;
+const FEWEST_AHEAD: usize = 16;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
@@ -66,7 +75,7 @@ impl<'a> Search<'a> {
     }
 
     /// Prices at least so many schedules, if there are as many, also those that cannot be the fastest: for
-    /// [`Choice::others`].
+    /// [`Choice::others`]. With `pipeline` it lists those that were faster by more than 3 % than all before.
     pub fn at_least(self, schedules: usize) -> Self {
         Self { at_least: schedules, ..self }
     }
@@ -122,7 +131,8 @@ impl<'a> Search<'a> {
         self.check(kernel)?;
         let start = Instant::now();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
-        let bounds = Bounds::new(kernel, self.machine, self.ranks, self.homes.iter().map(|(tensor, _)| *tensor));
+        let homes = self.homes.iter().map(|(tensor, _)| *tensor);
+        let bounds = Bounds::new(kernel, self.machine, self.ranks, homes);
         let name = || kernel.name().to_string();
         let too_many = || SearchError::TooMany { kernel: name(), loops: kernel.vars().len(), ranks: self.ranks };
         // Each with its grid, and how loops lie on the mesh if that is given.
@@ -133,31 +143,40 @@ impl<'a> Search<'a> {
             }
             None => grid::all(kernel, self.ranks).ok_or_else(too_many)?.into_iter().map(|grid| (grid, None)).collect(),
         };
-        let mut grids: Vec<(f64, f64, (Grid, Option<Variant>))> = all
+        let mut grids: Vec<Bounded> = all
             .into_iter()
             .filter(|(grid, _)| !self.all_ranks || grid.iter().product::<usize>() == self.ranks)
-            .map(|way| (bounds.seconds(&way.0), bounds.words(&way.0), way))
+            .map(|way| Bounded { least: bounds.least(&way.0), words: bounds.words(&way.0), way })
             .collect();
-        grids.sort_by(|one, other| {
-            let by_bounds = one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1));
-            by_bounds.then_with(|| one.2.0.cmp(&other.2.0)).then_with(|| {
-                let along = |way: &(Grid, Option<Variant>)| way.1.as_ref().map(|variant| variant.along.clone());
-                along(&one.2).cmp(&along(&other.2))
-            })
-        });
+        grids.sort_by(|one, other| one.order(other, 0));
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory));
         let considered = grids.len();
         let mut open = None;
-        for (bound, _, (grid, variant)) in grids {
-            if found.nth(self.at_least).is_some_and(|seconds| seconds <= bound) {
+        let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
+        for Bounded { least: [bound, _], way, .. } in &grids {
+            if found.nth(self.at_least).is_some_and(|seconds| seconds <= *bound) {
                 break;
             }
-            if !found.candidates.is_empty() && self.limits.at_most.is_some_and(|limit| start.elapsed() > limit) {
-                open = Some(bound);
+            if !found.candidates.is_empty() && is_late() {
+                open = Some(*bound);
                 break;
             }
-            self.variants(&space, &grid, variant, &prices, &mut found)?;
+            self.variants(&space, way, |variant| found.add(&space, variant, &prices))?;
+        }
+        // What is pipelined must be clearly faster than all so far.
+        grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
+        grids.sort_by(|one, other| one.order(other, 1));
+        let mut left = (MOST_AHEAD / self.ranks).max(FEWEST_AHEAD);
+        for Bounded { least: [_, bound], way, .. } in &grids {
+            if *bound >= found.clearly() {
+                break;
+            }
+            if left == 0 || is_late() {
+                open = Some(open.map_or(*bound, |open: f64| open.min(*bound)));
+                break;
+            }
+            self.variants(&space, way, |variant| found.add_ahead(&space, variant, &bounds, &prices, &mut left))?;
         }
         let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
@@ -197,27 +216,42 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Prices the schedules on a grid.
+    /// Visits the ways to lay the loops of a grid over meshes.
     fn variants(
         &self,
         space: &Space<'_>,
-        grid: &Grid,
-        variant: Option<Variant>,
-        prices: &Prices<'_>,
-        found: &mut Found,
+        (grid, variant): &(Grid, Option<Variant>),
+        mut visit: impl FnMut(&Variant) -> Result<(), SearchError>,
     ) -> Result<(), SearchError> {
         if let Some(variant) = variant {
-            return found.add(space, &variant, prices);
+            return visit(variant);
         }
-        let orders = self.orders(Space::divided(grid));
         let axes = axis_names(&[space.kernel]);
-        orders.into_iter().try_for_each(|order| found.add(space, &Variant::of_grid(grid, &order, &axes), prices))
+        let mut orders = self.orders(Space::divided(grid)).into_iter();
+        orders.try_for_each(|order| visit(&Variant::of_grid(grid, &order, &axes)))
     }
 
     /// In which orders loops may be laid over the machine: it matters where it has several levels.
     fn orders(&self, divided: Vec<usize>) -> Vec<Vec<usize>> {
         let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
         if levels < 2 { vec![divided] } else { permutations(&divided) }
+    }
+}
+
+/// A grid, and how loops lie on the mesh if that is given, with what no schedule on it can beat.
+struct Bounded {
+    least: [f64; 2],
+    words: f64,
+    way: (Grid, Option<Variant>),
+}
+
+impl Bounded {
+    /// How it compares with another: by one of the bounds, then by words, then by the ranks of loops.
+    fn order(&self, other: &Self, bound: usize) -> Ordering {
+        let by_bounds =
+            self.least[bound].total_cmp(&other.least[bound]).then_with(|| self.words.total_cmp(&other.words));
+        let along = |bounded: &Self| bounded.way.1.as_ref().map(|variant| variant.along.clone());
+        by_bounds.then_with(|| self.way.0.cmp(&other.way.0)).then_with(|| along(self).cmp(&along(other)))
     }
 }
 
@@ -277,62 +311,112 @@ impl Found {
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
         let kernel = space.kernel;
         let grid = whole.grid();
-        let [summed, others] = space.serial(&grid);
-        let mut panels = vec![None];
+        let [summed, others] = grid::serial(kernel, &grid);
+        let extent = |var: usize| kernel.vars()[var].extent.div_ceil(grid[var]);
+        let in_panels = |panels: &Panels| Variant { panels: Some(panels.clone()), ..whole.clone() };
+        let mut panels = Vec::new();
         if let Some(&var) = summed.first() {
             let owned = space.owned_panels(&grid, var);
-            if owned > 1 && owned <= kernel.vars()[var].extent.div_ceil(grid[var]) {
-                panels.push(Some(Panels::new(var, owned)));
-                panels.extend(space.rotations(whole, var, owned).into_iter().map(Some));
+            if owned > 1 && owned <= extent(var) {
+                panels.push(Panels::new(var, owned));
+                panels.extend(space.rotations(whole, var, owned));
             }
         }
-        let mut fits = false;
-        for panels in panels {
-            fits |= self.price(space, &grid, &Variant { panels, ..whole.clone() }, prices)?;
+        let mut fits = self.price(space, whole, prices)?;
+        for panels in &panels {
+            fits |= self.price(space, &in_panels(panels), prices)?;
         }
         if fits {
             return Ok(());
         }
-        // More panels, only where the memory wants it: of what is read, or of what is written.
+        // More panels, or parts of them, only where the memory wants it: of what is read, or of what is written.
         for &var in summed.first().into_iter().chain(&others) {
-            let extent = kernel.vars()[var].extent.div_ceil(grid[var]);
-            let mut count = space.owned_panels(&grid, var).max(1) * 2;
-            let mut fits = false;
-            while !fits && count <= extent.min(MOST_PANELS) {
-                let panels = Some(Panels::new(var, count));
-                fits = self.price(space, &grid, &Variant { panels, ..whole.clone() }, prices)?;
-                count *= 2;
+            let owned = space.owned_panels(&grid, var).max(1);
+            for mut panels in [vec![Panels::new(var, 2 * owned)], space.rotations(whole, var, owned)].concat() {
+                let mut fits = false;
+                while !fits && panels.count * panels.within <= extent(var).min(MOST_PANELS) {
+                    fits = self.price(space, &in_panels(&panels), prices)?;
+                    panels = panels.finer();
+                }
             }
         }
         Ok(())
     }
 
-    /// Prices a schedule, and returns whether it fits into the memory.
-    fn price(
+    /// The seconds below which a schedule is clearly faster than all so far.
+    fn clearly(&self) -> f64 {
+        self.nth(1).map_or(0.0, |seconds| (1.0 - NOISE) * seconds)
+    }
+
+    /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are
+    /// clearly faster, or nothing fits into the memory; it keeps those that are clearly faster than all so far. So many are left to be priced.
+    fn add_ahead(
         &mut self,
         space: &Space<'_>,
-        grid: &Grid,
+        whole: &Variant,
+        bounds: &Bounds<'_>,
+        prices: &Prices<'_>,
+        left: &mut usize,
+    ) -> Result<(), SearchError> {
+        let grid = whole.grid();
+        for (bound, var) in bounds.ahead(&grid) {
+            let (owned, extent) = (space.owned_panels(&grid, var), bounds.extents(&grid)[var]);
+            // What nobody else reads does not move.
+            let starts = if owned > 1 { vec![Panels::new(var, owned)] } else { Vec::new() };
+            for start in space.rotations(whole, var, owned).into_iter().rev().chain(starts) {
+                let mut panels = Panels { ahead: true, ..start };
+                let mut last = f64::INFINITY;
+                while bound < self.clearly() && *left > 0 && panels.count * panels.within <= extent.min(MOST_PANELS) {
+                    *left -= 1;
+                    let variant = Variant { panels: Some(panels.clone()), ..whole.clone() };
+                    let candidate = self.candidate(space, &variant, prices)?;
+                    let seconds = candidate.as_ref().map_or(f64::INFINITY, |candidate| candidate.cost.seconds());
+                    if seconds < self.clearly() {
+                        self.candidates.extend(candidate);
+                    }
+                    if seconds > (1.0 - NOISE) * last {
+                        break;
+                    }
+                    last = seconds;
+                    panels = panels.finer();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prices a schedule, keeps it if it fits into the memory, and returns whether it does.
+    fn price(&mut self, space: &Space<'_>, variant: &Variant, prices: &Prices<'_>) -> Result<bool, SearchError> {
+        let candidate = self.candidate(space, variant, prices)?;
+        let fits = candidate.is_some();
+        self.candidates.extend(candidate);
+        Ok(fits)
+    }
+
+    /// A schedule with its price; none if it is not legal, or does not fit into the memory.
+    fn candidate(
+        &mut self,
+        space: &Space<'_>,
         variant: &Variant,
         prices: &Prices<'_>,
-    ) -> Result<bool, SearchError> {
+    ) -> Result<Option<Candidate>, SearchError> {
         let schedule = space.schedule(variant);
         let program = match schedule.unproved() {
             Ok(program) => program,
             Err(error) => {
                 self.failed.get_or_insert(error);
-                return Ok(false);
+                return Ok(None);
             }
         };
         let cost = prices.of(&program)?;
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
-        let fits = cost.memory <= self.memory;
-        if fits {
-            let grid = space.kernel.vars().iter().zip(grid).map(|(var, &ranks)| (var.name, ranks)).collect();
-            let shardings = program.shardings().cloned().collect();
-            let words = cost.received / space.kernel.dtype().size() as u64;
-            self.candidates.push(Candidate { grid, schedule, shardings, words, cost });
+        if cost.memory > self.memory {
+            return Ok(None);
         }
-        Ok(fits)
+        let grid = space.kernel.vars().iter().zip(variant.grid()).map(|(var, ranks)| (var.name, ranks)).collect();
+        let shardings = program.shardings().cloned().collect();
+        let words = cost.received / space.kernel.dtype().size() as u64;
+        Ok(Some(Candidate { grid, schedule, shardings, words, cost }))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Value};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All grids of at most so many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
@@ -28,6 +29,17 @@ pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
     Some(grids.into_iter().map(|(grid, _)| grid).collect())
 }
 
+/// The loops with several iterations on a rank, those with the most first: the ones that are summed over, and the others.
+pub(crate) fn serial(kernel: &Kernel, grid: &Grid) -> [Vec<usize>; 2] {
+    let vars = kernel.vars();
+    let is_summed = |var: &usize| kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
+    let extent = |var: &usize| vars[*var].extent.div_ceil(grid[*var]);
+    let mut all: Vec<usize> = (0..vars.len()).filter(|var| extent(var) > 1).collect();
+    all.sort_by_key(|var| (Reverse(extent(var)), *var));
+    let (summed, others) = all.into_iter().partition(is_summed);
+    [summed, others]
+}
+
 /// What is known of a kernel before any schedule.
 pub(crate) struct Bounds<'a> {
     kernel: &'a Kernel,
@@ -40,6 +52,8 @@ pub(crate) struct Bounds<'a> {
     /// What a device can receive by at most; none if it need not receive anything, as it sees the memory of others.
     port: Option<Port>,
     domains: Vec<Domain>,
+    /// For each access, the loops along which panels of its tensor are of other elements: a bit for each.
+    indexed: Vec<u64>,
 }
 
 impl<'a> Bounds<'a> {
@@ -62,7 +76,17 @@ impl<'a> Bounds<'a> {
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| Port::new(machine));
-        Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine) }
+        let indexed = accesses.iter().map(|access| {
+            let accesses = kernel.accesses_of(access.tensor);
+            let is_by = |name: Name| {
+                accesses.iter().any(|access| access.index.iter().any(|index| index.coefficient(name) != 0))
+            };
+            (0..kernel.vars().len().min(64))
+                .filter(|&var| is_by(kernel.vars()[var].name))
+                .fold(0, |set, var| set | 1 << var)
+        });
+        let indexed = indexed.collect();
+        Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine), indexed }
     }
 
     /// Whether ranks get anything from others by messages.
@@ -93,10 +117,12 @@ impl<'a> Bounds<'a> {
         self.fetched(grid, &extents).sum()
     }
 
-    /// For each access whose tensor may lie anywhere, the elements that a rank touches and does not hold.
+    /// For each access, the elements that a rank touches and does not hold, if its tensor may lie anywhere.
     fn fetched<'b>(&'b self, grid: &'b Grid, extents: &'b [usize]) -> impl Iterator<Item = f64> + 'b {
-        let accesses = self.accesses.iter().filter(|access| !self.placed.contains(&access.tensor));
-        accesses.map(move |access| (self.elements(access, extents) - self.held(access, grid)).max(0.0))
+        self.accesses.iter().map(move |access| match self.placed.contains(&access.tensor) {
+            true => 0.0,
+            false => (self.elements(access, extents) - self.held(access, grid)).max(0.0),
+        })
     }
 
     /// The most elements of a tensor that a rank holds: each dimension is divided as the loop that indexes it, and the others divide
@@ -148,15 +174,40 @@ impl<'a> Bounds<'a> {
         each * (0..factors.len()).map(meets).fold(0.0, f64::max)
     }
 
-    /// Seconds that every schedule on this grid takes at least.
+    /// Seconds that every schedule on this grid takes at least in which nothing moves while a leaf computes.
     pub(crate) fn seconds(&self, grid: &Grid) -> f64 {
+        self.least(grid)[0]
+    }
+
+    /// Seconds that every schedule on this grid takes at least: those of [`seconds`](Self::seconds), and those of schedules in which panels of
+    /// one loop move while others are computed.
+    pub(crate) fn least(&self, grid: &Grid) -> [f64; 2] {
+        let (all, ahead) = self.of_loops(grid);
+        [all, ahead.into_iter().map(|(seconds, _)| seconds).fold(all, f64::min)]
+    }
+
+    /// For each loop in panels, the seconds that every schedule takes at least in which these move while others are computed; the least first.
+    pub(crate) fn ahead(&self, grid: &Grid) -> Vec<(f64, usize)> {
+        let (_, mut ahead) = self.of_loops(grid);
+        ahead.sort_by(|one, other| one.0.total_cmp(&other.0));
+        ahead
+    }
+
+    /// Seconds where nothing moves while a leaf computes, and for each loop where its panels do.
+    fn of_loops(&self, grid: &Grid) -> (f64, Vec<(f64, usize)>) {
         let extents = self.extents(grid);
         let size = self.kernel.dtype().size() as f64;
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
         let leaf =
             f64::max(self.operations(&extents) / self.rate, touched * size / self.machine.device().memory_bandwidth);
-        let moved = |port: &Port| self.fetched(grid, &extents).map(|words| port.seconds(words * size)).sum::<f64>();
-        leaf + self.port.as_ref().map_or(0.0, moved)
+        let Some(port) = &self.port else { return (leaf, Vec::new()) };
+        let moved: Vec<f64> = self.fetched(grid, &extents).map(|words| port.seconds(words * size)).collect();
+        let all = leaf + moved.iter().sum::<f64>();
+        let of_loop = |var: usize| {
+            let in_panels = moved.iter().zip(&self.indexed).filter(|(_, indexed)| **indexed >> var & 1 == 1);
+            (all - leaf.min(in_panels.map(|(seconds, _)| seconds).sum()), var)
+        };
+        (all, (0..extents.len().min(64)).filter(|&var| extents[var] > 1).map(of_loop).collect())
     }
 }
 

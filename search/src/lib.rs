@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! kernel, ranks --grid--> how many ranks each loop is divided over, all of them, those first that could be fastest
-//!               --space-> steps: homes in even shares, panels
+//!               --space-> steps: homes in even shares, panels, perhaps rotated or pipelined
 //!               --polyhedral, planner--> a proved program, and its price
 //! ```
 //!
 //! A grid has a bound in closed form: its leaf cannot be faster, nor can what it moves. Grids are taken in the order of
 //! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
-//! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap.
+//! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap. Panels that come while others are computed
+//! are tried last, on the grids that could be clearly faster so, up to a number of schedules, beyond which there is a gap too.
 //!
 //! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
 //! chosen together (`sequence.rs`).

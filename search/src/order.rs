@@ -480,14 +480,15 @@ impl<'a> ContractionSearch<'a> {
             Some(order) => vec![Some(order.clone())],
             None => [None].into_iter().chain(Order::all(kernel).into_iter().map(Some)).collect(),
         };
-        let least = |kernel: &Kernel| {
+        // What is one kernel may be pipelined.
+        let least = |kernel: &Kernel, ahead: bool| {
             let bounds = Bounds::new(kernel, self.machine, self.ranks, []);
             let grids = grid::all(kernel, self.ranks).unwrap_or_default();
-            grids.iter().map(|grid| bounds.seconds(grid)).reduce(f64::min).unwrap_or(0.0)
+            grids.iter().map(|grid| bounds.least(grid)[usize::from(ahead)]).reduce(f64::min).unwrap_or(0.0)
         };
         let bound = |order: &Option<Order>| match order {
-            Some(order) => order.stages.iter().map(least).sum(),
-            None => least(kernel),
+            Some(order) => order.stages.iter().map(|stage| least(stage, false)).sum(),
+            None => least(kernel, true),
         };
         let only = orders.len() == 1;
         let mut orders: Vec<(f64, Option<Order>)> =

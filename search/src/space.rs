@@ -5,14 +5,13 @@ use polyshard_dsl::{Clause, Dim, Step, dim};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Kernel};
-use std::cmp::Reverse;
 
 /// How a kernel is laid out over grids.
 pub(crate) struct Space<'a> {
     pub(crate) kernel: &'a Kernel,
     /// Where tensors lie that are not to be moved.
     pub(crate) homes: &'a [(Name, Vec<Clause>)],
-    /// Whether loops in panels may be rotated.
+    /// Whether loops in panels may be rotated, and pipelined.
     pub(crate) rotates: bool,
 }
 
@@ -20,18 +19,6 @@ impl Space<'_> {
     /// The loops that are divided over several ranks.
     pub(crate) fn divided(grid: &Grid) -> Vec<usize> {
         (0..grid.len()).filter(|&var| grid[var] > 1).collect()
-    }
-
-    /// The loops with several iterations on a rank, those with the most first: the ones that are summed over, and the others.
-    pub(crate) fn serial(&self, grid: &Grid) -> [Vec<usize>; 2] {
-        let vars = self.kernel.vars();
-        let is_summed =
-            |var: &usize| self.kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
-        let extent = |var: &usize| vars[*var].extent.div_ceil(grid[*var]);
-        let mut all: Vec<usize> = (0..vars.len()).filter(|var| extent(var) > 1).collect();
-        all.sort_by_key(|var| (Reverse(extent(var)), *var));
-        let (summed, others) = all.into_iter().partition(is_summed);
-        [summed, others]
     }
 
     /// The ways to rotate a loop in panels, one for each coordinate of an axis: by all sets of axes along which an input that is read by panels is
@@ -50,7 +37,7 @@ impl Space<'_> {
         });
         let axes: Vec<usize> = axes.map(|(axis, _)| axis).collect();
         let chosen = |set: usize| axes.iter().enumerate().filter(move |(nth, _)| set >> nth & 1 == 1);
-        let rotated = |set| Panels { var, count, rotated: chosen(set).map(|(_, &axis)| axis).collect() };
+        let rotated = |set| Panels { rotated: chosen(set).map(|(_, &axis)| axis).collect(), ..Panels::new(var, count) };
         (1..1usize << axes.len()).map(rotated).collect()
     }
 
@@ -132,17 +119,21 @@ impl Space<'_> {
             at = run.end;
         }
         let mut panel = None;
-        if let Some(Panels { var, count, ref rotated }) = variant.panels {
-            let (outside, inside) = (names.fresh(vars[var].name, "p"), names.fresh(vars[var].name, "l"));
-            let step = Step::Divide { i: inner[var], outer: outside, inner: inside, parts: count };
-            inner[var] = inside;
-            let order = [outside].into_iter().chain(rest.iter().chain(&inner).copied()).collect();
-            schedule = schedule.apply(step).apply(Step::Reorder { order });
+        if let Some(Panels { var, count, within, ref rotated, .. }) = variant.panels {
+            let mut panels = Vec::new();
+            for parts in [count].into_iter().chain((within > 1).then_some(within)) {
+                let (outside, inside) = (names.fresh(vars[var].name, "p"), names.fresh(vars[var].name, "l"));
+                schedule = schedule.apply(Step::Divide { i: inner[var], outer: outside, inner: inside, parts });
+                inner[var] = inside;
+                panels.push(outside);
+            }
+            let order = panels.iter().chain(&rest).chain(&inner).copied().collect();
+            schedule = schedule.apply(Step::Reorder { order });
             if !rotated.is_empty() {
                 let by = rotated.iter().filter_map(|&axis| outermost[axis]).collect();
-                schedule = schedule.apply(Step::Rotate { t: outside, by });
+                schedule = schedule.apply(Step::Rotate { t: panels[0], by });
             }
-            panel = Some((var, outside));
+            panel = panels.last().map(|&innermost| (var, innermost));
         }
         if !axes.is_empty() {
             for tensor in self.kernel.tensors() {
@@ -159,13 +150,17 @@ impl Space<'_> {
                         schedule = schedule.apply(Step::Communicate { tensor: tensor.name, at });
                     }
                 }
+                if variant.panels.as_ref().is_some_and(|panels| panels.ahead) {
+                    schedule = schedule.apply(Step::Pipeline { t: at, depth: 1 });
+                }
             }
         }
         schedule.apply(Step::Tensorize { loops: [rest, inner].concat(), kind: None })
     }
 
     /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and once more along each other
-    /// axis that of the panels, or the one of which a rank has most.
+    /// axis that of the panels, or the first that it divides evenly, so that parts of a tile follow one another in it and need no room
+    /// besides it, or else the one of which a rank has most.
     fn home(&self, access: &Access, variant: &Variant) -> Vec<Clause> {
         let (vars, axes) = (self.kernel.vars(), variant.mesh.as_slice());
         let variable = |number: usize| {
@@ -207,9 +202,10 @@ impl Space<'_> {
                 let ranks: usize = along[number].iter().map(|&nth| axes[nth].extent).product();
                 shape[number].div_ceil(ranks)
             };
-            let others = (0..along.len()).filter(|&number| Some(number) != spared);
-            let longest = others.max_by_key(|&number| (length(number), usize::MAX - number));
-            if let Some(number) = of_panels.or(longest) {
+            let others = || (0..along.len()).filter(|&number| Some(number) != spared);
+            let even = others().find(|&number| length(number) > 0 && length(number).is_multiple_of(axes[nth].extent));
+            let longest = || others().max_by_key(|&number| (length(number), usize::MAX - number));
+            if let Some(number) = of_panels.or(even).or_else(longest) {
                 along[number].push(nth);
             }
         }

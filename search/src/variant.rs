@@ -35,14 +35,26 @@ pub(crate) struct Panels {
     /// The loop, a position in the kernel's variables.
     pub(crate) var: usize,
     pub(crate) count: usize,
+    /// The parts of each panel, which come one after the other: 1 if they come whole.
+    pub(crate) within: usize,
     /// The axes whose coordinates each rank begins at, around the end: then not all ask the same rank at one time.
     pub(crate) rotated: Vec<usize>,
+    /// Whether each panel comes while the one before it is computed.
+    pub(crate) ahead: bool,
 }
 
 impl Panels {
     /// These panels, from the first to the last on all ranks.
     pub(crate) fn new(var: usize, count: usize) -> Self {
-        Self { var, count, rotated: Vec::new() }
+        Self { var, count, within: 1, rotated: Vec::new(), ahead: false }
+    }
+
+    /// Panels of half the size; of those that are rotated, as many as ranks begin at, in parts.
+    pub(crate) fn finer(&self) -> Self {
+        match self.rotated.is_empty() {
+            true => Self { count: 2 * self.count, ..self.clone() },
+            false => Self { within: 2 * self.within, ..self.clone() },
+        }
     }
 }
 
