@@ -122,14 +122,14 @@ pub enum ErrorKind {
         /// The axes along which each coordinate would hold a term.
         axes: String,
     },
-    /// No input is communicated at a loop that is pipelined.
+    /// Nothing is communicated at a loop that is pipelined.
     NothingAhead {
         name: Name,
-        /// The inputs, and where each is communicated.
-        inputs: String,
+        /// The tensors, and where each is communicated.
+        tensors: String,
     },
-    /// A transfer that cannot begin so many iterations ahead.
-    NotAhead { tensor: Name, pattern: String, why: &'static str, help: &'static str },
+    /// A transfer between whose beginning and end there cannot be so many iterations.
+    NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
@@ -264,12 +264,12 @@ impl ErrorKind {
                 format!("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}"),
                 Some("leave `partial` out".into()),
             ),
-            Self::NothingAhead { name, inputs } => (
-                format!("no input is communicated at `{name}`, so there is nothing to begin ahead"),
-                Some(format!("communicate one at `{name}`; {inputs}")),
+            Self::NothingAhead { name, tensors } => (
+                format!("nothing is communicated at `{name}`, so there is nothing to pipeline"),
+                Some(format!("communicate a tensor at `{name}`; {tensors}")),
             ),
-            Self::NotAhead { tensor, pattern, why, help } => (
-                format!("the transfer of `{tensor}`, {pattern}, cannot begin so far ahead: {why}"),
+            Self::NotAhead { tensor, pattern, depth, why, help } => (
+                format!("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}"),
                 Some((*help).into()),
             ),
             Self::NotSummed { tensor, output } => (

@@ -409,7 +409,7 @@ impl State {
     }
 
     fn pipeline(&mut self, t: Name, depth: usize, number: StepId) -> Result<(), ErrorKind> {
-        self.serial_loop(t, "pipeline a serial loop, at which inputs are communicated")?;
+        self.serial_loop(t, "pipeline a serial loop, at which something is communicated")?;
         if self.is_tensorized(t) {
             return Err(ErrorKind::Tensorized { name: t, instead: "pipeline a loop outside it" });
         }

@@ -113,19 +113,26 @@ impl Schedule {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
 
-    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, while these are computed.
+    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, and an output have left `depth`
+    /// iterations after the one that computes it, while these are computed.
     ///
     /// ```text
     /// for t { tile = what S reads of A; S(tile) }
     ///   =>  pipeline(t, 1)
     /// begin tile(0)
     /// for t { await tile(t); begin tile(t + 1), if there is one; S(tile(t)) }
+    ///
+    /// for t { tile = S; C(t) = sum of tile over z }
+    ///   =>  pipeline(t, 1)
+    /// for t { tile(t) = S; begin C(t) = sum of tile(t) over z; await C(t - 1), if there is one }
+    /// await C(n - 1)
     /// ```
     ///
-    /// The first `depth` iterations begin before the loop; each tile has a buffer more than that. Of `n` iterations of equal panels, all but
-    /// the first come while others are computed, so a depth of 1 suffices; more of it evens out messages that come late. What ranks
-    /// read in memory that they share is read when it is wanted, and nothing begins for it. The step does not change the bits of the
-    /// result.
+    /// The first `depth` iterations of an input begin before the loop, and the last of an output are awaited after it; each tile has a buffer
+    /// more than that. Of `n` iterations of equal panels, all but the first come while others are computed, and all but the last leave, so a
+    /// depth of 1 suffices; more of it evens out messages that come late. What ranks read in memory that they share is read when it is
+    /// wanted, and sums of tiles that they see are taken at once: nothing begins for them. The step does not change the bits of the
+    /// result: sums that arrive are combined in the order of iterations.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -147,15 +154,28 @@ impl Schedule {
     /// let ahead = panels.pipeline("ko", 1).expect("B", Pattern::broadcast([x])).lower()?;
     /// assert!(ahead.to_string().contains("begin B_tile for ko + 1, if below 3"));
     /// same_as_sequential(&ahead)?;
+    ///
+    /// let summed = Schedule::from_spec(example::matmul(7, 4, 5))
+    ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
+    ///     .divide("m", "mo", "mi", 3)
+    ///     .reorder(["mo", "mi", "n", "ki"])
+    ///     .shard("A", [k.at(x)])
+    ///     .shard("B", [k.at(x)])
+    ///     .shard("C", [m.at(x)])
+    ///     .communicate("C", "mo");
+    /// let leaving = summed.pipeline("mo", 1).expect("C", Pattern::reduce([x])).lower()?;
+    /// assert!(leaving.to_string().contains("await C <- C_tile for mo - 1, if not below 0"));
+    /// same_as_sequential(&leaving)?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop`, `Distributed` or `Tensorized` if `t` is no
-    /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if no
-    /// input is communicated at it, and `NotAhead` if what is communicated there is passed on by two legs, or travels from
-    /// neighbour to neighbour and is to begin more than one iteration ahead.
+    /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if
+    /// nothing is communicated at it, and `NotAhead` if an input that is communicated there is passed on by two legs, or travels from
+    /// neighbour to neighbour and is to begin more than one iteration ahead, or if the output's sums travel, or are
+    /// [reassociated](Self::reassociate).
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn pipeline(self, t: impl Into<Name>, depth: usize) -> Self {

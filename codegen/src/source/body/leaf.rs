@@ -68,7 +68,7 @@ impl Writer<'_> {
         let call = self.call();
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let counts = self.counts();
-        let ahead = self.nest.inputs().iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+        let ahead = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
         let polls = ahead.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
         let (along, is_product) = (literal(along as i64), self.nest.is_product());
         quote! {
