@@ -170,6 +170,10 @@ pub enum ErrorKind {
     NoTiles { leaf: Name, why: String, help: &'static str },
     /// A transfer has another pattern than expected.
     Unexpected { tensor: Name, found: String, expected: Pattern },
+    /// Less of a transfer can be hidden than expected.
+    LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
+    /// An expected share that is none.
+    BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
     TooLarge { what: String },
     /// A loop or an index is too large for sums of a few to fit 64 bits.
@@ -310,6 +314,18 @@ impl ErrorKind {
             Self::Unexpected { tensor, found, expected } => (
                 format!("the transfer of `{tensor}` is {found}, not {expected}"),
                 Some("`explain()` prints the tests that led to it".into()),
+            ),
+            Self::LittleOverlap { tensor, pattern, hidden, expected, why, help } => (
+                format!(
+                    "at most {:.1} % of the transfer of `{tensor}`, {pattern}, can be hidden, not {:.1} %: {why}",
+                    100.0 * hidden,
+                    100.0 * expected
+                ),
+                Some(help.clone()),
+            ),
+            Self::BadShare { share } => (
+                format!("{share} is no share of a transfer"),
+                Some("give a number from 0 to 1: 0.8 is four fifths".into()),
             ),
             Self::TooLarge { what } => {
                 (format!("{what} needs more elements than 63 bits count"), Some("use smaller tiles".into()))

@@ -1,7 +1,7 @@
 //! The steps that place data, choose transfers and make the leaf as methods, each documented by what it rewrites.
 
 use super::{Schedule, names};
-use polyshard_dsl::{Clause, Step};
+use polyshard_dsl::{Clause, Share, Step};
 use polyshard_layout::Name;
 use polyshard_program::{LeafKind, Pattern};
 
@@ -307,5 +307,51 @@ impl Schedule {
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {
         self.apply(Step::Expect { tensor: tensor.into(), pattern })
+    }
+
+    /// Refuses the schedule unless at least this share of the transfer of `tensor`, from 0 to 1, can be hidden: can come, or leave, while
+    /// iterations of the loop at which it is communicated are computed. Of `n` iterations in a [pipeline](Self::pipeline) that is `1 - 1/n`,
+    /// since nothing is computed while the first comes or the last leaves, and all where a rotation has each rank begin with what it owns.
+    /// What is not transferred is hidden.
+    ///
+    /// That is what the program allows, not what a machine does: how much is hidden there depends on how long the leaf takes, and on
+    /// whether ranks share memory, where nothing is sent.
+    ///
+    /// ```
+    /// use polyshard_dsl::Var;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// let (mesh, [m, k]) = (Mesh::new([("x", 4)]), ["m", "k"].map(Var::new));
+    /// let [x] = mesh.axes();
+    /// let in_panels = |count| {
+    ///     Schedule::from_spec(example::matmul(64, 64, 64)) // C[m, n] += A[m, k] * B[k, n]
+    ///         .distribute(["m"], ["mo"], ["mi"], &mesh)
+    ///         .divide("k", "ko", "ki", count)
+    ///         .reorder(["ko", "mi", "n", "ki"])
+    ///         .shard("A", [m.at(x)])
+    ///         .shard("B", [k.at(x)])
+    ///         .shard("C", [m.at(x)])
+    ///         .communicate("B", "ko")
+    ///         .pipeline("ko", 1)
+    ///         .expect_overlap("B", 0.8)
+    /// };
+    /// in_panels(8).lower()?; // 87.5 %
+    /// let error = in_panels(4).lower().expect_err("too few panels");
+    /// assert!(error.to_string().contains(
+    ///     "at most 75.0 % of the transfer of `B`, broadcast(x), can be hidden, not 80.0 %: the first of 4 iterations of `ko` comes while \
+    ///      nothing is computed"
+    /// ), "{error}");
+    /// assert_eq!(error.help().as_deref(), Some("divide into 5 iterations of `ko` or more, or expect 0.750 or less"));
+    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadShare` if the
+    /// share is not from 0 to 1, and `LittleOverlap` if less can be hidden.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn expect_overlap(self, tensor: impl Into<Name>, share: f64) -> Self {
+        self.apply(Step::ExpectOverlap { tensor: tensor.into(), share: Share::new(share) })
     }
 }
