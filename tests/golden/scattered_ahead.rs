@@ -150,10 +150,10 @@ impl<'world> Prepared<'world> {
                     &[Role::M, Role::N, Role::K],
                     1f32,
                     a.view().strided(&[4 * mo, 5 * x], &[&[1, 0, 0], &[0, 0, 1]]),
-                    b.view().strided(&[5 * x, 0 + from], &[&[0, 0, 1], &[0, 1, 0]]),
+                    b.view().strided(&[5 * x, from], &[&[0, 0, 1], &[0, 1, 0]]),
                     c_tile
                         .view_mut()
-                        .strided(&[4 * mo, 0 + from], &[&[1, 0, 0], &[0, 1, 0]]),
+                        .strided(&[4 * mo, from], &[&[1, 0, 0], &[0, 1, 0]]),
                 );
             }
             // step 7: communicate(C, mo): C, reduce_scatter(x)

@@ -32,7 +32,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
     /// use polyshard_runtime::leaf::{nest, pointwise};
-    /// use polyshard_runtime::{DistArray, Error, Grid, OutTile, ReduceOp, Region, spmd};
+    /// use polyshard_runtime::{DistArray, Error, Grid, OutTile, ReduceOp, Region, Strided, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -43,8 +43,8 @@ impl<T: Element> OutTile<T> {
     ///         tile.reset(&Region::new(std::iter::once(2 * nth..2 * nth + 2)), ReduceOp::Sum);
     ///         tile.poll(world)?; // between parts of what is computed for the tile
     ///         let target = tile.view_mut().strided(&[2 * nth], &[&[1]]);
-    ///         let one = pointwise(|[]: [f64; 0]| 1.0);
-    ///         nest(&[2], target, ReduceOp::Sum, &[], &one);
+    ///         let one = Strided::new(&[1.0], 0, vec![0]);
+    ///         nest(&[2], target, ReduceOp::Sum, &[one], &pointwise(|[element]: [f64; 1]| element));
     ///         tile.begin_reduce(&row, &[nth], &mut c, ReduceOp::Sum)?;
     ///         if nth > 0 {
     ///             tile.arrive(world, &mut c, ReduceOp::Sum)?;
