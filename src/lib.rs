@@ -54,8 +54,8 @@ pub use polyshard_codegen::{SourceOptions, rust_main, rust_source};
 #[cfg(feature = "draw")]
 pub use polyshard_draw as draw;
 pub use polyshard_dsl::{
-    Clause, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, Step, Var, dim,
-    einsum, parse_chain, parse_kernel, partial, pin,
+    Clause, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Share, Stage, Step, Var,
+    dim, einsum, parse_chain, parse_kernel, partial, pin,
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{

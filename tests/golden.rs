@@ -38,6 +38,7 @@ golden! {
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     in_stages "golden/in_stages.rs"
     scattered "golden/scattered.rs"
+    scattered_ahead "golden/scattered_ahead.rs"
     syrk "golden/syrk.rs"
     layers "golden/layers.rs"
     mttkrp "golden/mttkrp.rs"
@@ -343,19 +344,25 @@ fn gemm_reduce_scatter_on_a_ring_is_pinned_compiles_and_agrees() {
     check!(gemm_rs_ring, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// Sums that meet part by part, each panel's in turn, or at all ranks.
-#[test]
-fn scattered_and_replicated_sums_are_pinned_compile_and_agree() {
+/// Sums that meet part by part, each panel's in turn.
+fn scattered_in_panels() -> Schedule {
     vars!(m, k);
     let mesh = Mesh::new([("x", 4)]);
     let [x] = mesh.axes();
-    let schedule = reduced_over(&mesh)
-        .shard("A", [k.at(x)])
-        .shard("B", [k.at(x)])
-        .shard("C", [m.cyclic(x, 1)])
-        .communicate("C", "mo")
-        .tensorize(["mi", "n", "ki"]);
+    let placed = reduced_over(&mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.cyclic(x, 1)]);
+    placed.communicate("C", "mo").tensorize(["mi", "n", "ki"])
+}
+
+#[test]
+fn scattered_and_replicated_sums_are_pinned_compile_and_agree() {
+    let schedule = scattered_in_panels();
     check!(scattered, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
+}
+
+#[test]
+fn source_of_panels_that_leave_while_others_are_computed_is_pinned_compiles_and_agrees() {
+    let schedule = scattered_in_panels().pipeline("mo", 2);
+    check!(scattered_ahead, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
 /// Sums of products of three tensors, two at a time.

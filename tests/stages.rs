@@ -225,7 +225,7 @@ fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     assert!(staged.explain().contains("stages: at once, "), "{}", staged.explain());
     assert!(staged.explain().contains("no stages take less"), "{}", staged.explain());
     let ahead = staged_on(&panels(1).1, &placed).expect("it has a price");
-    assert!(!is_staged(&ahead) && ahead.explain().contains("stages: at once, since it begins ahead"), "{ahead}");
+    assert!(!is_staged(&ahead) && ahead.explain().contains("stages: at once, since it is pipelined"), "{ahead}");
     let other = staged_on(&waiting, &on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");
     assert_eq!(
         other.to_string(),

@@ -182,7 +182,7 @@ fn mistakes_are_shown_where_they_stand() {
         8 | .tile(k, ko, ki, 2)
           |  ^^^^
           |
-          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
     "#]],
     );
     refused(

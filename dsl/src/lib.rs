@@ -35,6 +35,6 @@ pub use definition::Definition;
 pub use definitions::{Definitions, Given, Rounds, Scheduled, Stage};
 pub use einsum::{EinsumError, Operand, einsum};
 pub use name::name;
-pub use step::{Clause, Dim, Step, Var, dim, partial, pin};
+pub use step::{Clause, Dim, Share, Step, Var, dim, partial, pin};
 pub use syntax::Tensor;
 pub use text::{Mistake, ParseError, parse_chain, parse_kernel};

@@ -226,6 +226,44 @@ pub enum Step {
         /// The pattern that its transfer must have.
         pattern: Pattern,
     },
+    /// See `Schedule::expect_overlap`.
+    ExpectOverlap {
+        /// The tensor.
+        tensor: Name,
+        /// The least share of its transfer that can be hidden.
+        share: Share,
+    },
+}
+
+/// A share of a whole.
+///
+/// ```
+/// use polyshard_dsl::Share;
+/// assert_eq!(Share::new(0.8).to_string(), "0.8");
+/// assert_eq!(Share::new(0.8).get(), 0.8);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Share(u64);
+
+impl Share {
+    /// Returns the share of this size; 1 is all.
+    #[must_use]
+    pub fn new(share: f64) -> Self {
+        // One zero, which has no sign.
+        Self((share + 0.0).to_bits())
+    }
+
+    /// Returns its size.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
 }
 
 impl Step {
@@ -248,6 +286,7 @@ impl Step {
             Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
             Self::Tensorize { .. } => "tensorize_as",
             Self::Expect { .. } => "expect",
+            Self::ExpectOverlap { .. } => "expect_overlap",
         }
     }
 }
@@ -274,6 +313,7 @@ impl fmt::Display for Step {
             Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
             Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,
             Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,
+            Self::ExpectOverlap { tensor, share } => write!(f, "{tensor}, {share}")?,
         }
         f.write_str(")")
     }

@@ -4,8 +4,8 @@
 //! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
 //! rates, of products of matrices and of nests, and what it touches takes to be read and written: so thin products are slower
 //! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
-//! architectures", CACM 52(4), 2009). Parts follow one another, but for transfers that begin some iterations ahead: of what they take by
-//! messages, as much is hidden as is computed meanwhile. Every figure is the machine's.
+//! architectures", CACM 52(4), 2009). Parts follow one another, but for transfers that begin some iterations ahead, or end some later:
+//! of what they take by messages, as much is hidden as is computed meanwhile. Every figure is the machine's.
 
 mod legs;
 
@@ -482,8 +482,8 @@ impl<'a> Pricing<'a> {
             received: 0,
             spent: if memory > computing { Spent::Memory } else { Spent::Computing },
         });
-        hide(nest, &mut parts[first..], seconds);
         parts.extend(transfers(|direction| direction != Direction::In)?);
+        hide(nest, &mut parts[first..], seconds);
         Ok(InRounds::of_nest(nest, &volumes, received))
     }
 
@@ -518,7 +518,7 @@ impl<'a> Pricing<'a> {
     }
 }
 
-/// Hides what of a nest's transfers begins ahead and comes by messages while the leaf takes so many seconds: in equal parts of each, if it
+/// Hides what of a nest's transfers comes or leaves by messages while the leaf takes so many seconds: in equal parts of each, if it
 /// does not suffice for all. What iterations of other loops compute is not counted.
 fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
     let most = |part: &PartCost| match part.part {
@@ -528,7 +528,7 @@ fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
         _ => 0.0,
     };
     let all: f64 = parts.iter().map(most).sum();
-    // While the last iteration is computed, nothing comes.
+    // While the last iteration is computed, nothing comes; while the first is, nothing leaves.
     let longest = nest.transfers.iter().map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
     let available = computing * longest / (longest + 1.0);
     let part_of_it = if all > available { available / all } else { 1.0 };

@@ -37,7 +37,7 @@ use polyshard_program::{Direction, Leg, NestId, Owners, Program, StagedLeg, Tile
 /// ```
 ///
 /// What is moved, and what the program computes, stay the same; sums and products of floats are taken in the order of the stages, which is
-/// the same on all ranks and in each run, so that results differ from those at once by rounding. What begins ahead is not carried out in
+/// the same on all ranks and in each run, so that results differ from those at once by rounding. What is pipelined is not carried out in
 /// stages.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub fn staged_on(program: &Program, placed: &PlacedMesh) -> Result<Program, Cost
                 }
                 let staged = |stages, why| StagedLeg { nest, tile, leg, stages, why };
                 if transfer.ahead > 0 {
-                    chosen.push(staged(None, "at once, since it begins ahead".into()));
+                    chosen.push(staged(None, "at once, since it is pipelined".into()));
                     continue;
                 }
                 let priced = |stages: Option<Stages>| -> Result<_, CostError> {

@@ -116,6 +116,31 @@ fn what_comes_while_others_are_computed_is_hidden() {
 }
 
 #[test]
+fn what_leaves_while_others_are_computed_is_hidden() {
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
+    let (mesh, [n, k], machine) = (Mesh::new([("x", 4)]), ["n", "k"].map(Var::new), machine(2, 2));
+    let [x] = mesh.axes();
+    // The leaf takes longer than all panels leave in, and less.
+    for (terms, panels) in [(1 << 15, 8), (64, 4)] {
+        let summed = Schedule::from_spec(example::matmul(512, terms, 512))
+            .distribute(["k"], ["ko"], ["ki"], &mesh)
+            .divide("m", "mo", "mi", panels)
+            .reorder(["mo", "mi", "n", "ki"])
+            .shard("A", [k.at(x)])
+            .shard("B", [k.at(x)])
+            .shard("C", [n.at(x)])
+            .communicate("C", "mo");
+        let priced = |schedule: Schedule| cost(&schedule.lower().expect("it is legal"), &machine).expect("a cost");
+        let [waiting, ahead] = [summed.clone(), summed.pipeline("mo", 1)].map(priced);
+        let most = 1.0 - 1.0 / panels as f64;
+        let hidden: f64 = ahead.parts.iter().map(|part| part.hidden).sum();
+        close(hidden, most * f64::min(waiting.moving(), waiting.computing()));
+        close(ahead.seconds(), waiting.seconds() - hidden);
+        assert!(ahead.memory > waiting.memory);
+    }
+}
+
+#[test]
 fn where_ranks_share_memory_they_read_there() {
     let program = summa([512, 256, 1024], 2);
     let shared = machine(2, 2).with_shared_memory("rank").expect("a level");

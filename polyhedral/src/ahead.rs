@@ -1,8 +1,11 @@
-//! Transfers that begin some iterations before the one that reads what they bring.
+//! Transfers that begin some iterations before the one that reads what they bring, and of the output such that end some iterations after
+//! the one that computes what they take away.
 //!
 //! A tile has a buffer for each iteration that is under way and one for the present one. Iteration `k` receives into buffer
 //! `k mod (depth + 1)`, and begins when iteration `k - depth` runs, or before the loop; isl is asked whether the iteration that had the buffer
-//! before has been computed then.
+//! before has been computed then. Time backwards, iteration `k` of an output writes buffer `k mod (depth + 1)`, begins to send it at its
+//! end, and awaits what iteration `k - depth` sent; isl is asked whether the iteration that had the buffer before has been awaited then, and
+//! whether each is.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
@@ -19,19 +22,34 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
     for pipeline @ &Pipeline { t, depth, step } in &context.state.pipelines {
         let level = at_loop(context, pipeline)?;
         for transfer in transfers.iter_mut() {
-            if transfer.level != level || transfer.direction != Direction::In || transfer.route.is_local() {
+            if transfer.level != level || transfer.route.is_local() {
                 continue;
             }
             let tensor = tensor(context, transfer);
             if let Some((why, help)) = refused(transfer, depth) {
                 let pattern = transfer.route.pattern(transfer.direction, &context.state.mesh).to_string();
-                return Err(context.blame(Some(step), ErrorKind::NotAhead { tensor, pattern, why, help }));
+                return Err(context.blame(Some(step), ErrorKind::NotAhead { tensor, pattern, depth, why, help }));
             }
             let extent = context.ranges.counters[level - 1];
-            context
-                .proved("that no tile is overwritten while it is read", || is_read_before(context, extent, depth))?;
-            let claim = format!("an iteration of {t} is computed before the next one that has its buffer begins");
-            proofs.push(Proof { of_route: true, ..proof(Property::Residency, tensor, claim) });
+            let (what, property, claim) = match transfer.direction {
+                Direction::In => (
+                    "that no tile is overwritten while it is read",
+                    Property::Residency,
+                    format!("an iteration of {t} is computed before the next one that has its buffer begins"),
+                ),
+                Direction::Out { .. } => {
+                    context.proved("that what begins to leave is awaited", || is_awaited(context, extent, depth))?;
+                    (
+                        "that no tile is overwritten while it leaves",
+                        Property::Delivery,
+                        format!(
+                            "each iteration of {t} is awaited, in their order, and before the next one that has its buffer"
+                        ),
+                    )
+                }
+            };
+            context.proved(what, || is_done_before(context, extent, depth))?;
+            proofs.push(Proof { of_route: true, ..proof(property, tensor, claim) });
             transfer.ahead = depth;
         }
     }
@@ -39,31 +57,43 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
 }
 
 fn tensor(context: &Context<'_>, transfer: &Transfer) -> Name {
-    context.kernel().inputs()[transfer.tensor.0].name
+    let mut tensors = context.kernel().tensors();
+    tensors.nth(transfer.tensor.0).expect("a transfer is of a tensor; this is a bug of polyshard").name
 }
 
-/// The number of serial loops around what is communicated at a loop, where an input is.
+/// The number of serial loops around what is communicated at a loop, where something is.
 fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Result<usize, LowerError> {
-    let inputs = context.kernel().inputs();
+    let tensors = || context.kernel().tensors();
     let at = |tensor: Name| context.state.communications.iter().find(|other| other.tensor == tensor);
     let place = context.nest().find(t).and_then(|position| position.checked_sub(context.nest().distributed));
-    if let Some(place) = place.filter(|_| inputs.iter().any(|input| at(input.name).is_some_and(|other| other.at == t)))
-    {
+    if let Some(place) = place.filter(|_| tensors().any(|tensor| at(tensor.name).is_some_and(|other| other.at == t))) {
         return Ok(place + 1);
     }
-    let places = inputs.iter().map(|input| match at(input.name) {
-        Some(other) => format!("`{}` is communicated at `{}`", input.name, other.at),
-        None => format!("`{}` is communicated before all loops", input.name),
+    let places = tensors().map(|tensor| match at(tensor.name) {
+        Some(other) => format!("`{}` is communicated at `{}`", tensor.name, other.at),
+        None if tensor.name == context.kernel().output().name => {
+            format!("`{}` is communicated after all loops", tensor.name)
+        }
+        None => format!("`{}` is communicated before all loops", tensor.name),
     });
-    let inputs = places.collect::<Vec<_>>().join(", ");
-    Err(context.blame(Some(step), ErrorKind::NothingAhead { name: t, inputs }))
+    let tensors = places.collect::<Vec<_>>().join(", ");
+    Err(context.blame(Some(step), ErrorKind::NothingAhead { name: t, tensors }))
 }
 
-/// Why a transfer cannot begin so many iterations ahead, and what to do.
+/// Why so many iterations cannot lie between the beginning and the end of a transfer, and what to do.
 fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static str)> {
     if transfer.route.held.is_some() {
         let why = "what one leg leaves in tiles is passed on by the next";
         return Some((why, "shard it so that one leg brings it, or leave `pipeline` out"));
+    }
+    if let Direction::Out { any_order } = transfer.direction {
+        if transfer.route.shift().is_some() {
+            let why = "the sums travel on with each iteration, so that the next one adds to what it would leave behind";
+            return Some((why, "pipeline a loop at which inputs alone are communicated, or leave `pipeline` out"));
+        }
+        let why = "the communication library adds up the terms in its own order, while all ranks wait";
+        return any_order
+            .then_some((why, "leave `reassociate` out, so that they are added up in the order of the ranks"));
     }
     if transfer.route.shift().is_some() && depth > 1 {
         return Some((
@@ -74,21 +104,38 @@ fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static 
     None
 }
 
-/// Whether every iteration that shares a buffer with an earlier one begins after that has been computed: in a later iteration, since an
-/// iteration begins transfers before it computes.
-fn is_read_before(context: &Context<'_>, extent: i64, depth: usize) -> IslResult<bool> {
-    let (read, received) = (Form::input(0), Form::output(0));
-    let pairs = || {
-        let mut pairs = Conditions::new(1, 1);
-        pairs.within(&read, extent.max(1));
-        pairs.within(&received, extent.max(1));
-        pairs
-    };
-    let mut shared = pairs();
+/// Whether every iteration that shares a buffer with an earlier one has it after that is done with it. An input comes to it from `depth`
+/// iterations before on, and an iteration begins transfers before it computes: so that must be one after the other has been computed. An
+/// output is written there from its iteration on, and `depth` iterations after the other that is awaited, at the end: so it must be before.
+fn is_done_before(context: &Context<'_>, extent: i64, depth: usize) -> IslResult<bool> {
+    let (earlier, later) = (Form::input(0), Form::output(0));
+    let mut shared = pairs(extent);
     let turns = shared.witness();
     shared.below(&Form::default(), &turns);
-    shared.equal(&received.subtract(&read), &turns.multiply(depth as i128 + 1));
-    let mut in_turn = pairs();
-    in_turn.below(&read, &received.offset(-(depth as i128)));
+    shared.equal(&later.subtract(&earlier), &turns.multiply(depth as i128 + 1));
+    let mut in_turn = pairs(extent);
+    in_turn.below(&earlier, &later.offset(-(depth as i128)));
     context.relation(&shared)?.is_subset(&context.relation(&in_turn)?)
+}
+
+/// Whether each iteration is awaited: at the end of one `depth` later, or after the loop, where the last `depth` are.
+fn is_awaited(context: &Context<'_>, extent: i64, depth: usize) -> IslResult<bool> {
+    let (begun, awaited) = (Form::input(0), Form::output(0));
+    let same = || {
+        let mut same = pairs(extent);
+        same.equal(&begun, &awaited);
+        same
+    };
+    let (mut in_loop, mut after) = (same(), same());
+    in_loop.below(&awaited.offset(depth as i128), &Form::constant(extent));
+    after.at_most(&Form::constant(extent - depth as i64), &awaited);
+    context.relation(&same())?.is_subset(&context.relation(&in_loop.or(after))?)
+}
+
+/// Pairs of iterations.
+fn pairs(extent: i64) -> Conditions {
+    let mut pairs = Conditions::new(1, 1);
+    pairs.within(&Form::input(0), extent.max(1));
+    pairs.within(&Form::output(0), extent.max(1));
+    pairs
 }

@@ -122,14 +122,14 @@ pub enum ErrorKind {
         /// The axes along which each coordinate would hold a term.
         axes: String,
     },
-    /// No input is communicated at a loop that is pipelined.
+    /// Nothing is communicated at a loop that is pipelined.
     NothingAhead {
         name: Name,
-        /// The inputs, and where each is communicated.
-        inputs: String,
+        /// The tensors, and where each is communicated.
+        tensors: String,
     },
-    /// A transfer that cannot begin so many iterations ahead.
-    NotAhead { tensor: Name, pattern: String, why: &'static str, help: &'static str },
+    /// A transfer between whose beginning and end there cannot be so many iterations.
+    NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
@@ -170,6 +170,10 @@ pub enum ErrorKind {
     NoTiles { leaf: Name, why: String, help: &'static str },
     /// A transfer has another pattern than expected.
     Unexpected { tensor: Name, found: String, expected: Pattern },
+    /// Less of a transfer can be hidden than expected.
+    LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
+    /// An expected share that is none.
+    BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
     TooLarge { what: String },
     /// A loop or an index is too large for sums of a few to fit 64 bits.
@@ -264,12 +268,12 @@ impl ErrorKind {
                 format!("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}"),
                 Some("leave `partial` out".into()),
             ),
-            Self::NothingAhead { name, inputs } => (
-                format!("no input is communicated at `{name}`, so there is nothing to begin ahead"),
-                Some(format!("communicate one at `{name}`; {inputs}")),
+            Self::NothingAhead { name, tensors } => (
+                format!("nothing is communicated at `{name}`, so there is nothing to pipeline"),
+                Some(format!("communicate a tensor at `{name}`; {tensors}")),
             ),
-            Self::NotAhead { tensor, pattern, why, help } => (
-                format!("the transfer of `{tensor}`, {pattern}, cannot begin so far ahead: {why}"),
+            Self::NotAhead { tensor, pattern, depth, why, help } => (
+                format!("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}"),
                 Some((*help).into()),
             ),
             Self::NotSummed { tensor, output } => (
@@ -310,6 +314,18 @@ impl ErrorKind {
             Self::Unexpected { tensor, found, expected } => (
                 format!("the transfer of `{tensor}` is {found}, not {expected}"),
                 Some("`explain()` prints the tests that led to it".into()),
+            ),
+            Self::LittleOverlap { tensor, pattern, hidden, expected, why, help } => (
+                format!(
+                    "at most {:.1} % of the transfer of `{tensor}`, {pattern}, can be hidden, not {:.1} %: {why}",
+                    100.0 * hidden,
+                    100.0 * expected
+                ),
+                Some(help.clone()),
+            ),
+            Self::BadShare { share } => (
+                format!("{share} is no share of a transfer"),
+                Some("give a number from 0 to 1: 0.8 is four fifths".into()),
             ),
             Self::TooLarge { what } => {
                 (format!("{what} needs more elements than 63 bits count"), Some("use smaller tiles".into()))

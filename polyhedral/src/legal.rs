@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::nest::Definition;
-use polyshard_program::{Nest, Pattern, list};
+use polyshard_program::{Direction, Nest, Pattern, Transfer, list};
 use std::collections::BTreeSet;
 
 /// What later steps may have broken: rotations stay inside what they rotate by, leaf loops innermost.
@@ -51,6 +51,54 @@ pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), Low
         }
     }
     Ok(())
+}
+
+/// As much of each transfer can be hidden as a step expects of it.
+pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerError> {
+    if context.kernel().is_empty() {
+        return Ok(());
+    }
+    for &(tensor, expected, step) in &context.state.overlaps {
+        let is_of_it = |transfer: &&Transfer| nest.tensor_name(transfer.tensor) == tensor;
+        let moved = nest.transfers.iter().filter(|transfer| !transfer.route.is_local());
+        for transfer in moved.filter(is_of_it).filter(|transfer| nest.overlap(transfer).iterations > 0) {
+            let hidden = nest.hidden_part(transfer);
+            if hidden < expected {
+                let pattern = transfer.route.pattern(transfer.direction, &nest.mesh).to_string();
+                let (why, help) = in_sight(nest, transfer, expected);
+                let kind = ErrorKind::LittleOverlap { tensor, pattern, hidden, expected, why, help };
+                return Err(context.blame(Some(step), kind));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why no more of a transfer can be hidden, and what to do to hide this share of it.
+fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
+    let is_input = transfer.direction == Direction::In;
+    let Some(around) = transfer.level.checked_sub(1).map(|counter| &nest.loops[counter]) else {
+        let why = if is_input { "it comes before all loops" } else { "it leaves after all loops" };
+        return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
+    };
+    let (t, iterations) = (around.name, nest.overlap(transfer).iterations);
+    if transfer.ahead == 0 {
+        let why = if is_input { "for it" } else { "until it has left" };
+        return (format!("each iteration of `{t}` waits {why}"), format!("add `pipeline({t}, 1)`"));
+    }
+    let why = match is_input {
+        true => format!("the first of {iterations} iterations of `{t}` comes while nothing is computed"),
+        false => format!("the last of {iterations} iterations of `{t}` leaves while nothing is computed"),
+    };
+    let less = format!("expect {:.3} or less", (1000.0 * nest.hidden_part(transfer)).floor() / 1000.0);
+    if expected == 1.0 {
+        return (why, less);
+    }
+    let mut least = (1.0 / (1.0 - expected)).floor() as i64;
+    while ((least - 1) as f64) < expected * least as f64 {
+        least += 1;
+    }
+    (why, format!("divide into {least} iterations of `{t}` or more, or {less}"))
 }
 
 #[cfg(test)]

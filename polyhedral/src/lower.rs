@@ -82,6 +82,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     };
     let proofs = [distinct([instances, owners, fetched, ahead, delivered].concat()), matched].concat();
     legal::expectations(context, &nest)?;
+    legal::overlaps(context, &nest)?;
     Ok((nest, proofs))
 }
 

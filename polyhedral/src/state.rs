@@ -21,6 +21,8 @@ pub(crate) struct State {
     /// The step that leaves the order of sums to the communication library.
     pub reassociated: Option<StepId>,
     pub expectations: Vec<(Name, Pattern, StepId)>,
+    /// How much of a tensor's transfer can be hidden, at least.
+    pub overlaps: Vec<(Name, f64, StepId)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +74,7 @@ impl State {
             pipelines: Vec::new(),
             reassociated: None,
             expectations: Vec::new(),
+            overlaps: Vec::new(),
         }
     }
 
@@ -104,6 +107,7 @@ impl State {
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
+            Step::ExpectOverlap { tensor, share } => return self.expect_overlap(*tensor, share.get(), number),
         }
         // The steps that made loops.
         bounds::nest(&self.kernel, &self.nest)
@@ -113,6 +117,15 @@ impl State {
         self.tensor(tensor)?;
         self.axes_exist(pattern)?;
         self.expectations.push((tensor, pattern.clone(), number));
+        Ok(())
+    }
+
+    fn expect_overlap(&mut self, tensor: Name, share: f64, number: StepId) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        if !(0.0..=1.0).contains(&share) {
+            return Err(ErrorKind::BadShare { share });
+        }
+        self.overlaps.push((tensor, share, number));
         Ok(())
     }
 
@@ -409,7 +422,7 @@ impl State {
     }
 
     fn pipeline(&mut self, t: Name, depth: usize, number: StepId) -> Result<(), ErrorKind> {
-        self.serial_loop(t, "pipeline a serial loop, at which inputs are communicated")?;
+        self.serial_loop(t, "pipeline a serial loop, at which something is communicated")?;
         if self.is_tensorized(t) {
             return Err(ErrorKind::Tensorized { name: t, instead: "pipeline a loop outside it" });
         }

@@ -1,7 +1,7 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::ids::{TileId, TransferId};
+use crate::ids::{LoopId, TileId, TransferId};
 use crate::nest::{Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::statement::{Iteration, Statement};
@@ -185,6 +185,16 @@ impl Nest {
         read.join(", ")
     }
 
+    /// Another iteration of a loop than the present one.
+    fn show_iteration(&self, counter: LoopId, iteration: Iteration) -> String {
+        let Loop { name, extent, .. } = &self.loops[counter.0];
+        match iteration {
+            Iteration::At(value) => format!("{name} = {value}"),
+            Iteration::Later(by) => format!("{name} + {by}, if below {extent}"),
+            Iteration::Earlier(by) => format!("{name} - {by}, if not below 0"),
+        }
+    }
+
     /// The tile's largest shape, as text.
     pub(crate) fn show_extents(&self, region: &Region) -> String {
         let most: Vec<_> = region.max_extents(&self.ranges()).iter().map(i64::to_string).collect();
@@ -241,16 +251,20 @@ impl Page<'_, '_, '_> {
                 if after.first() == Some(&Statement::Await(*id)) {
                     return self.transfer(*tile, depth);
                 }
+                if nest.transfers[tile.0].ahead > 0 {
+                    return self.transfer(*tile, depth);
+                }
                 self.line(depth, "begin")?;
                 self.transfer(*tile, depth + 1)
             }
-            Statement::BeginFor { tile, counter, iteration, .. } => {
-                let Loop { name, extent, .. } = &nest.loops[counter.0];
-                let which = match iteration {
-                    Iteration::At(value) => format!("{name} = {value}"),
-                    Iteration::Later(by) => format!("{name} + {by}, if below {extent}"),
-                };
-                self.line(depth, &format!("begin {} for {which}", nest.tile_name(*tile)))
+            Statement::BeginFor { tile, counter, iteration, .. } => self.line(
+                depth,
+                &format!("begin {} for {}", nest.tile_name(*tile), nest.show_iteration(*counter, *iteration)),
+            ),
+            Statement::AwaitFor { tile, counter, iteration, .. } => {
+                let output = nest.tensor_name(nest.transfers[tile.0].tensor);
+                let which = nest.show_iteration(*counter, *iteration);
+                self.line(depth, &format!("await {output} <- {} for {which}", nest.tile_name(*tile)))
             }
             Statement::Await(id) if before.last() == Some(&Statement::Begin(*id)) => Ok(()),
             Statement::Await(TransferId::Tile { tile, .. }) => {
@@ -274,7 +288,8 @@ impl Page<'_, '_, '_> {
         let (transfer, tile) = (&nest.transfers[tile.0], nest.tile_name(tile));
         let (name, route) = (nest.tensor_name(transfer.tensor), nest.show_route(transfer));
         if transfer.direction != Direction::In {
-            return self.line(depth, &format!("{name} <- {tile}: {route}"));
+            let begun = if transfer.ahead > 0 { "begin " } else { "" };
+            return self.line(depth, &format!("{begun}{name} <- {tile}: {route}"));
         }
         let (region, most) = (nest.show_region(&transfer.region), nest.show_extents(&transfer.region));
         let awaited = if transfer.ahead > 0 { "await " } else { "" };

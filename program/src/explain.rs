@@ -2,6 +2,7 @@
 
 use crate::lower_bound::LowerBound;
 use crate::nest::{Direction, LeafOp, Leg, Nest, Overlap, Transfer};
+use crate::reduction::counted;
 use std::fmt::Write;
 
 impl Nest {
@@ -47,22 +48,26 @@ impl Nest {
         self.explain_bound(text)
     }
 
-    /// What of a transfer that begins ahead can be brought while a leaf computes.
+    /// What of a transfer that begins ahead can be brought while a leaf computes, or of an output taken away.
     fn show_overlap(&self, transfer: &Transfer) -> String {
-        let ahead =
-            if transfer.ahead == 1 { "1 iteration".to_owned() } else { format!("{} iterations", transfer.ahead) };
+        let ahead = counted(transfer.ahead, "iteration");
+        let [begins, kept, comes] = match transfer.direction {
+            Direction::In => [format!("it begins {ahead} ahead"), "first".into(), "comes".into()],
+            Direction::Out { .. } => {
+                let begins = format!("it is awaited {ahead} later and combined in the order of iterations");
+                [begins, "last".into(), "leaves".into()]
+            }
+        };
         let Overlap { iterations, hidden } = self.overlap(transfer);
         let most = match hidden == iterations {
             true => "all of it".to_owned(),
             false => {
                 let percent = 100.0 * self.hidden_part(transfer);
-                format!("{percent:.1} % of it, all but the first of {iterations} iterations,")
+                format!("{percent:.1} % of it, all but the {kept} of {iterations} iterations,")
             }
         };
         let buffers = transfer.tile.buffers.count();
-        format!(
-            "by messages, it begins {ahead} ahead, in {buffers} buffers: at most {most} comes while others are computed"
-        )
+        format!("by messages, {begins}, in {buffers} buffers: at most {most} {comes} while others are computed")
     }
 
     /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.

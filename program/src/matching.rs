@@ -23,7 +23,7 @@ pub struct Matching<'a> {
     pub loops: usize,
 }
 
-/// The most iterations that a transfer begins before the one that reads what it brings.
+/// The most iterations between the beginning and the end of a transfer.
 pub const MOST_AHEAD: usize = 64;
 
 /// A call on which ranks might differ: the tensor, and why.
@@ -89,12 +89,17 @@ impl Matching<'_> {
         Ok(Some(shifted + &claims))
     }
 
-    /// Whether the transfer may begin in the iteration in which it does.
+    /// Whether the transfer may begin and end in the iterations in which it does.
     fn ahead(&self, transfer: &Transfer) -> Result<(), String> {
         let Transfer { ahead, direction, level, route, .. } = transfer;
         let refused = match (ahead, direction) {
             (0, _) => return Ok(()),
-            (_, Direction::Out { .. }) => "an output is not brought",
+            (_, Direction::Out { .. }) if route.shift().is_some() => {
+                "its sums travel to the next rank in each iteration"
+            }
+            (_, Direction::Out { any_order: true }) if route.legs.iter().any(|leg| leg.group().is_some()) => {
+                "the communication library adds up its terms"
+            }
             _ if *level == 0 => "no loop is around it",
             _ if route.is_local() => "nothing is sent for it",
             _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
@@ -103,7 +108,11 @@ impl Matching<'_> {
             _ if *ahead > MOST_AHEAD => "there are too many buffers",
             _ => return Ok(()),
         };
-        Err(format!("it begins {} ahead, but {refused}", counted(*ahead, "iteration")))
+        let ahead = counted(*ahead, "iteration");
+        Err(match direction {
+            Direction::In => format!("it begins {ahead} ahead, but {refused}"),
+            Direction::Out { .. } => format!("it is awaited {ahead} later, but {refused}"),
+        })
     }
 
     /// What was decided of a leg.

@@ -7,6 +7,7 @@
 //!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
 //!           | BeginFor tile n           bring the region of another iteration here, if the loop has that one
 //!           | Await transfer            until it is there
+//!           | AwaitFor tile n           until the tile of another iteration has left, if the loop has that one
 //!           | Compute nest              its leaf, on tiles
 //!           | Free array                a temporary that nothing reads any more
 //! ```
@@ -56,6 +57,18 @@ pub enum Statement {
     },
     /// Waits until a transfer is done; of those that began for several iterations, the one that began first.
     Await(TransferId),
+    /// Waits until the output's tile of another iteration than the present one has left, which began in that one, and combines what has
+    /// come; does nothing if the loop has no such iteration.
+    AwaitFor {
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The tile.
+        tile: TileId,
+        /// The loop.
+        counter: LoopId,
+        /// Its iteration.
+        iteration: Iteration,
+    },
     /// Runs the leaf of a nest.
     Compute(NestId),
     /// Gives back a temporary that nothing reads any more.
@@ -69,6 +82,8 @@ pub enum Iteration {
     At(i64),
     /// The one that comes so many after the present one.
     Later(i64),
+    /// The one that came so many before the present one.
+    Earlier(i64),
 }
 
 impl Statement {
@@ -76,9 +91,11 @@ impl Statement {
     #[must_use]
     pub fn nest(&self) -> Option<NestId> {
         match *self {
-            Self::Loop { nest, .. } | Self::Fill { nest, .. } | Self::BeginFor { nest, .. } | Self::Compute(nest) => {
-                Some(nest)
-            }
+            Self::Loop { nest, .. }
+            | Self::Fill { nest, .. }
+            | Self::BeginFor { nest, .. }
+            | Self::AwaitFor { nest, .. }
+            | Self::Compute(nest) => Some(nest),
             Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
             Self::Repeat { .. }
             | Self::Begin(TransferId::Array(_))

@@ -135,6 +135,8 @@ impl<'a> Bound<'a> {
             }
             // What is not contiguous in the shard is packed before it is sent.
             (Leg::Permute { .. } | Leg::Shift(_), Direction::In) => part,
+            // What leaves while others are computed is sent from messages.
+            (Leg::Permute { .. }, Direction::Out { .. }) if self.transfer.ahead > 0 => tile.saturating_mul(2),
             (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
             (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => {
                 tile.saturating_add(self.others(reach).saturating_mul(part))

@@ -28,7 +28,7 @@ pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> Toke
     let statements = writer.statements(statements);
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
-    let ahead = nest.inputs().iter().zip(&names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+    let ahead = nest.transfers.iter().zip(&names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
     let restarts = ahead.map(|(_, tile)| quote! { #tile.restart(); });
     quote! { #coordinates #(#restarts)* #shared #statements }
 }
@@ -116,6 +116,11 @@ impl<'a> Writer<'a> {
                 let bound = bound(quote! { #name + #by });
                 quote! { if #name + #by < #extent { #bound #begun } }
             }
+            Iteration::Earlier(by) => {
+                let by = Literal::i64_suffixed(by);
+                let bound = bound(quote! { #name - #by });
+                quote! { if #name >= #by { #bound #begun } }
+            }
         }
     }
 
@@ -146,8 +151,11 @@ impl<'a> Writer<'a> {
             Action::Bring(tile, leg, region, source) => self.bring(tile, leg, shown(region), source),
             Action::Send(tile, leg, region) => self.send(tile, leg, shown(region)),
             Action::Arrive(number) => {
-                let (tile, tensor) = (self.tile(number), self.tensor(&self.nest.transfers[number.0]));
-                quote! { #tile.arrive(grid.world(), #tensor)?; }
+                let transfer = &self.nest.transfers[number.0];
+                let (tile, tensor) = (self.tile(number), self.tensor(transfer));
+                let op = (transfer.direction != Direction::In).then(|| reduce_op(self.nest.kernel.assign()));
+                let op = op.map(|op| quote! { , #op });
+                quote! { #tile.arrive(grid.world(), #tensor #op)?; }
             }
             Action::Compute => self.leaf(),
         }
@@ -173,16 +181,16 @@ impl<'a> Writer<'a> {
         let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
             let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
             let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
+            let group = match transfer.passes_on_along().map(|axes| self.names.group(axes, None)) {
+                Some(group) => quote! { Some(&*#group) },
+                None => quote! { None },
+            };
             let new = match (transfer.direction, tile.buffers) {
                 (_, Buffers::Shard) => return None,
                 (Direction::In, Buffers::One) => quote! { Tile::new(#tensor, #capacity)? },
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::In, Buffers::Ahead(depth)) => {
-                    let (depth, group) = (literal(depth as i64), transfer.route.broadcasts_along());
-                    let group = match group.map(|axes| self.names.group(axes, None)) {
-                        Some(group) => quote! { Some(&*#group) },
-                        None => quote! { None },
-                    };
+                    let depth = literal(depth as i64);
                     quote! { Tile::ahead(#tensor, #capacity, #depth, #group)? }
                 }
                 (Direction::Out { any_order }, _) => {
@@ -190,7 +198,14 @@ impl<'a> Writer<'a> {
                     let within = self.nest.kernel.written().map(|_| quote! { .within(#written.clone()) });
                     let order = any_order.then(|| quote! { .in_any_order() });
                     let pieces = tile.in_pieces.then(|| quote! { .in_pieces() });
-                    quote! { OutTile::new(#tensor, #capacity)?#within #order #pieces }
+                    let new = match tile.buffers {
+                        Buffers::Ahead(depth) => {
+                            let depth = literal(depth as i64);
+                            quote! { OutTile::ahead(#tensor, #capacity, #depth, #group)? }
+                        }
+                        _ => quote! { OutTile::new(#tensor, #capacity)? },
+                    };
+                    quote! { #new #within #order #pieces }
                 }
             };
             let fixed = tile.is_fixed.then(|| quote! { .fixed() });
@@ -376,30 +391,35 @@ impl<'a> Writer<'a> {
     fn send(&self, number: TileId, leg: &Leg, region: TokenStream) -> TokenStream {
         let (tile, name, c) = (self.tile(number), &self.names.regions[number.0], self.names.tensors.last());
         let op = reduce_op(self.nest.kernel.assign());
+        let is_ahead = self.nest.transfers[number.0].ahead > 0;
+        let call = |name: &str| format_ident!("{}{name}", if is_ahead { "begin_" } else { "" });
+        // What ranks hand one another is combined when it arrives.
+        let combined = (!is_ahead).then(|| quote! { , #op });
         match leg {
             Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
             Leg::Copy => quote! { #tile.combine_local(#c, #op); },
             Leg::Collective { axes, owners: Owners::One(root), stages } => {
                 let group = self.names.group(axes, stages.as_ref());
                 let root = root.iter().map(|root| self.index.expr(root));
-                quote! { #tile.reduce(#group, &[#(#root),*], #c, #op)?; }
+                let reduce = call("reduce");
+                quote! { #tile.#reduce(#group, &[#(#root),*], #c, #op)?; }
             }
             Leg::Collective { axes, owners: Owners::All, stages } => {
-                let group = self.names.group(axes, stages.as_ref());
-                quote! { #tile.all_reduce(#group, #c, #op)?; }
+                let (group, all_reduce) = (self.names.group(axes, stages.as_ref()), call("all_reduce"));
+                quote! { #tile.#all_reduce(#group, #c, #op)?; }
             }
             Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                let group = self.names.group(axes, stages.as_ref());
-                quote! { #tile.reduce_scatter(#group, #c, #op)?; }
+                let (group, reduce_scatter) = (self.names.group(axes, stages.as_ref()), call("reduce_scatter"));
+                quote! { #tile.#reduce_scatter(#group, #c, #op)?; }
             }
             Leg::Permute { owner, served } => {
                 // The roles are those of an input, reversed: the owner of a rank's tile receives it.
-                let permutation = self.permutation(owner, served, region, name);
-                quote! { #permutation let (to, from) = permutation; #tile.permute_back(grid, to, from, #c, #op)?; }
+                let (permutation, permute_back) = (self.permutation(owner, served, region, name), call("permute_back"));
+                quote! { #permutation let (to, from) = permutation; #tile.#permute_back(grid, to, from, #c #combined)?; }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let (closure, reach) = (self.of_rank(region), reach_of(reach));
-                quote! { #tile.write_back(grid, #reach, #c, #closure, #op)?; }
+                let (closure, reach, write_back) = (self.of_rank(region), reach_of(reach), call("write_back"));
+                quote! { #tile.#write_back(grid, #reach, #c, #closure #combined)?; }
             }
         }
     }

@@ -7,15 +7,15 @@ use super::arguments::{
 use super::placement::clause;
 use crate::errors::listed;
 use crate::form::Form;
-use crate::step::Step;
+use crate::step::{Share, Step};
 use polyshard_layout::{Mesh, Name, did_you_mean};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
-use syn::{Expr, ExprRange, Ident, RangeLimits, Token};
+use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 15] = [
+const STEPS: [(&str, &str); 16] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -31,6 +31,7 @@ const STEPS: [(&str, &str); 15] = [
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
     ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)"),
     ("expect", "expect(A, shift(y, 1))"),
+    ("expect_overlap", "expect_overlap(A, 0.8)"),
 ];
 
 /// The patterns of inputs and outputs, as they are written.
@@ -125,6 +126,11 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             }
             Step::Expect { tensor, pattern: found }
         }
+        "expect_overlap" => {
+            let tensor = ident(input)?;
+            comma(input)?;
+            Step::ExpectOverlap { tensor, share: share(input)? }
+        }
         // What is left of the table.
         _ => Step::Reorder { order: list(input)? },
     }))
@@ -149,6 +155,17 @@ fn distribute(input: ParseStream, form: Form) -> Result<Written> {
         return Ok(Written::WithoutMesh(Box::new(|mesh| Step::Distribute { loops, outer, inner, mesh })));
     }
     Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: last_mesh(input, form)? }))
+}
+
+/// `0.8`
+fn share(input: ParseStream) -> Result<Share> {
+    let literal: Lit = input.parse()?;
+    let number = match &literal {
+        Lit::Float(number) => number.base10_parse(),
+        Lit::Int(number) => number.base10_parse(),
+        other => Err(syn::Error::new_spanned(other, "expected a number")),
+    };
+    Ok(Share::new(number?))
 }
 
 /// The mesh of a step, as its last argument.

@@ -6,7 +6,7 @@ use expect_test::expect;
 #[test]
 fn every_step_is_read() {
     check(
-        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local)",
+        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)",
         expect![[r#"
             split(m, mo, mi, 64)
             divide(k, ko, ki, 2)
@@ -25,6 +25,8 @@ fn every_step_is_read() {
             tensorize_as([mi], nest)
             tensorize_with([mi, ni], block_product)
             expect(A, local)
+            expect_overlap(A, 0.875)
+            expect_overlap(B, 1)
         "#]],
     );
 }
@@ -191,9 +193,9 @@ fn an_unknown_step_lists_the_steps() {
         ".tile(m, 4) .lower()",
         expect![[r#"
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `lower`: no schedule step `lower`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
         "#]],
     );
 }
@@ -310,11 +312,11 @@ fn misspelled_names_are_asked_about() {
         ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
         expect![[r#"
             error on `devide`: no schedule step `devide`
-              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `Shard`: no schedule step `Shard`
-              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `comunicate`: no schedule step `comunicate`
-              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `allgather`: no pattern `allgather`
               help: did you mean `all_gather`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `brodcast`: no pattern `brodcast`

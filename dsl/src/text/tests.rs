@@ -104,6 +104,7 @@ fn step() -> impl Strategy<Value = Step> {
         name().prop_map(|tensor| Step::Reassociate { tensor }),
         (names(), prop::option::of(kind)).prop_map(|(loops, kind)| Step::Tensorize { loops, kind }),
         (name(), pattern()).prop_map(|(tensor, pattern)| Step::Expect { tensor, pattern }),
+        (name(), 0.0..=1.0).prop_map(|(tensor, share)| Step::ExpectOverlap { tensor, share: crate::Share::new(share) }),
     ]
 }
 
@@ -254,7 +255,7 @@ fn mistakes_of_a_chain_have_their_places() {
             line 3, column 17: this is not an expression over mesh axes
             help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             line 3, column 23: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
         "#]],
     );
     check_chain(

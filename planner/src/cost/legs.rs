@@ -82,7 +82,9 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
                 Owners::Parts => Collective::ReduceScatter,
                 Owners::All => Collective::AllReduce,
             };
-            let in_pieces = (!any_order && meets_in_order(dtype)).then_some(transfer.tile.in_pieces);
+            // What leaves while others are computed, no library sums up.
+            let in_order = !any_order && meets_in_order(dtype) || transfer.ahead > 0;
+            let in_pieces = in_order.then_some(transfer.tile.in_pieces);
             sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],

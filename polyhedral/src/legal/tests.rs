@@ -70,3 +70,69 @@ fn a_transfer_has_the_pattern_that_is_expected() {
         expect!["Some(3): the transfer of `A` is local, not exchange; `explain()` prints the tests that led to it"],
     );
 }
+
+#[test]
+fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
+    let (mesh, k) = (Mesh::new([("x", 2)]), Var::new("k"));
+    let [x] = mesh.axes();
+    let placed = || rows().divide("k", "ko", "ki", 3).reorder(["ko", "mi", "n", "ki"]).shard("B", [k.at(x)]);
+    let panels = || placed().communicate("B", "ko");
+    let ahead = || panels().pipeline("ko", 1);
+    ahead().expect_overlap("B", 0.66).lower().expect("two of three panels");
+    ahead().expect_overlap("B", 0.0).lower().expect("some");
+    check(
+        &ahead().expect_overlap("B", 0.7),
+        expect![
+            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 70.0 %: the first of 3 iterations of `ko` comes while nothing is computed; divide into 4 iterations of `ko` or more, or expect 0.666 or less"
+        ],
+    );
+    check(
+        &ahead().expect_overlap("B", 1.0),
+        expect![
+            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 100.0 %: the first of 3 iterations of `ko` comes while nothing is computed; expect 0.666 or less"
+        ],
+    );
+    check(
+        &panels().expect_overlap("B", 0.1),
+        expect![
+            "Some(6): at most 0.0 % of the transfer of `B`, broadcast(x), can be hidden, not 10.0 %: each iteration of `ko` waits for it; add `pipeline(ko, 1)`"
+        ],
+    );
+    check(
+        &placed().expect_overlap("B", 0.1),
+        expect![
+            "Some(5): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 10.0 %: it comes before all loops; `communicate` it at a serial loop, and `pipeline` that"
+        ],
+    );
+    // What stays where it is, and what comes from the neighbour after a first part that is there, is hidden.
+    ahead().expect_overlap("A", 1.0).lower().expect("every rank has it");
+    let travels = rows().divide("k", "ko", "ki", 2).reorder(["ko", "mi", "n", "ki"]).rotate("ko", ["mo"]);
+    let travels = travels.shard("B", [k.at(x)]).communicate("B", "ko").pipeline("ko", 1);
+    travels.expect_overlap("B", 1.0).lower().expect("the first is there");
+    let summed = Schedule::from_spec(example::matmul(8, 6, 4)).distribute(["k"], ["ko"], ["ki"], &mesh);
+    let summed = summed.divide("m", "mo", "mi", 4).reorder(["mo", "mi", "n", "ki"]).shard("C", [Var::new("n").at(x)]);
+    summed.clone().communicate("C", "mo").pipeline("mo", 2).expect_overlap("C", 0.75).lower().expect("three of four");
+    check(
+        &summed.clone().communicate("C", "mo").pipeline("mo", 2).expect_overlap("C", 0.8),
+        expect![
+            "Some(7): at most 75.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 80.0 %: the last of 4 iterations of `mo` leaves while nothing is computed; divide into 5 iterations of `mo` or more, or expect 0.750 or less"
+        ],
+    );
+    check(
+        &summed.clone().communicate("C", "mo").expect_overlap("C", 0.5),
+        expect![
+            "Some(6): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: each iteration of `mo` waits until it has left; add `pipeline(mo, 1)`"
+        ],
+    );
+    check(
+        &summed.expect_overlap("C", 0.5),
+        expect![
+            "Some(5): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: it leaves after all loops; `communicate` it at a serial loop, and `pipeline` that"
+        ],
+    );
+    check(
+        &ahead().expect_overlap("B", 80.0),
+        expect!["Some(7): 80 is no share of a transfer; give a number from 0 to 1: 0.8 is four fifths"],
+    );
+    check(&ahead().expect_overlap("D", 0.8), expect!["Some(7): no tensor `D`; the tensors are A, B, C"]);
+}

@@ -1,7 +1,7 @@
 //! The steps that place data, choose transfers and make the leaf as methods, each documented by what it rewrites.
 
 use super::{Schedule, names};
-use polyshard_dsl::{Clause, Step};
+use polyshard_dsl::{Clause, Share, Step};
 use polyshard_layout::Name;
 use polyshard_program::{LeafKind, Pattern};
 
@@ -113,19 +113,26 @@ impl Schedule {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
 
-    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, while these are computed.
+    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, and an output have left `depth`
+    /// iterations after the one that computes it, while these are computed.
     ///
     /// ```text
     /// for t { tile = what S reads of A; S(tile) }
     ///   =>  pipeline(t, 1)
     /// begin tile(0)
     /// for t { await tile(t); begin tile(t + 1), if there is one; S(tile(t)) }
+    ///
+    /// for t { tile = S; C(t) = sum of tile over z }
+    ///   =>  pipeline(t, 1)
+    /// for t { tile(t) = S; begin C(t) = sum of tile(t) over z; await C(t - 1), if there is one }
+    /// await C(n - 1)
     /// ```
     ///
-    /// The first `depth` iterations begin before the loop; each tile has a buffer more than that. Of `n` iterations of equal panels, all but
-    /// the first come while others are computed, so a depth of 1 suffices; more of it evens out messages that come late. What ranks
-    /// read in memory that they share is read when it is wanted, and nothing begins for it. The step does not change the bits of the
-    /// result.
+    /// The first `depth` iterations of an input begin before the loop, and the last of an output are awaited after it; each tile has a buffer
+    /// more than that. Of `n` iterations of equal panels, all but the first come while others are computed, and all but the last leave, so a
+    /// depth of 1 suffices; more of it evens out messages that come late. What ranks read in memory that they share is read when it is
+    /// wanted, and sums of tiles that they see are taken at once: nothing begins for them. The step does not change the bits of the
+    /// result: sums that arrive are combined in the order of iterations.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -147,15 +154,28 @@ impl Schedule {
     /// let ahead = panels.pipeline("ko", 1).expect("B", Pattern::broadcast([x])).lower()?;
     /// assert!(ahead.to_string().contains("begin B_tile for ko + 1, if below 3"));
     /// same_as_sequential(&ahead)?;
+    ///
+    /// let summed = Schedule::from_spec(example::matmul(7, 4, 5))
+    ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
+    ///     .divide("m", "mo", "mi", 3)
+    ///     .reorder(["mo", "mi", "n", "ki"])
+    ///     .shard("A", [k.at(x)])
+    ///     .shard("B", [k.at(x)])
+    ///     .shard("C", [m.at(x)])
+    ///     .communicate("C", "mo");
+    /// let leaving = summed.pipeline("mo", 1).expect("C", Pattern::reduce([x])).lower()?;
+    /// assert!(leaving.to_string().contains("await C <- C_tile for mo - 1, if not below 0"));
+    /// same_as_sequential(&leaving)?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop`, `Distributed` or `Tensorized` if `t` is no
-    /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if no
-    /// input is communicated at it, and `NotAhead` if what is communicated there is passed on by two legs, or travels from
-    /// neighbour to neighbour and is to begin more than one iteration ahead.
+    /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if
+    /// nothing is communicated at it, and `NotAhead` if an input that is communicated there is passed on by two legs, or travels from
+    /// neighbour to neighbour and is to begin more than one iteration ahead, or if the output's sums travel, or are
+    /// [reassociated](Self::reassociate).
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn pipeline(self, t: impl Into<Name>, depth: usize) -> Self {
@@ -287,5 +307,51 @@ impl Schedule {
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {
         self.apply(Step::Expect { tensor: tensor.into(), pattern })
+    }
+
+    /// Refuses the schedule unless at least this share of the transfer of `tensor`, from 0 to 1, can be hidden: can come, or leave, while
+    /// iterations of the loop at which it is communicated are computed. Of `n` iterations in a [pipeline](Self::pipeline) that is `1 - 1/n`,
+    /// since nothing is computed while the first comes or the last leaves, and all where a rotation has each rank begin with what it owns.
+    /// What is not transferred is hidden.
+    ///
+    /// That is what the program allows, not what a machine does: how much is hidden there depends on how long the leaf takes, and on
+    /// whether ranks share memory, where nothing is sent.
+    ///
+    /// ```
+    /// use polyshard_dsl::Var;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// let (mesh, [m, k]) = (Mesh::new([("x", 4)]), ["m", "k"].map(Var::new));
+    /// let [x] = mesh.axes();
+    /// let in_panels = |count| {
+    ///     Schedule::from_spec(example::matmul(64, 64, 64)) // C[m, n] += A[m, k] * B[k, n]
+    ///         .distribute(["m"], ["mo"], ["mi"], &mesh)
+    ///         .divide("k", "ko", "ki", count)
+    ///         .reorder(["ko", "mi", "n", "ki"])
+    ///         .shard("A", [m.at(x)])
+    ///         .shard("B", [k.at(x)])
+    ///         .shard("C", [m.at(x)])
+    ///         .communicate("B", "ko")
+    ///         .pipeline("ko", 1)
+    ///         .expect_overlap("B", 0.8)
+    /// };
+    /// in_panels(8).lower()?; // 87.5 %
+    /// let error = in_panels(4).lower().expect_err("too few panels");
+    /// assert!(error.to_string().contains(
+    ///     "at most 75.0 % of the transfer of `B`, broadcast(x), can be hidden, not 80.0 %: the first of 4 iterations of `ko` comes while \
+    ///      nothing is computed"
+    /// ), "{error}");
+    /// assert_eq!(error.help().as_deref(), Some("divide into 5 iterations of `ko` or more, or expect 0.750 or less"));
+    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadShare` if the
+    /// share is not from 0 to 1, and `LittleOverlap` if less can be hidden.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn expect_overlap(self, tensor: impl Into<Name>, share: f64) -> Self {
+        self.apply(Step::ExpectOverlap { tensor: tensor.into(), share: Share::new(share) })
     }
 }

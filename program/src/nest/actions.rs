@@ -15,9 +15,9 @@ pub enum Action<'a> {
     TakeOver(TileId, Shift),
     /// Brings a region to a tile by a leg of an input's route.
     Bring(TileId, &'a Leg, &'a Region, Source),
-    /// Takes a region of the output's tile away by a leg of its route.
+    /// Takes a region of the output's tile away by a leg of its route; only begins to, if the transfer is [ahead](Transfer::ahead).
     Send(TileId, &'a Leg, &'a Region),
-    /// Waits until what began to come to a tile first is there.
+    /// Waits until what began to come to a tile first is there, or what began to leave the output's tile first has left, and combines it.
     Arrive(TileId),
     /// Runs the leaf.
     Compute,
@@ -122,6 +122,9 @@ impl Nest {
             }
             Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].ahead > 0 => {
                 act(When::Always, Action::Arrive(tile))
+            }
+            Statement::AwaitFor { tile, counter, iteration, .. } => {
+                act(When::For(counter, iteration), Action::Arrive(tile))
             }
             // All others are done when what began them is.
             Statement::Await(_) => Ok(()),

@@ -36,7 +36,7 @@ impl Nest {
     fn tile(&self, Transfer { route, region, direction, tile, ahead, .. }: &Transfer) -> Tile {
         let buffers = match (direction, &route.legs[..]) {
             (_, [Leg::InPlace]) => Buffers::Shard,
-            (Direction::In, _) if *ahead > 0 => Buffers::Ahead(*ahead),
+            _ if *ahead > 0 => Buffers::Ahead(*ahead),
             // A tile that is handed on is still sent while the next one is received.
             (Direction::In, [.., Leg::Shift(_)] | [_, Leg::Permute { .. }]) => Buffers::Relay,
             _ => Buffers::One,

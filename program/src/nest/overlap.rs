@@ -1,19 +1,20 @@
-//! What of a transfer can be brought while something is computed.
+//! What of a transfer can be brought, or taken away, while something is computed.
 
-use super::{LeafOp, Leg, Nest, Owners, Role, Route, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
 
-/// How many iterations of the innermost loop around a transfer what they read comes in, while others are computed.
+/// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
+/// computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The iterations of the loop in which what it brings is sent.
+    /// The iterations of the loop in which what it moves is sent.
     pub iterations: i64,
     /// Those of them for which it is sent while another one is computed.
     pub hidden: i64,
 }
 
 impl Nest {
-    /// Returns what of a transfer comes while iterations of its loop are computed: nothing if it begins in the iteration that reads it; else
-    /// all but the first, and that too if it is not sent.
+    /// Returns what of a transfer comes or leaves while iterations of its loop are computed: nothing if it begins and ends in one; else of
+    /// an input all but the first, and that too if it is not sent, and of an output all but the last.
     #[must_use]
     pub fn overlap(&self, transfer: &Transfer) -> Overlap {
         let extent = transfer.level.checked_sub(1).map_or(1, |counter| self.loops[counter].extent);
@@ -23,7 +24,7 @@ impl Nest {
         Overlap { iterations: iterations.max(0), hidden: hidden.max(0) }
     }
 
-    /// Returns the loop of the leaf that is cut where something comes while it computes: of those that index the output, so that each element
+    /// Returns the loop of the leaf that is cut where something comes or leaves while it computes: of those that index the output, so that each element
     /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut.
     #[must_use]
     pub fn sliced_along(&self) -> Option<usize> {
@@ -47,7 +48,7 @@ impl Nest {
         matches!(self.leaf.op, LeafOp::Contraction { .. })
     }
 
-    /// Returns the part of a transfer that comes while iterations of its loop are computed, from 0 to 1.
+    /// Returns the part of a transfer that comes or leaves while iterations of its loop are computed, from 0 to 1.
     #[must_use]
     pub fn hidden_part(&self, transfer: &Transfer) -> f64 {
         let Overlap { iterations, hidden } = self.overlap(transfer);
@@ -55,12 +56,15 @@ impl Nest {
     }
 }
 
-impl Route {
-    /// Returns the axes along which its first leg broadcasts, if it does.
+impl Transfer {
+    /// Returns the axes along which members of a group pass on what has come to them while it is ahead: of a broadcast, and of sums that
+    /// are taken in pieces.
     #[must_use]
-    pub fn broadcasts_along(&self) -> Option<&[usize]> {
-        match self.at_owners() {
-            [Leg::Collective { axes, owners: Owners::One(_), .. }, ..] => Some(axes),
+    pub fn passes_on_along(&self) -> Option<&[usize]> {
+        match (self.direction, self.route.at_owners()) {
+            _ if self.ahead == 0 => None,
+            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_), .. }, ..]) => Some(axes),
+            (Direction::Out { .. }, [Leg::Collective { axes, .. }]) if self.tile.in_pieces => Some(axes),
             _ => None,
         }
     }

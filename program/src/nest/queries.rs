@@ -68,7 +68,10 @@ impl Nest {
 
     /// What the nest sums up, and in which order.
     pub(crate) fn sum_kind(&self) -> SumKind {
-        SumKind::new(self.kernel.dtype(), self.output().tile.in_pieces)
+        let Transfer { tile, ahead, .. } = self.output();
+        let kind = SumKind::new(self.kernel.dtype(), tile.in_pieces);
+        // What leaves while others are computed, no library sums up.
+        SumKind { in_pieces: kind.in_pieces || *ahead > 0 && tile.in_pieces, ..kind }
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

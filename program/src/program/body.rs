@@ -271,7 +271,7 @@ impl Slots {
     }
 }
 
-/// The statements of a nest, each transfer awaited where it begins, but for those that begin for later iterations.
+/// The statements of a nest, each transfer awaited where it begins, but for those that begin for later iterations, or leave while these run.
 pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
     inside(id, nest, 0)
 }
@@ -288,6 +288,7 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     let sent: Vec<_> = sent.into_iter().filter(|(_, transfer)| !transfer.route.is_in_place()).collect();
     let transfer = |tile| TransferId::Tile { nest: id, tile };
     let begin_for = |tile, counter, iteration| Statement::BeginFor { nest: id, tile, counter, iteration };
+    let await_for = |tile, counter, iteration| Statement::AwaitFor { nest: id, tile, counter, iteration };
     let moved = |&(tile, _): &(TileId, &Transfer)| [Statement::Begin(transfer(tile)), Statement::Await(transfer(tile))];
     let mut statements: Vec<_> = fetched.iter().flat_map(moved).collect();
     // What travels is sent on when it is here.
@@ -299,16 +300,29 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     match nest.loops.get(level) {
         None => statements.push(Statement::Compute(id)),
         Some(next) => {
-            let (counter, inner) = (LoopId(level), of_level(level + 1));
+            let counter = LoopId(level);
+            let (inner, leaving): (Vec<_>, Vec<_>) =
+                of_level(level + 1).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
             let most = inner.iter().map(|(_, transfer)| transfer.ahead as i64).max().unwrap_or(0);
             for iteration in 0..next.extent.min(most) {
                 let begun = inner.iter().filter(|(_, transfer)| iteration < transfer.ahead as i64);
                 statements.extend(begun.map(|&(tile, _)| begin_for(tile, counter, Iteration::At(iteration))));
             }
             statements.push(Statement::Loop { nest: id, counter, body: inside(id, nest, level + 1) });
+            for (tile, transfer) in leaving {
+                let last = (next.extent - transfer.ahead as i64).max(0)..next.extent;
+                statements.extend(last.map(|iteration| await_for(tile, counter, Iteration::At(iteration))));
+            }
         }
     }
-    statements.extend(sent.iter().flat_map(moved));
+    for taken @ &(tile, transfer) in &sent {
+        let [begin, awaited] = moved(taken);
+        let awaited = match transfer.ahead as i64 {
+            0 => awaited,
+            ahead => await_for(tile, LoopId(level - 1), Iteration::Earlier(ahead)),
+        };
+        statements.extend([begin, awaited]);
+    }
     statements
 }
 
@@ -348,6 +362,10 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
     let inner = body.iter().position(is_inner).unwrap_or(body.len());
     for (began, statement) in body.iter().enumerate() {
         let Statement::Begin(transfer) = *statement else { continue };
+        if !derived.contains(&Statement::Await(transfer)) {
+            // It is awaited for its iteration, as one of the others.
+            continue;
+        }
         let awaited: Vec<_> = (0..body.len()).filter(|&at| body[at] == Statement::Await(transfer)).collect();
         if !matches!(awaited[..], [at] if began < at && (inner < began || at < inner)) {
             let TransferId::Tile { tile: TileId(number), .. } = transfer else { return differs() };

@@ -117,7 +117,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
                 Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
                 Buffers::Ahead(depth) => {
-                    let group = transfer.route.broadcasts_along().map(|axes| groups.along(axes, None));
+                    let group = transfer.passes_on_along().map(|axes| groups.along(axes, None));
                     Tile::ahead(name.as_str(), tile.capacity, depth, group)?
                 }
             };
@@ -128,11 +128,18 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
             Written::new(world, nest.output_sharding(), &written.base, &steps, &written.counts)
         });
-        let Transfer { tile, direction, .. } = nest.output();
+        let output @ Transfer { tile, direction, .. } = nest.output();
         let out_tile = match tile.buffers {
             Buffers::Shard => None,
             Buffers::One | Buffers::Relay | Buffers::Ahead(_) => {
-                let made = OutTile::new(kernel.output().name.as_str(), tile.capacity)?;
+                let name = kernel.output().name.as_str();
+                let made = match tile.buffers {
+                    Buffers::Ahead(depth) => {
+                        let group = output.passes_on_along().map(|axes| groups.along(axes, None));
+                        OutTile::ahead(name, tile.capacity, depth, group)?
+                    }
+                    _ => OutTile::new(name, tile.capacity)?,
+                };
                 let made = if *direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
                 let made = if tile.in_pieces { made.in_pieces() } else { made };
                 let made = if tile.is_fixed { made.fixed() } else { made };
@@ -219,6 +226,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let is_first = *is_first;
         let leaf = leaf.as_mut().unwrap_or(own);
         tiles.iter_mut().flatten().for_each(Tile::restart);
+        out_tile.iter_mut().for_each(OutTile::restart);
         let shares = *transport != Transport::Messages && nest.reads_others();
         let shared = match shares {
             true => SharedInputs::publish(world, inputs, known, *transport)?,
@@ -294,8 +302,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let then = match iteration {
                     Iteration::At(value) => value,
                     Iteration::Later(by) => now + by,
+                    Iteration::Earlier(by) => now - by,
                 };
-                if then >= self.nest.loops[counter.0].extent {
+                if !(0..self.nest.loops[counter.0].extent).contains(&then) {
                     return Ok(());
                 }
                 self.counters[counter.0] = then;
@@ -333,6 +342,10 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             Action::Arrive(number) => {
                 self.note(number);
+                if self.nest.transfers[number.0].direction != Direction::In {
+                    let Some(tile) = &mut self.out_tile else { return Ok(()) };
+                    return tile.arrive(self.grid.world(), self.output, self.op);
+                }
                 let source = self.inputs.array(self.nest.transfers[number.0].tensor.0);
                 let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
                 tile.arrive(self.grid.world(), source)
@@ -349,6 +362,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     fn poll(&mut self) -> Result<bool> {
         let mut is_coming = false;
         for tile in self.tiles.iter_mut().flatten() {
+            is_coming |= tile.poll(self.grid.world())?;
+        }
+        if let Some(tile) = &mut self.out_tile {
             is_coming |= tile.poll(self.grid.world())?;
         }
         Ok(is_coming)
@@ -460,11 +476,12 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         self.grid.permutation(|at: &[i64]| values_at(owner, at, counters), &served, region_of)
     }
 
-    /// Combines the output's tile into the shards of its owners by this leg.
+    /// Combines the output's tile into the shards of its owners by this leg, or begins to.
     fn send(&mut self, tile: &mut OutTile<T>, number: TileId, leg: &Leg, region: &SymbolicRegion) -> Result<()> {
         self.note(number);
         let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
+        let is_ahead = self.nest.transfers[number.0].ahead > 0;
         match leg {
             Leg::InPlace | Leg::Shift(_) => Ok(()),
             Leg::Copy => {
@@ -473,16 +490,25 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             Leg::Collective { axes, owners, stages } => {
                 let group = self.groups.along(axes, stages.as_ref());
-                match owners {
-                    Owners::One(root) => tile.reduce(group, &self.values(root), self.output, self.op),
-                    Owners::All => tile.all_reduce(group, self.output, self.op),
-                    Owners::Parts => tile.reduce_scatter(group, self.output, self.op),
+                match (owners, is_ahead) {
+                    (Owners::One(root), false) => tile.reduce(group, &self.values(root), self.output, self.op),
+                    (Owners::One(root), true) => tile.begin_reduce(group, &self.values(root), self.output, self.op),
+                    (Owners::All, false) => tile.all_reduce(group, self.output, self.op),
+                    (Owners::All, true) => tile.begin_all_reduce(group, self.output, self.op),
+                    (Owners::Parts, false) => tile.reduce_scatter(group, self.output, self.op),
+                    (Owners::Parts, true) => tile.begin_reduce_scatter(group, self.output, self.op),
                 }
             }
             Leg::Permute { owner, served } => {
                 // The roles are those of an input, reversed: the owner of a rank's tile receives it.
                 let (to, from) = self.permutation(owner, served, region_of);
-                tile.permute_back(self.grid, to, from, self.output, self.op)
+                match is_ahead {
+                    true => tile.begin_permute_back(self.grid, to, from, self.output),
+                    false => tile.permute_back(self.grid, to, from, self.output, self.op),
+                }
+            }
+            Leg::Halo { reach } | Leg::Exchange { reach } if is_ahead => {
+                tile.begin_write_back(self.grid, reach, self.output, region_of)
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
                 tile.write_back(self.grid, reach, self.output, region_of, self.op)

@@ -408,7 +408,7 @@ impl<T: Element> Tile<T> {
 }
 
 /// A message of so many elements, to be filled.
-fn room_for<T: Element>(elements: usize) -> Result<Piece> {
+pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
     Piece::new(elements * size_of::<T>(), "a message of a tile")
 }
 
@@ -420,7 +420,7 @@ fn packed<T: Element>(part: &Subarray, source: Shards<'_, T>) -> Result<Arc<Piec
 }
 
 /// Posts messages, if there are any.
-fn flight(
+pub(super) fn flight(
     comm: &dyn Communicator,
     sends: Vec<(usize, Arc<Piece>)>,
     receives: Vec<(usize, Piece)>,
@@ -429,7 +429,7 @@ fn flight(
 }
 
 /// Posts messages, with room for these parts of `size` bytes an element.
-fn post(
+pub(super) fn post(
     comm: &dyn Communicator,
     sends: Vec<(usize, Arc<Piece>)>,
     receives: &[(usize, Subarray)],

@@ -20,6 +20,7 @@
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
 //! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
 //! | [`shift`](OutTile::shift) of sums | a group | its sums | a second tile, in turns |
+//! | [`begin_reduce`](OutTile::begin_reduce) and its like | pairs | as the operation | each message until it arrives |
 //!
 //! A tile decides nothing: which region, from whom and along which axes is the program's to say. Operations
 //! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
@@ -29,6 +30,7 @@ mod ahead;
 mod collective;
 mod exchange;
 mod in_place;
+mod leaving;
 mod out;
 mod sequence;
 mod shift;

@@ -2,18 +2,20 @@
 
 use super::sequence::Sequence;
 use super::{Written, one_box, owned, room, with_others};
-use crate::comm::{Order, combine as combine_bytes, combine_terms};
+use crate::comm::{Communicator, Flight, Order, combine as combine_bytes, combine_terms};
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Elements that are summed up at a time: few enough to stay in the nearest cache.
-const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 512;
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
@@ -38,17 +40,58 @@ pub struct OutTile<T> {
     /// What this rank owns of regions, in arrays of this sharding.
     owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
     /// What was exchanged last, and the sharding of the array that it was combined into.
-    pieces: Option<(Sharding, Pieces)>,
+    pieces: Option<(Sharding, Rc<Pieces>)>,
+    /// Buffers in which no tile is.
+    pub(super) spare: Vec<Buffer<T>>,
+    /// What is on its way to its owners, what began first first.
+    pub(super) leaving: VecDeque<Leaving<T>>,
+    /// What members of a group hand on sums of pieces by.
+    pub(super) lane: Lane,
 }
 
 /// What ranks in reach hand one another of what they have written.
 #[derive(Debug)]
-struct Pieces {
+pub(super) struct Pieces {
     region: Region,
-    sends: Vec<(usize, Subarray)>,
-    receives: Vec<(usize, Subarray)>,
+    pub(super) sends: Vec<(usize, Subarray)>,
+    pub(super) receives: Vec<(usize, Subarray)>,
     /// What this rank owns itself of its region.
     local: Option<Subarray>,
+}
+
+/// A tile that is on its way to its owners.
+#[derive(Debug)]
+pub(super) struct Leaving<T> {
+    /// This rank's own terms.
+    pub(super) buffer: Buffer<T>,
+    /// What this rank has posted for it.
+    pub(super) flight: Option<Flight>,
+    pub(super) end: End,
+}
+
+/// What becomes of a tile when what has been posted for it is there.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It has been combined, or is empty.
+    Combined,
+    /// Others' parts are combined one after the other, and between them those of this rank, which has this number.
+    Pieces(Rc<Pieces>, usize),
+    /// The members' terms of a part are summed up, of which this member of a group has this number.
+    Sum { own: Rc<Subarray>, me: usize },
+    /// This member sums up a piece of so many elements, and hands it on to the root, or to all.
+    Piece { own: Rc<Subarray>, len: usize, root: Option<usize>, op: ReduceOp },
+    /// The sums of others' pieces come, and belong at these places of the tile.
+    Sums { own: Rc<Subarray>, places: Vec<Range<usize>> },
+}
+
+/// A communicator of its own, if there has to be one.
+#[derive(Default)]
+pub(super) struct Lane(pub(super) Option<Box<dyn Communicator>>);
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lane").field(&self.0.is_some()).finish()
+    }
 }
 
 impl<T: Element> OutTile<T> {
@@ -70,6 +113,9 @@ impl<T: Element> OutTile<T> {
             incoming: Buffer::default(),
             owns: Default::default(),
             pieces: None,
+            spare: Vec::new(),
+            leaving: VecDeque::new(),
+            lane: Lane::default(),
         })
     }
 
@@ -130,6 +176,10 @@ impl<T: Element> OutTile<T> {
     /// If the region does not fit the buffer, or goes round the end of its array: a bug of polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
+        if self.buffer.len() < region.len() {
+            // The last one is leaving.
+            self.buffer = self.spare.pop().unwrap_or_default();
+        }
         let _ = room(&mut self.buffer, region);
         self.unset = Some(op.neutral());
         self.region = region.clone();
@@ -202,6 +252,18 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
+        let pieces = self.permuted(grid, to, from, target);
+        self.deliver(grid, &pieces, target, op)
+    }
+
+    /// What ranks hand one another if each tile has one owner.
+    pub(super) fn permuted(
+        &self,
+        grid: &Grid<'_>,
+        to: usize,
+        from: Option<(usize, Region)>,
+        target: &DistArray<T>,
+    ) -> Pieces {
         let me = grid.world().rank();
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         if to != me && !self.region.is_empty() {
@@ -211,7 +273,7 @@ impl<T: Element> OutTile<T> {
             receives.push((from, owned_by_this(target, &region)));
         }
         let local = (to == me && !self.region.is_empty()).then(|| owned_by_this(target, &self.region));
-        self.deliver(grid, &Pieces { region: self.region.clone(), sends, receives, local }, target, op)
+        Pieces { region: self.region.clone(), sends, receives, local }
     }
 
     /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
@@ -240,6 +302,18 @@ impl<T: Element> OutTile<T> {
         region_of: impl Fn(&[i64]) -> Region,
         op: ReduceOp,
     ) -> Result<()> {
+        let pieces = self.exchanged(grid, reach, target, region_of);
+        self.deliver(grid, &pieces, target, op)
+    }
+
+    /// What ranks in reach hand one another.
+    pub(super) fn exchanged(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &Neighbours,
+        target: &DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Rc<Pieces> {
         let region = region_of(grid.coords());
         assert!(
             region == self.region || region.is_empty() && self.region.is_empty(),
@@ -250,34 +324,22 @@ impl<T: Element> OutTile<T> {
             self.is_fixed && known.region == region && sharding == target.sharding()
         };
         let known = self.pieces.take().filter(|(sharding, known)| is_known(sharding, known));
-        let made = || (target.sharding().clone(), Pieces::new(grid, reach, target, region, region_of));
-        let (sharding, pieces) = known.unwrap_or_else(made);
-        let done = self.deliver(grid, &pieces, target, op);
-        self.pieces = Some((sharding, pieces));
-        done
+        let made = || (target.sharding().clone(), Rc::new(Pieces::new(grid, reach, target, region, region_of)));
+        let (_, pieces) = self.pieces.insert(known.unwrap_or_else(made));
+        Rc::clone(pieces)
     }
 
     /// Sends and receives, then combines in ascending order of the writers, this rank among them.
     fn deliver(&mut self, grid: &Grid<'_>, pieces: &Pieces, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.sums();
         let world = grid.world();
-        let Pieces { sends, receives, local, .. } = pieces;
+        let Pieces { sends, receives, .. } = pieces;
         self.incoming.grow(mail::total(receives), "what is combined into an array")?;
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
 
-        let written = self.written.as_ref();
-        let before = receives.partition_point(|(from, _)| *from < world.rank());
-        let received: Vec<_> = receives.iter().zip(&parts).collect();
-        for ((_, part), (_, packed)) in &received[..before] {
-            combine(part, Place::Packed, packed, target, written, op);
-        }
-        if let Some(local) = local {
-            combine(local, Place::Region, &self.buffer, target, written, op);
-        }
-        for ((_, part), (_, packed)) in &received[before..] {
-            combine(part, Place::Packed, packed, target, written, op);
-        }
+        let received: Vec<&[T]> = parts.iter().map(|(_, packed)| &**packed).collect();
+        pieces.combine(world.rank(), &received, &self.buffer, target, self.written.as_ref(), op);
         Ok(())
     }
 }
@@ -309,6 +371,29 @@ impl Pieces {
             region.len()
         );
         Self { sends, receives, local: Some(local), region }
+    }
+
+    /// Combines what has come, in ascending order of the writers, the rank `me` among them.
+    pub(super) fn combine<T: Element>(
+        &self,
+        me: usize,
+        received: &[&[T]],
+        buffer: &[T],
+        target: &mut DistArray<T>,
+        written: Option<&Written>,
+        op: ReduceOp,
+    ) {
+        let before = self.receives.partition_point(|(from, _)| *from < me);
+        let mut others = self.receives.iter().zip(received);
+        for ((_, part), packed) in others.by_ref().take(before) {
+            combine(part, Place::Packed, packed, target, written, op);
+        }
+        if let Some(local) = &self.local {
+            combine(local, Place::Region, buffer, target, written, op);
+        }
+        for ((_, part), packed) in others {
+            combine(part, Place::Packed, packed, target, written, op);
+        }
     }
 }
 

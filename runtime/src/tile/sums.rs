@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// What each member has of a part, and how.
-type Terms<'a, T> = SmallVec<[(&'a [T], Place); 8]>;
+pub(super) type Terms<'a, T> = SmallVec<[(&'a [T], Place); 8]>;
 
 impl<T: Element> OutTile<T> {
     /// Combines the tiles of all members, which have the same region, into the shard of the member at
@@ -81,14 +81,13 @@ impl<T: Element> OutTile<T> {
         }
         if self.order == Order::Ranks {
             let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
-            let parts = |target: &DistArray<T>, region: &Region| {
-                let part = |member| match wants(member) {
-                    true => owned(target, &group.coordinates(member), region),
-                    false => Subarray::default(),
-                };
-                (0..group.size()).map(part).collect()
-            };
-            return self.reduce_pieces(group, &own, parts, target, op);
+            return self.reduce_pieces(
+                group,
+                &own,
+                |target, region| wholes_of(group, root, target, region),
+                target,
+                op,
+            );
         }
         if self.order == Order::RanksInPieces && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
             return Ok(());
@@ -108,7 +107,7 @@ impl<T: Element> OutTile<T> {
 
     /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all of them, and those
     /// who want the sum read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
-    fn reduce_in_place(
+    pub(super) fn reduce_in_place(
         &mut self,
         group: &Group,
         root: Option<usize>,
@@ -216,21 +215,12 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        let (me, len) = (group.rank(), self.sums().len());
-        if !self.by_messages {
-            let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
-            if let Some(shared) = share_tiles(group, &mut self.buffer, len)? {
-                let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
-                combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, written, op);
-                shared.release()?;
-                group.comm().count_in_place(elements * size_of::<T>());
-                return Ok(());
-            }
+        if !self.by_messages && self.sum_in_place(group, own, target, op)? {
+            return Ok(());
         }
-        let others = (0..group.size()).filter(|&member| member != me && own.len() > 0);
-        let receives: Vec<_> = others.map(|from| (from, own.clone())).collect();
-        let sends = parts(target, &self.region).into_iter().enumerate();
-        let sends: Vec<_> = sends.filter(|(member, part)| *member != me && part.len() > 0).collect();
+        let me = group.rank();
+        self.sums();
+        let [sends, receives] = exchanged(group, own, parts(target, &self.region));
         self.incoming.grow(own.len() * receives.len(), "what is combined into an array")?;
         let mut received = mail::parts(&receives, &mut self.incoming);
         mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
@@ -240,6 +230,24 @@ impl<T: Element> OutTile<T> {
         }
         combine_sum(own, &terms, target, self.written.as_ref(), op);
         Ok(())
+    }
+
+    /// As [`reduce_pieces`](Self::reduce_pieces), where members read each other's tiles. Does nothing, on all members, if one of them cannot see
+    /// another's.
+    pub(super) fn sum_in_place(
+        &mut self,
+        group: &Group,
+        own: &Subarray,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<bool> {
+        let (len, elements) = (self.sums().len(), own.len() * (group.size() - 1));
+        let Some(shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
+        let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
+        combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, self.written.as_ref(), op);
+        shared.release()?;
+        group.comm().count_in_place(elements * size_of::<T>());
+        Ok(true)
     }
 
     /// Takes over the sums of the member `by` further on, round the group, which are those of `region`, and gives its
@@ -280,8 +288,30 @@ impl<T: Element> OutTile<T> {
     }
 }
 
+/// All of the region for each member that wants it: the root, or all.
+pub(super) fn wholes_of<T: Element>(
+    group: &Group,
+    root: Option<usize>,
+    target: &DistArray<T>,
+    region: &Region,
+) -> Vec<Subarray> {
+    let part = |member| match root.is_none_or(|root| root == member) {
+        true => owned(target, &group.coordinates(member), region),
+        false => Subarray::default(),
+    };
+    (0..group.size()).map(part).collect()
+}
+
+/// What this member sends of each other one's part, and receives of its own, which is `own`.
+pub(super) fn exchanged(group: &Group, own: &Subarray, parts: Vec<Subarray>) -> [Vec<(usize, Subarray)>; 2] {
+    let others = |member: &usize| *member != group.rank();
+    let sends = parts.into_iter().enumerate().filter(|(member, part)| others(member) && part.len() > 0);
+    let receives = (0..group.size()).filter(|member| others(member) && own.len() > 0);
+    [sends.collect(), receives.map(|from| (from, own.clone())).collect()]
+}
+
 /// What each member owns of the region, which together is all of it.
-fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
+pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
     let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), region);
     let parts: Vec<_> = (0..group.size()).map(part).collect();
     let total: usize = parts.iter().map(Subarray::len).sum();
@@ -295,7 +325,7 @@ fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -
 }
 
 /// The positions in tiles of `len` elements that a member adds up.
-fn piece(len: usize, members: usize, member: usize) -> Range<usize> {
+pub(super) fn piece(len: usize, members: usize, member: usize) -> Range<usize> {
     let size = |member: usize| SumKind::piece(len as u64, members as u64, member as u64) as usize;
     let start = (0..member).map(size).sum();
     start..start + size(member)

@@ -1,21 +1,22 @@
-//! Random schedules whose transfers begin ahead.
+//! Random schedules whose transfers pass while other iterations are computed.
 
 use polyshard::{LowerError, Name, Program, Schedule, Step};
 
-/// The schedule with each loop pipelined at which an input is communicated, as far ahead as that is legal and at most `depth`; none if there
+/// The schedule with each loop pipelined at which a tensor is communicated, as far ahead as that is legal and at most `depth`; none if there
 /// is no such loop.
 ///
 /// # Errors
 /// If it cannot be lowered, though the schedule can.
 pub fn pipelined(schedule: &Schedule, depth: usize) -> Result<Option<Program>, LowerError> {
-    let Ok(kernel) = schedule.kernel() else { return Ok(None) };
-    let is_input = |tensor: &Name| kernel.inputs().iter().any(|input| input.name == *tensor);
     let mut loops: Vec<Name> = Vec::new();
     for step in schedule.steps() {
         match step {
-            Step::Communicate { tensor, at } if is_input(tensor) && !loops.contains(at) => loops.push(*at),
+            Step::Communicate { at, .. } if !loops.contains(at) => loops.push(*at),
             _ => {}
         }
+    }
+    if schedule.kernel().is_err() {
+        return Ok(None);
     }
     let mut found = schedule.clone();
     for at in loops {

@@ -68,7 +68,7 @@ impl Writer<'_> {
         let call = self.call();
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let counts = self.counts();
-        let ahead = self.nest.inputs().iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+        let ahead = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
         let polls = ahead.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
         let (along, is_product) = (literal(along as i64), self.nest.is_product());
         quote! {
@@ -210,8 +210,10 @@ impl Writer<'_> {
 impl Writer<'_> {
     /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf.
     fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
+        let is_zero = quote!(#base).to_string() == "0";
         match self.nest.sliced_along().map(|along| strides[along]) {
             None | Some(0) => base,
+            Some(1) if is_zero => syn::parse_quote!(from),
             Some(1) => syn::parse_quote!(#base + from),
             Some(stride) => {
                 let stride = Literal::i64_unsuffixed(stride);
