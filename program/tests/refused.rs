@@ -503,11 +503,11 @@ fn programs_that_do_not_await_what_leaves() {
         });
         bodies.last().expect("a loop")
     }
-    let changes: [&dyn Fn(&mut Vec<Statement>); 4] = [
-        &|statements| drop(statements.pop()),
-        &|statements| statements.push(statements.last().expect("it awaits the last").clone()),
-        &|statements| drop(in_loop(statements).pop()),
-        &|statements| {
+    let changes: [fn(&mut Vec<Statement>); 4] = [
+        |statements| drop(statements.pop()),
+        |statements| statements.push(statements.last().expect("it awaits the last").clone()),
+        |statements| drop(in_loop(statements).pop()),
+        |statements| {
             let Some(Statement::AwaitFor { iteration, .. }) = in_loop(statements).last_mut() else {
                 panic!("it awaits")
             };
@@ -515,7 +515,7 @@ fn programs_that_do_not_await_what_leaves() {
         },
     ];
     for change in changes {
-        let refused = with(change).expect_err("it is no program").to_string();
+        let refused = with(&change).expect_err("it is no program").to_string();
         assert_eq!(refused, "statement 1: `matmul` has statements that do not follow from its transfers");
     }
 }
