@@ -151,9 +151,7 @@ impl<'world> Prepared<'world> {
                     1f32,
                     a.view().strided(&[4 * mo, 5 * x], &[&[1, 0, 0], &[0, 0, 1]]),
                     b.view().strided(&[5 * x, from], &[&[0, 0, 1], &[0, 1, 0]]),
-                    c_tile
-                        .view_mut()
-                        .strided(&[4 * mo, from], &[&[1, 0, 0], &[0, 1, 0]]),
+                    c_tile.view_mut().strided(&[4 * mo, from], &[&[1, 0, 0], &[0, 1, 0]]),
                 );
             }
             // step 7: communicate(C, mo): C, reduce_scatter(x)
