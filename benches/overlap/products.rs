@@ -81,7 +81,7 @@ pub(crate) fn emulated(grid: &Grid, size: usize, panels: usize, ratio: f64, runs
 }
 
 fn cases(grid: &Grid, size: usize, panels: usize) -> polyshard::Result<Vec<Case>> {
-    let algorithms = [Algorithm::Summa, Algorithm::Cannon, Algorithm::AgGemm];
+    let algorithms = [Algorithm::Summa, Algorithm::Cannon, Algorithm::AgGemm, Algorithm::GemmRs];
     algorithms.into_iter().map(|algorithm| Case::new(algorithm, grid, size, panels)).collect()
 }
 

@@ -286,7 +286,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     "#]],
     );
     files.refused(text, &["A.npy", "C.npy"], &["--out", "out.npy", "--memory", "64"], expect![[r#"
-        error: rank 0: no schedule of `einsum` on up to 2 ranks fits into 64 B a rank; the least that one needs is 288 B: allow that, or more ranks
+        error: rank 0: no schedule of `einsum` on up to 2 ranks fits into 64 B a rank; the least that one needs is 272 B: allow that, or more ranks
     "#]]);
     files.refused(
         text,

@@ -118,9 +118,10 @@ impl<'a> Bound<'a> {
             (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::Out { .. }) => {
                 tile.saturating_mul(3)
             }
-            // The members' contributions to one part, and the part.
-            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::Out { .. }) => {
-                tile.saturating_mul(2)
+            // The members' contributions to one piece, and the piece; or the others' tiles, and what is sent.
+            (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
+                let is_whole = !any_order && !self.transfer.tile.in_pieces;
+                tile.saturating_mul(if is_whole { members(axes, &self.nest.mesh) } else { 2 })
             }
             // The others' contributions to one part, and the parts one after the other unless they are in the tile.
             (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::Out { any_order: false })

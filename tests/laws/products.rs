@@ -1,9 +1,9 @@
 //! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
 
-use polyshard::runtime::layout::Mesh;
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::{Execute, World, spmd};
 use polyshard::search::product::Product;
-use polyshard::{DType, Error, Result};
+use polyshard::{DType, Error, Program, Result};
 use polyshard_testing::laws::product;
 use polyshard_testing::laws::product::{Draw, Held, hold, machine, reshardings_hold};
 use proptest::prelude::*;
@@ -65,16 +65,22 @@ fn three_axes_of_two_are_right() {
 fn what_is_held_from_run_to_run_is_what_moves() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     let sizes = [("I", 8), ("J", 12), ("K", 4)];
-    let held = |text| {
-        let product = Product::new(text, &mesh, &sizes, DType::F64).expect("a product");
-        let plan = product.plan(&machine(&mesh)).expect("a plan");
-        let program = plan.best().program().expect("the type is computed in");
-        let held = spmd(4, |world| Ok(program.prepare::<f64>(world)?.staging_bytes()));
-        (plan.best().steps().len(), held.unwrap_or_else(|error: Error| panic!("{error}")))
+    let held = |program: &Program| -> Vec<usize> {
+        let held = spmd(4, |world| Ok::<_, Error>(program.prepare::<f64>(world)?.staging_bytes()));
+        held.unwrap_or_else(|error| panic!("{error}"))
     };
-    assert_eq!(held("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![0; 4]), "tiles are multiplied where they are");
-    // The terms meet in the tiles of the product: kept as an array, they would take more.
-    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]"), (2, vec![0; 4]));
-    // The terms, a copy, what is packed of it, and what comes of two rows.
-    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_XY, K]"), (2, vec![8 * 4 * (3 * 4 + 2); 4]));
+    let product = Product::new("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]", &mesh, &sizes, DType::F64).expect("a product");
+    let plan = product.plan(&machine(&mesh)).expect("a plan");
+    let program = plan.best().program().expect("the type is computed in");
+    assert_eq!((plan.best().steps().len(), held(&program)), (1, vec![0; 4]), "tiles are multiplied where they are");
+    let by = |placements: &[Placement]| Sharding::new(&mesh, &[8, 4], placements).expect("a sharding");
+    let [x, y] = mesh.axes();
+    let open = by(&[Placement::block(0, x), Placement::partial(y)]);
+    // Of terms of 4 rows of 4: a copy and all terms; or a copy, what is packed of it, and what comes of two rows.
+    let targets = [(by(&[Placement::block(0, x)]), 3 * 4), (by(&[Placement::block(0, [x, y])]), 2 * 4 + 2)];
+    for (target, rows) in targets {
+        let program = Program::redistribution("C", [&open, &target], DType::F64).expect("sums are closed");
+        assert_eq!(held(&program), vec![8 * 4 * rows; 4], "{program}");
+        assert_eq!(program.report().tile_bytes, 8 * 4 * rows as u64, "{program}");
+    }
 }

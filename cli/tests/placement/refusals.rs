@@ -173,7 +173,7 @@ fn products_that_cannot_be_are_refused() {
     product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
     let free = "`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free";
     product(text, mesh, sizes, &["--search", "left"], free);
-    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B` takes least, 7168 bytes; `J` \
+    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B` takes least, 5120 bytes; `J` \
                   is cut not at all in `A` and by `X` in `B`, and to bring it together takes copies; even with \
                   `A[I_X, J]` and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
     product(text, mesh, sizes, &["--memory-bytes", "1000"], memory);

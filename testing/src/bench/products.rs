@@ -184,7 +184,7 @@ pub struct InPanels {
 /// as its ring has ranks.
 ///
 /// # Panics
-/// If the algorithm does not run in panels of its inputs.
+/// If the algorithm does not run in panels that are communicated.
 pub fn in_panels<T: polyshard::Element>(
     algorithm: Algorithm,
     grid: &Grid,
@@ -203,6 +203,19 @@ pub fn in_panels<T: polyshard::Element>(
         let placed = local.clone().shard("B", [n.at(x)]).communicate("B", no);
         return (InPanels { placed, local }, no, vec![mi, ni, k]);
     }
+    if algorithm == Algorithm::GemmRs {
+        let mesh = Mesh::new([("x", grid.size())]);
+        let [x] = mesh.axes();
+        let divided = product::<T>(sizes)
+            .distribute([k], [ko], [ki], &mesh)
+            .divide(n, no, ni, panels)
+            .reorder([ko, no, m, ni, ki])
+            .shard("A", [k.at(x)])
+            .shard("B", [k.at(x)]);
+        let local = divided.clone().shard("C", [partial(x)]);
+        let placed = divided.shard("C", [m.at(x)]).communicate("C", no);
+        return (InPanels { placed, local }, no, vec![m, ni, ki]);
+    }
     let [p, q] = grid.axes();
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
@@ -215,7 +228,7 @@ pub fn in_panels<T: polyshard::Element>(
     let rotated = match algorithm {
         Algorithm::Cannon => divided.rotate(ko, [mo, no]),
         Algorithm::Summa => divided,
-        _ => panic!("{algorithm} does not run in panels of its inputs"),
+        _ => panic!("{algorithm} does not run in panels that are communicated"),
     };
     let home = |axis: polyshard::AxisExpr| match algorithm == Algorithm::Cannon && p == q {
         true => (x + y) % p as i64,
