@@ -368,9 +368,9 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
 /// use polyshard_program::DType;
 /// use polyshard_search::{Contraction, ContractionSearch};
 /// let machine = Machine::preset("a100")?.with_counts(&[1, 16])?;
-/// let square = [8192, 8192];
-/// let operands = ["A", "B", "C"].map(|source| Operand { source, shape: &square });
-/// let chain = Schedule::from_spec(einsum("ij,jk,kl->il", &operands, DType::F32, "D")?);
+/// let shapes: [(_, &[usize]); 3] = [("A", &[8192, 8192]), ("B", &[8192, 8192]), ("x", &[8192])];
+/// let operands = shapes.map(|(source, shape)| Operand { source, shape });
+/// let chain = Schedule::from_spec(einsum("ij,jk,k->i", &operands, DType::F32, "y")?);
 /// let found = ContractionSearch::new(&chain, 16, &machine).find()?;
 /// let Contraction::Ordered(order, choice) = found else { panic!("each rank would compute a whole product") };
 /// assert_eq!(order.stages().len(), 2);

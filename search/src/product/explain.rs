@@ -26,7 +26,7 @@ impl ProductPlan {
     /// *1  I J K     3.15 MB  36.95 us  124.9 us  124.9 us  161.9 us  85.98 MB  all_gather(X) A; A * B
     ///  2  I J K_X   9.44 MB  132.2 us  31.24 us  132.2 us  163.4 us  90.18 MB  all_gather(X) A; A * B; all_gather(X) C
     ///  3  I_X J K   7.08 MB  108.9 us  60.29 us  108.9 us  169.2 us  82.84 MB  all_to_all(X) A; A * B; all_gather(X) C
-    ///  4  I J_X K  12.58 MB  143.8 us  31.24 us  143.8 us  175.0 us  87.03 MB  A * B; all_reduce(X) C
+    ///  4  I J_X K  12.58 MB  143.8 us  31.24 us  143.8 us  175.0 us  101.7 MB  A * B; all_reduce(X) C
     /// best, of 32 GB per device:
     /// 1 all_gather(X) A[I, J_X] -> A[I, J]: 3.15 MB in 36.95 us
     /// 2 A[I, J] * B[J, K] -> C[I, K]: 34.36 GFLOP in 124.9 us
