@@ -49,27 +49,33 @@ impl Along {
             })
     }
 
-    /// The same dimension around a walk as [`holds`](Self::holds) takes it: as many blocks as it comes to, as large as it goes in
-    /// them.
+    /// The same dimension around a walk as [`holds`](Self::holds) takes it: what it goes without a gap is a block, and from there on it
+    /// goes from block to block.
     pub(crate) fn around(&self, start: i64, loops: impl Iterator<Item = (i64, i64)>) -> Self {
-        let step = self.blocks.map(|(_, step)| step);
-        // First what it goes in a block, then from block to block.
-        let mut reach = [(0i128, 0i128); 2];
-        for (stride, count) in loops {
-            let (least, most) = &mut reach[usize::from(step.is_some_and(|step| stride % step == 0))];
-            let by = i128::from(stride) * (i128::from(count) - 1);
-            (*least, *most) = (*least + by.min(0), *most + by.max(0));
+        let mut loops: Vec<_> = loops.map(|(stride, count)| (i128::from(stride), i128::from(count) - 1)).collect();
+        loops.retain(|&(stride, turns)| stride != 0 && turns > 0);
+        loops.sort_unstable_by_key(|(stride, _)| stride.abs());
+        let (mut least, mut most) = (i128::from(start), i128::from(start) + 1);
+        let (mut size, mut step) = (1, None);
+        for (stride, turns) in loops {
+            let by = stride * turns;
+            (least, most) = (least + by.min(0), most + by.max(0));
+            match step {
+                None if stride.abs() <= size => size += by.abs(),
+                None => step = Some(stride.abs()),
+                // Blocks at several distances have all between them.
+                Some(between) if stride % between != 0 => size = between,
+                Some(_) => {}
+            }
         }
-        let [inside, between] = reach;
-        let at = |by: i128| (i128::from(start) + by).clamp(-2 * LIMIT, 2 * LIMIT) as i64;
-        let (low, high) = (at(inside.0 + between.0), at(inside.1 + between.1 + 1));
-        let size = (inside.1 - inside.0 + 1).min(LIMIT) as i64;
+        let [low, high, size] = [least, most, size].map(|at| at.clamp(-2 * LIMIT, 2 * LIMIT) as i64);
+        let step = step.map(|step: i128| step.min(LIMIT) as i64);
         let blocks = step.filter(|&step| size < step && high - low > size).map(|step| (size, step));
         Self { low, high, period: self.period, blocks }
     }
 
     /// Returns the ranges of consecutive indices.
-    fn runs(&self) -> impl Iterator<Item = (i64, i64)> {
+    fn runs(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
         let &Self { low, high, blocks, .. } = self;
         let (size, step) = blocks.unwrap_or((high - low, i64::MAX));
         let starts = std::iter::successors(Some(low), move |start| start.checked_add(step));
@@ -82,9 +88,14 @@ impl Along {
         let extent = extent as i64;
         let whole = self.period.is_none().then(|| self.runs().map(move |(low, high)| (low.max(0), high.min(extent))));
         let wrapped = self.period.map(|period| {
-            let from = self.low.rem_euclid(period);
-            let to = from + (self.high - self.low).min(period);
-            [(from, to.min(period)), (0, (to - period).max(0))]
+            // Blocks that go round more than once meet others.
+            let goes_round = self.high - self.low > period;
+            let runs = Self { blocks: self.blocks.filter(|_| !goes_round), ..*self }.runs();
+            runs.flat_map(move |(low, high)| {
+                let from = low.rem_euclid(period);
+                let to = from + (high - low).min(period);
+                [(from, to.min(period)), (0, (to - period).max(0))]
+            })
         });
         let all = whole.into_iter().flatten().chain(wrapped.into_iter().flatten());
         all.filter(|(low, high)| low < high).map(|(low, high)| low as usize..high as usize)

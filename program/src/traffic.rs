@@ -2,7 +2,7 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::TensorId;
-use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members};
+use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer};
 use crate::part::{self, Along};
 use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
 use std::convert::Infallible;
@@ -175,21 +175,18 @@ impl<'a> Rank<'a> {
             }
             Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let (nest, sharding) = (self.nest, &self.nest.shardings[tensor.0]);
+                let sharding = &self.nest.shardings[tensor.0];
                 let others = match leg {
                     // What is owned by other ranks still does not come.
                     Leg::Halo { reach } | Leg::Exchange { reach } if reach.stencil == Stencil::Star => {
-                        let owners = nest.mesh.in_reach(&self.coordinates, reach);
-                        let others = owners.filter(|owner| *owner != self.coordinates);
-                        let read = others.map(|owner| self.read_from(&Rank::new(nest, owner), sharding, &ranges));
-                        read.fold(0, u64::saturating_add)
+                        self.read_from_others(reach, sharding, &ranges)
                     }
                     _ => {
                         let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
                         distinct - self.read_from(self, sharding, &ranges)
                     }
                 };
-                others.saturating_mul(nest.kernel.dtype().size() as u64)
+                others.saturating_mul(self.nest.kernel.dtype().size() as u64)
             }
         }
     }
@@ -205,7 +202,7 @@ impl<'a> Rank<'a> {
             }
             Leg::Collective { axes, owners: Owners::Parts, stages: None } => {
                 let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));
-                (members(axes, &nest.mesh) - 1).saturating_mul(own).saturating_mul(sums.element)
+                (nest.mesh.group_size(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
             Leg::Collective { axes, owners, stages: None } => {
                 let root = match owners {
@@ -215,7 +212,7 @@ impl<'a> Rank<'a> {
                 let root = root.map(|root| root.into_iter().map(|at| at.max(0) as usize).collect::<Vec<_>>());
                 let root = root.map(|root| self.member(axes, &root));
                 let bytes = self.bytes(region, counters);
-                sums.received(bytes, members(axes, &nest.mesh), self.own_member(axes), root)
+                sums.received(bytes, nest.mesh.group_size(axes), self.own_member(axes), root)
             }
             Leg::Permute { owner, served } => {
                 // The rank whose tile is this rank's, if there is one.
@@ -251,7 +248,7 @@ impl<'a> Rank<'a> {
         let (refined, along) = stages.refined(mesh);
         let digits = |coordinates: &[usize]| refined.coordinates(mesh.rank(coordinates));
         let own = digits(&self.coordinates);
-        let size = |stage: usize| members(&along[stage], &refined);
+        let size = |stage: usize| refined.group_size(&along[stage]);
         let number = |stage: usize, digits: &[usize]| {
             let along = along[stage].iter().map(|&axis| (refined.as_slice()[axis].extent, digits[axis]));
             along.fold(0, |number, (extent, digit)| number * extent as u64 + digit as u64)
@@ -321,6 +318,13 @@ impl<'a> Rank<'a> {
         // Of several owners, one is read from.
         let is_read = count > 0 && sharding.owner(&self.coordinates, &first().collect::<Vec<_>>()) == owner.coordinates;
         if is_read { count } else { 0 }
+    }
+
+    /// The elements of a region that the rank reads from the shards of others in reach.
+    pub(crate) fn read_from_others(&self, reach: &Neighbours, sharding: &Sharding, ranges: &[Along]) -> u64 {
+        let others = self.nest.mesh.in_reach(&self.coordinates, reach).filter(|owner| *owner != self.coordinates);
+        let read = others.map(|owner| self.read_from(&Rank::new(self.nest, owner), sharding, ranges));
+        read.fold(0, u64::saturating_add)
     }
 
     /// The elements of a region that the rank owns.

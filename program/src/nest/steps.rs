@@ -22,10 +22,12 @@ impl Nest {
         let ranks = self.mesh.size() as u64;
         let steps = extents.iter().fold(1u64, |steps, &extent| steps.saturating_mul(extent.max(1) as u64));
         let partners = self.partners().max(1) as u64;
-        // Who has what is looked for once per transfer, and per operand where corners are left out.
+        // Who has what is looked for once per transfer, and where corners are left out per operand, block by block.
         let stars = self.transfers.iter().filter(|transfer| transfer.route.star().is_some());
-        let looked_for = self.transfers.len() + stars.map(|transfer| transfer.operands.len()).sum::<usize>();
-        let each = partners.saturating_mul(looked_for as u64).saturating_add(self.leaf.operands.len() as u64);
+        let operands = stars.flat_map(|transfer| &transfer.operands);
+        let blocks = operands.map(|operand| self.most_blocks(&self.leaf.operands[operand.0]));
+        let looked_for = blocks.fold(self.transfers.len() as u64, u64::saturating_add);
+        let each = partners.saturating_mul(looked_for).saturating_add(self.leaf.operands.len() as u64);
         if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
             return Ok(false);
         }
@@ -109,6 +111,15 @@ impl Nest {
         })
     }
 
+    /// The most blocks along all dimensions that a leaf reads in a step by an access.
+    fn most_blocks(&self, access: &LeafAccess) -> u64 {
+        let along = access.strides.iter().zip(self.shardings[access.tensor.0].shape()).map(|(strides, &extent)| {
+            let steps = strides.iter().map(|stride| stride.unsigned_abs()).filter(|&step| step > 1);
+            steps.min().map_or(1, |step| extent as u64 / step + 1)
+        });
+        along.fold(0, u64::saturating_add)
+    }
+
     /// Whether all that the leaf reads and writes in a step is in the regions of its transfers, and no corner that is left out.
     fn leaf_stays_inside(&self, rank: &Rank<'_>, counters: &[i64]) -> Result<(), String> {
         let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
@@ -123,44 +134,47 @@ impl Nest {
                 })
             })
         };
-        let accesses = self.kernel.value().accesses();
-        let operands = self.leaf.operands.iter().zip(accesses).enumerate();
+        let of_operand = |(operand, access)| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]);
+        let reads: Vec<(&LeafAccess, &Transfer)> = self.leaf.operands.iter().enumerate().map(of_operand).collect();
         // What may be outside of its array is looked up with a check.
-        let checked = operands.filter(|(_, (_, read))| read.outside.is_none());
-        let checked =
-            checked.map(|(operand, (access, _))| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]));
-        match checked.chain([(&self.leaf.target, self.output())]).find(|(access, transfer)| !inside(access, transfer)) {
-            None => {}
-            Some((access, _)) => {
-                return Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)));
-            }
+        let checked = reads.iter().zip(self.kernel.value().accesses()).filter(|(_, read)| read.outside.is_none());
+        let mut checked = checked.map(|(read, _)| *read).chain([(&self.leaf.target, self.output())]);
+        if let Some((access, _)) = checked.find(|(access, transfer)| !inside(access, transfer)) {
+            return Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)));
         }
-        let comes = |access: &LeafAccess, transfer: &Transfer| {
-            let (Some(reach), Some(region)) = (transfer.route.star(), rank.ranges(&transfer.region, counters)) else {
-                return true;
-            };
-            let sharding = &self.shardings[access.tensor.0];
-            let dims = access.base.iter().zip(&access.strides).zip(&region);
-            let read = dims.map(|((base, strides), along)| {
-                along.around(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
-            });
-            let read: Vec<_> = read.collect();
-            let elements = read.iter().zip(sharding.shape()).map(|(along, &extent)| {
-                along.elements(extent).map(|run| run.len() as u64).fold(0, u64::saturating_add)
-            });
-            let owners = self.mesh.in_reach(&rank.coordinates, reach);
-            let found = owners.map(|owner| rank.read_from(&Rank::new(self, owner), sharding, &read));
-            found.fold(0, u64::saturating_add) == elements.fold(1, u64::saturating_mul)
-        };
-        let operands = self.leaf.operands.iter().enumerate();
-        let mut reads =
-            operands.map(|(operand, access)| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]));
-        match reads.find(|(access, transfer)| !comes(access, transfer)) {
+        match reads.into_iter().find(|(access, transfer)| !self.comes(rank, counters, &counts, access, transfer)) {
             None => Ok(()),
             Some((access, _)) => {
                 let name = self.tensor_name(access.tensor);
                 Err(format!("has a leaf that reads corners of its part of `{name}`, which are left out"))
             }
         }
+    }
+
+    /// Whether all that the leaf reads by an access in a step has come, where corners are left out.
+    fn comes(
+        &self,
+        rank: &Rank<'_>,
+        counters: &[i64],
+        counts: &[i64],
+        access: &LeafAccess,
+        transfer: &Transfer,
+    ) -> bool {
+        let (Some(reach), Some(region)) = (transfer.route.star(), rank.ranges(&transfer.region, counters)) else {
+            return true;
+        };
+        let sharding = &self.shardings[access.tensor.0];
+        let dims = access.base.iter().zip(&access.strides).zip(&region);
+        let read = dims.map(|((base, strides), along)| {
+            along.around(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
+        });
+        let read: Vec<_> = read.collect();
+        let elements = read
+            .iter()
+            .zip(sharding.shape())
+            .map(|(along, &extent)| along.elements(extent).map(|run| run.len() as u64).fold(0, u64::saturating_add));
+        let own = rank.read_from(rank, sharding, &read);
+        let found = own.saturating_add(rank.read_from_others(reach, sharding, &read));
+        found == elements.fold(1, u64::saturating_mul)
     }
 }
