@@ -6,11 +6,15 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, Iteration, LeafOp, Leg, LoopId, Move, MoveBy,
-    MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Rows, Shift, Statement,
-    StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, Way, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
+    NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId,
+    TileOperand, TileStatement, TransferId, Value, example,
 };
 
+#[path = "refused/ahead.rs"]
+mod ahead;
+#[path = "refused/moves.rs"]
+mod moves;
 #[path = "refused/rounds.rs"]
 mod rounds;
 
@@ -129,100 +133,6 @@ fn an_array_that_is_written_again() {
 fn an_output_that_nothing_writes() {
     let error = check(DType::F32, arrays(), Body::default(), expect!["no statement writes the output `B`"]);
     assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
-}
-
-#[test]
-fn moves_between_arrays_that_do_not_fit() {
-    let longer = sharding(&[5, 4], &[Placement::block(1, mesh().1)]);
-    let arrays_of = |target| vec![array("A", by_rows(), ArrayKind::Input), array("B", target, ArrayKind::Output)];
-    let error = check(
-        DType::F32,
-        arrays_of(longer),
-        moves([(0, 1)]),
-        expect!["statement 1: an array of shape [4, 4] cannot be moved to one of [5, 4]"],
-    );
-    assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
-    let elsewhere = Sharding::replicated(&Mesh::new([("x", 3)]), &[4, 4]);
-    check(
-        DType::F32,
-        arrays_of(elsewhere),
-        moves([(0, 1)]),
-        expect!["statement 1: `B` is on 3 ranks, but the program runs on 2"],
-    );
-    let kept = Sharding::new(&Mesh::new([("x", 3)]), &[4, 4], &[Placement::block(0, "x")]).expect("a sharding");
-    let of_part = |kept: Sharding| {
-        let mut body = moves([(0, 1)]);
-        body.moves[0].kept = Some(kept);
-        body
-    };
-    check(
-        DType::F32,
-        arrays(),
-        of_part(kept),
-        expect!["statement 1: what is kept of `A` is of [4, 4] on (x: 3), not of [4, 4] on (x: 2)"],
-    );
-    check(
-        DType::F32,
-        arrays(),
-        of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
-        expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
-    );
-    let by = |way: Way| {
-        let mut body = moves([(0, 1)]);
-        body.moves[0].by = MoveBy::Way(way);
-        body
-    };
-    let open = |placements: &[Placement]| sharding(&[4, 4], &[placements, &[Placement::partial(mesh().1)]].concat());
-    let sums = || vec![array("A", open(&[]), ArrayKind::Input), array("B", by_rows(), ArrayKind::Output)];
-    check(
-        DType::F64,
-        arrays(),
-        by(Way::Parts),
-        expect!["statement 1: `A` cannot be moved so: its way closes sums, but the target closes none"],
-    );
-    check(
-        DType::F64,
-        sums(),
-        by(Way::Pairs(Rows::Packed)),
-        expect!["statement 1: `A` cannot be moved so: its way closes no sums, but the target closes some"],
-    );
-    check(
-        DType::F64,
-        sums(),
-        by(Way::Groups { in_pieces: true, then: Rows::Packed }),
-        expect![
-            "statement 1: `A` cannot be moved so: its sums meet in groups, but the target divides them among the ranks of a group"
-        ],
-    );
-    let summed = vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
-    check(
-        DType::F64,
-        summed,
-        by(Way::Parts),
-        expect![
-            "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
-        ],
-    );
-    let scalar = |placements: &[Placement]| sharding(&[], placements);
-    let pinned = [0, 1].map(|at| scalar(&[Placement::pin(mesh().1, at)]));
-    let scalars = pinned.into_iter().zip([ArrayKind::Input, ArrayKind::Output]);
-    let scalars = scalars.map(|(sharding, kind)| array("s", sharding, kind)).collect();
-    check(
-        DType::F64,
-        scalars,
-        by(Way::Pairs(Rows::LaidOut)),
-        expect![
-            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but an array of no dimensions has no rows"
-        ],
-    );
-    let mut freed = moves([(0, 1)]);
-    freed.statements.push(Statement::Free(ArrayId(0)));
-    check(
-        DType::F32,
-        arrays(),
-        freed,
-        expect!["statement 1: the program frees arrays after their last use; leave `Free` out"],
-    );
 }
 
 /// A file may say anything: each part that does not fit is named, and nothing that prints, explains or emits a program sees it.
@@ -477,47 +387,6 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
         &|body| body.moves[1].target = ArrayId(3),
         expect!["statement 3 writes `D`, which is an input or was written before"],
     );
-}
-
-/// Each panel of an output that leaves while others are computed is awaited once.
-#[test]
-fn programs_that_do_not_await_what_leaves() {
-    let (mesh, x) = mesh();
-    let panels = Schedule::from_spec(example::matmul(4, 4, 4))
-        .distribute(["k"], ["ko"], ["ki"], &mesh)
-        .divide("m", "mo", "mi", 2)
-        .reorder(["mo", "mi", "n", "ki"])
-        .shard("C", [Var::new("m").at(x)])
-        .communicate("C", "mo");
-    let program = panels.pipeline("mo", 1).lower().expect("a program");
-    let with = |change: &dyn Fn(&mut Vec<Statement>)| {
-        let mut body = program.body().clone();
-        change(&mut body.statements);
-        Program::new(program.mesh(), program.dtype(), program.arrays().to_vec(), body)
-    };
-    assert_eq!(with(&|_| ()).expect("the program").to_string(), program.to_string());
-    fn in_loop(statements: &mut [Statement]) -> &mut Vec<Statement> {
-        let bodies = statements.iter_mut().filter_map(|statement| match statement {
-            Statement::Loop { body, .. } => Some(body),
-            _ => None,
-        });
-        bodies.last().expect("a loop")
-    }
-    let changes: [fn(&mut Vec<Statement>); 4] = [
-        |statements| drop(statements.pop()),
-        |statements| statements.push(statements.last().expect("it awaits the last").clone()),
-        |statements| drop(in_loop(statements).pop()),
-        |statements| {
-            let Some(Statement::AwaitFor { iteration, .. }) = in_loop(statements).last_mut() else {
-                panic!("it awaits")
-            };
-            *iteration = Iteration::Earlier(2);
-        },
-    ];
-    for change in changes {
-        let refused = with(&change).expect_err("it is no program").to_string();
-        assert_eq!(refused, "statement 1: `matmul` has statements that do not follow from its transfers");
-    }
 }
 
 /// Which ranks own what, and what a leaf touches, is asked of each rank in each step.

@@ -1,0 +1,102 @@
+//! Moves between arrays that do not fit, and by ways that they cannot go.
+
+use super::*;
+use polyshard_program::{MoveBy, Rows, Way};
+
+#[test]
+fn moves_between_arrays_that_do_not_fit() {
+    let longer = sharding(&[5, 4], &[Placement::block(1, mesh().1)]);
+    let arrays_of = |target| vec![array("A", by_rows(), ArrayKind::Input), array("B", target, ArrayKind::Output)];
+    let error = check(
+        DType::F32,
+        arrays_of(longer),
+        moves([(0, 1)]),
+        expect!["statement 1: an array of shape [4, 4] cannot be moved to one of [5, 4]"],
+    );
+    assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
+    let elsewhere = Sharding::replicated(&Mesh::new([("x", 3)]), &[4, 4]);
+    check(
+        DType::F32,
+        arrays_of(elsewhere),
+        moves([(0, 1)]),
+        expect!["statement 1: `B` is on 3 ranks, but the program runs on 2"],
+    );
+    let kept = Sharding::new(&Mesh::new([("x", 3)]), &[4, 4], &[Placement::block(0, "x")]).expect("a sharding");
+    let of_part = |kept: Sharding| {
+        let mut body = moves([(0, 1)]);
+        body.moves[0].kept = Some(kept);
+        body
+    };
+    check(
+        DType::F32,
+        arrays(),
+        of_part(kept),
+        expect!["statement 1: what is kept of `A` is of [4, 4] on (x: 3), not of [4, 4] on (x: 2)"],
+    );
+    check(
+        DType::F32,
+        arrays(),
+        of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
+        expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
+    );
+    let mut freed = moves([(0, 1)]);
+    freed.statements.push(Statement::Free(ArrayId(0)));
+    check(
+        DType::F32,
+        arrays(),
+        freed,
+        expect!["statement 1: the program frees arrays after their last use; leave `Free` out"],
+    );
+}
+
+#[test]
+fn moves_by_ways_that_they_cannot_go() {
+    let by = |way: Way| {
+        let mut body = moves([(0, 1)]);
+        body.moves[0].by = MoveBy::Way(way);
+        body
+    };
+    let open = |placements: &[Placement]| sharding(&[4, 4], &[placements, &[Placement::partial(mesh().1)]].concat());
+    let sums = || vec![array("A", open(&[]), ArrayKind::Input), array("B", by_rows(), ArrayKind::Output)];
+    check(
+        DType::F64,
+        arrays(),
+        by(Way::Parts),
+        expect!["statement 1: `A` cannot be moved so: its way closes sums, but the target closes none"],
+    );
+    check(
+        DType::F64,
+        sums(),
+        by(Way::Pairs(Rows::Packed)),
+        expect!["statement 1: `A` cannot be moved so: its way closes no sums, but the target closes some"],
+    );
+    check(
+        DType::F64,
+        sums(),
+        by(Way::Groups { in_pieces: true, then: Rows::Packed }),
+        expect![
+            "statement 1: `A` cannot be moved so: its sums meet in groups, but the target divides them among the ranks of a group"
+        ],
+    );
+    let summed = vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
+    check(
+        DType::F64,
+        summed,
+        by(Way::Parts),
+        expect![
+            "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
+        ],
+    );
+    let scalar = |placements: &[Placement]| sharding(&[], placements);
+    let pinned = [0, 1].map(|at| scalar(&[Placement::pin(mesh().1, at)]));
+    let scalars = pinned.into_iter().zip([ArrayKind::Input, ArrayKind::Output]);
+    let scalars = scalars.map(|(sharding, kind)| array("s", sharding, kind)).collect();
+    check(
+        DType::F64,
+        scalars,
+        by(Way::Pairs(Rows::LaidOut)),
+        expect![
+            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but an array of no dimensions has no rows"
+        ],
+    );
+}
