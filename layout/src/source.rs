@@ -34,3 +34,11 @@ pub enum AxisSource {
         parts: i64,
     },
 }
+
+impl AxisSource {
+    /// Returns whether the last coordinates of an axis of this extent own what the first ones do: there are more of them than remainders.
+    #[must_use]
+    pub fn repeats(&self, extent: usize) -> bool {
+        matches!(self, Self::Skew { parts, .. } if *parts < extent as i64)
+    }
+}

@@ -172,7 +172,7 @@ pub enum ErrorKind {
     Unexpected { tensor: Name, found: String, expected: Pattern },
     /// Less of a transfer can be hidden than expected.
     LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
-    /// An expected share that is none.
+    /// An expected share that is not from 0 to 1.
     BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
     TooLarge { what: String },

@@ -7,7 +7,7 @@ use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Level, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, LoopId, Symbol, Tensor, Transfer, Value, largest_shard,
+    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, LoopId, Symbol, Tensor, Transfer, Value,
 };
 
 /// The hints at a program, in the order of its parts.
@@ -149,7 +149,7 @@ fn replicated_output(context: &Context<'_>) -> Option<Hint> {
         return None;
     }
     let size = context.kernel().dtype().size() as u64;
-    let bytes = largest_shard(&context.state.sharding(tensor.name)).saturating_mul(size);
+    let bytes = context.state.sharding(tensor.name).largest_shard().saturating_mul(size);
     Some(Hint::ReplicatedOutput { tensor: tensor.name, bytes })
 }
 

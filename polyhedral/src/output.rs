@@ -122,10 +122,7 @@ fn replicated(sharding: &Sharding) -> Vec<usize> {
 /// Whether an axis has more coordinates than an element has places along it, so that some of them own the same elements.
 fn has_other_copies(sharding: &Sharding) -> bool {
     let extents = sharding.mesh().extents();
-    sharding.sources().iter().any(|(axis, source)| match source {
-        AxisSource::Skew { parts, .. } => *parts < extents[*axis] as i64,
-        AxisSource::Reader | AxisSource::Pin(_) | AxisSource::Digit { .. } => false,
-    })
+    sharding.sources().iter().any(|(axis, source)| source.repeats(extents[*axis]))
 }
 
 /// Whether each rank is the only owner of what it computes, as one block.

@@ -105,9 +105,7 @@ impl Samples {
         for (axis, source) in need.sharding.sources() {
             match source {
                 AxisSource::Reader if which == WhichOwners::Every => everywhere[*axis] = !partial.contains(axis),
-                AxisSource::Skew { parts, .. } if which == WhichOwners::Every && *parts != extents[*axis] => {
-                    return None;
-                }
+                _ if which == WhichOwners::Every && source.repeats(extents[*axis] as usize) => return None,
                 _ => {}
             }
         }

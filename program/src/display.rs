@@ -248,10 +248,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
             Statement::Begin(id @ TransferId::Tile { tile, .. }) => {
-                if after.first() == Some(&Statement::Await(*id)) {
-                    return self.transfer(*tile, depth);
-                }
-                if nest.transfers[tile.0].ahead > 0 {
+                if after.first() == Some(&Statement::Await(*id)) || nest.transfers[tile.0].ahead > 0 {
                     return self.transfer(*tile, depth);
                 }
                 self.line(depth, "begin")?;

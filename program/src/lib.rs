@@ -40,7 +40,6 @@ mod proof;
 pub mod reduction;
 mod report;
 mod scalars;
-mod shards;
 mod statement;
 mod tile_statement;
 mod traffic;
@@ -64,7 +63,6 @@ pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
     Action, Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock,
     Nest, Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Source, Tile, TileOperand, Transfer, When,
-    members,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};
@@ -76,12 +74,11 @@ pub use program::{
     StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
-pub use shards::largest_shard;
 pub use statement::{Iteration, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Choice, Comparison, Function, Value};
 pub use volume::Volume;
-pub use way::{Rows, Way, WayError};
+pub use way::{Rows, Way, WayError, summed_up};
 pub use work::Work;
 pub use written::Written;

@@ -5,7 +5,6 @@ mod least;
 
 use crate::kernel::Kernel;
 use crate::nest::Nest;
-use crate::shards::largest_shard;
 use holder::Touches;
 use least::Least;
 use polyshard_layout::Name;
@@ -130,7 +129,7 @@ impl Nest {
     /// what is replicated or pinned at the start, or stays partial at the end, breaks that assumption.
     #[must_use]
     pub fn lower_bounds(&self) -> [LowerBound; 2] {
-        let held: Vec<u64> = self.shardings.iter().map(largest_shard).collect();
+        let held: Vec<u64> = self.shardings.iter().map(|sharding| sharding.largest_shard()).collect();
         let ranks = self.mesh.size();
         [self.kernel.lower_bound_from(ranks, None, &held), self.kernel.lower_bound(ranks, None)]
     }

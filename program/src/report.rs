@@ -2,7 +2,6 @@
 
 use crate::nest::Nest;
 use crate::proof::{Proof, Report};
-use crate::shards::largest_shard;
 use crate::traffic::Busiest;
 
 /// The bounds of a nest, given what was counted, beside what was proved of it.
@@ -17,6 +16,6 @@ pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>)
         let staged = volume.staged.saturating_mul(transfer.ahead as u64 + 1);
         tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(staged);
     }
-    let shards = nest.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size));
+    let shards = nest.shardings.iter().map(|sharding| sharding.largest_shard().saturating_mul(size));
     Report { proofs, shard_bytes: shards.fold(0, u64::saturating_add), tile_bytes, traffic_bytes }
 }

@@ -2,8 +2,7 @@
 
 use crate::expr::{Ranges, Symbol};
 use crate::ids::LoopId;
-use crate::nest::{Direction, Leg, Nest, Owners, Transfer, members};
-use crate::shards::largest_shard;
+use crate::nest::{Direction, Leg, Nest, Owners, Transfer};
 use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
@@ -72,7 +71,7 @@ struct Bound<'a> {
 impl<'a> Bound<'a> {
     fn new(nest: &'a Nest, transfer: &'a Transfer) -> Self {
         let size = nest.kernel.dtype().size() as u64;
-        let shard = largest_shard(&nest.shardings[transfer.tensor.0]).saturating_mul(size);
+        let shard = nest.shardings[transfer.tensor.0].largest_shard().saturating_mul(size);
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
         let distinct = transfer.region.max_distinct(&nest.ranges()).into_iter();
         let distinct = distinct.fold(size, |bytes, extent| bytes.saturating_mul(extent as u64)).min(tile);
@@ -105,13 +104,8 @@ impl<'a> Bound<'a> {
             (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
             (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match self.parts_along(axes) {
                 // Parts are received where they belong, and sent from where they lie.
-                Some(dim) if self.transfer.ahead == 0 => {
-                    if self.is_whole_behind(dim) {
-                        0
-                    } else {
-                        part
-                    }
-                }
+                Some(dim) if self.transfer.ahead == 0 && self.is_whole_behind(dim) => 0,
+                Some(_) if self.transfer.ahead == 0 => part,
                 _ => tile.saturating_add(part),
             },
             // The terms of a stage, what they add up to, and the contributions to a part of it.
@@ -121,13 +115,13 @@ impl<'a> Bound<'a> {
             // The members' contributions to one piece, and the piece; or the others' tiles, and what is sent.
             (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
                 let is_whole = !any_order && !self.transfer.tile.in_pieces;
-                tile.saturating_mul(if is_whole { members(axes, &self.nest.mesh) } else { 2 })
+                tile.saturating_mul(if is_whole { self.nest.mesh.group_size(axes) } else { 2 })
             }
             // The others' contributions to one part, and the parts one after the other unless they are in the tile.
             (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::Out { any_order: false })
                 if self.transfer.ahead == 0 =>
             {
-                let received = (members(axes, &self.nest.mesh) - 1).saturating_mul(part);
+                let received = (self.nest.mesh.group_size(axes) - 1).saturating_mul(part);
                 received.saturating_add(if self.parts_along(axes).is_some() { 0 } else { tile })
             }
             // The parts one after the other, the contributions to one of them, and the part.
@@ -203,8 +197,10 @@ impl<'a> Bound<'a> {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
             Leg::Permute { .. } => tile,
             Leg::Collective { owners, stages: Some(stages), .. } => self.sums_received_in_stages(owners, stages),
-            Leg::Collective { axes, owners: Owners::Parts, .. } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
-            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, members(axes, &nest.mesh)),
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                (nest.mesh.group_size(axes) - 1).saturating_mul(part)
+            }
+            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, nest.mesh.group_size(axes)),
             Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
         }
     }

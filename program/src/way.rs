@@ -40,7 +40,7 @@ const LONG: usize = 256;
 /// The bytes of messages that a rank packs and unpacks in, at most.
 const STAGING: u64 = 2 << 20;
 
-/// Why an array does not take a way.
+/// Why an array cannot go a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
     /// Sums are to be closed on a way that closes none, or none on one that does.
@@ -104,10 +104,10 @@ impl Way {
         Self::Groups { in_pieces: SumKind::pays_in_pieces(bytes, source.mesh().group_size(&closed)), then: rows }
     }
 
-    /// Checks that an array takes this way from `source` to `target`, which have one shape.
+    /// Checks that an array can go this way from `source` to `target`, which have one shape.
     ///
     /// # Errors
-    /// [`WayError`] if it does not, or `SumsError` is what [`Sharding::closed_axes`] returns.
+    /// [`WayError`] if it cannot.
     pub fn check(self, source: &Sharding, target: &Sharding) -> Result<(), WayError> {
         let closed = source.closed_axes(target).unwrap_or_default();
         let closes = !matches!(self, Self::Pairs(_));
@@ -149,8 +149,9 @@ impl Way {
     }
 }
 
-/// How the sums lie that groups along these axes make: at all members, or at those to which the target pins them.
-pub(crate) fn summed_up(source: &Sharding, target: &Sharding, closed: &[usize]) -> Sharding {
+/// Returns how the sums lie that groups along these axes make: at all members, or at those to which the target pins them.
+#[must_use]
+pub fn summed_up(source: &Sharding, target: &Sharding, closed: &[usize]) -> Sharding {
     let pins: Vec<_> = target.pins().iter().copied().filter(|(axis, _)| closed.contains(axis)).collect();
     if pins.len() == closed.len() { source.pinned(&pins) } else { source.closed_along(closed) }
 }

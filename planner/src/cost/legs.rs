@@ -2,9 +2,7 @@
 
 use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
 use polyshard_program::reduction::LoweredStep;
-use polyshard_program::{
-    Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way, largest_shard, members,
-};
+use polyshard_program::{Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way};
 
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Action {
@@ -47,7 +45,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
     let at_owners = volume.times.div_ceil(round);
     let together = |times: u64, operation: Collective, axes: &[usize]| {
-        let members = members(axes, mesh) as f64;
+        let members = mesh.group_size(axes) as f64;
         let bytes = match operation {
             Collective::AllGather => tile / members,
             // Of what is held, the own part stays.
@@ -195,10 +193,10 @@ fn sums(
 ) -> Vec<Action> {
     let operations = match in_pieces {
         None => vec![(operation.into(), tile)],
-        Some(in_pieces) => in_order(operation, members(axes, mesh) as f64, tile, in_pieces),
+        Some(in_pieces) => in_order(operation, mesh.group_size(axes) as f64, tile, in_pieces),
     };
     // Where terms are read in place, they are read once.
-    let touched = combined(received, members(axes, mesh) as f64);
+    let touched = combined(received, mesh.group_size(axes) as f64);
     let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
         times,
         operation,
@@ -228,7 +226,7 @@ fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) ->
 pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
     let mesh = program.mesh();
     let size = program.dtype().size() as f64;
-    let elements = |id| largest_shard(&program.array(id).sharding) as f64;
+    let elements = |id| program.array(id).sharding.largest_shard() as f64;
     let source = elements(moved.source) * size;
     if let Some(steps) = moved.reduction().and_then(|reduction| reduction.procedure.steps()) {
         let step = |step: &LoweredStep| {
@@ -257,7 +255,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
             }
             _ => all(mesh),
         };
-        let members = members(&axes, mesh) as f64;
+        let members = mesh.group_size(&axes) as f64;
         // Of what is held, the own part stays.
         let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
         let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));

@@ -463,8 +463,8 @@ impl Builder {
         self.in_sharding(value, sharding, ArrayKind::Output, || "the output".into()).map(drop)
     }
 
-    /// Returns the array of a value in a sharding. If there is none yet, adds one of this kind, and moves the value to it inside of the
-    /// same rounds as it is written.
+    /// Returns the array that holds a value in a sharding. If there is none yet, adds one of this kind, and moves the value to it in the
+    /// rounds in which it is written.
     fn in_sharding(
         &mut self,
         value: ValueId,

@@ -1,6 +1,6 @@
 //! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer, members};
+use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
@@ -55,7 +55,7 @@ impl Nest {
             return false;
         };
         let bytes = (capacity as u64).saturating_mul(self.kernel.dtype().size() as u64);
-        let pays = stages.is_some() || SumKind::pays_in_pieces(bytes, members(axes, &self.mesh));
+        let pays = stages.is_some() || SumKind::pays_in_pieces(bytes, self.mesh.group_size(axes));
         pays && direction == (Direction::Out { any_order: false })
     }
 

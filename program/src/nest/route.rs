@@ -254,7 +254,7 @@ impl Leg {
     fn partners(&self, mesh: &Mesh) -> usize {
         match self {
             Self::InPlace | Self::Copy => 0,
-            Self::Collective { axes, .. } => members(axes, mesh) as usize - 1,
+            Self::Collective { axes, .. } => mesh.group_size(axes) as usize - 1,
             Self::Shift(_) | Self::Permute { .. } => 2,
             Self::Halo { reach } | Self::Exchange { reach } => mesh.others_in_reach(reach),
         }
@@ -300,9 +300,4 @@ impl Transfer {
             Direction::Out { .. } => iterations - 1,
         }
     }
-}
-
-/// The number of ranks that differ along `axes` alone.
-pub fn members(axes: &[usize], mesh: &Mesh) -> u64 {
-    mesh.group_size(axes)
 }

@@ -4,7 +4,6 @@ use super::Array;
 use crate::ids::ArrayId;
 use crate::pattern::Pattern;
 use crate::reduction::Reduction;
-use crate::shards::largest_shard;
 use crate::volume::Volume;
 use crate::way::{Way, summed_up};
 use polyshard_layout::{DType, Sharding, SumKind};
@@ -55,7 +54,7 @@ fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -
         Way::Parts | Way::Layers(_) => most_lacking(source, target, members).saturating_mul(element),
         Way::Groups { in_pieces, .. } => {
             let kind = SumKind::new(dtype, in_pieces);
-            let summed = kind.most_received(largest_shard(source).saturating_mul(element), members);
+            let summed = kind.most_received(source.largest_shard().saturating_mul(element), members);
             let moved = most_lacking(&summed_up(source, target, &closed), target, 1);
             summed.saturating_add(moved.saturating_mul(element))
         }
@@ -66,7 +65,7 @@ fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -
 fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
     let ranks = source.mesh().size();
     if ranks > COUNTED {
-        return terms.saturating_mul(largest_shard(target));
+        return terms.saturating_mul(target.largest_shard());
     }
     let lacking = |rank: usize| {
         let [before, after] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
@@ -86,18 +85,18 @@ impl Move {
         pattern: Pattern,
         tests: Vec<String>,
     ) -> Self {
-        let way = Way::between(shardings[0], shardings[1], dtype.size());
-        Self { source: ends[0], kept: None, target: ends[1], pattern, by: MoveBy::Way(way), tests }
+        Self::going(ends, Way::between(shardings[0], shardings[1], dtype.size()), pattern, tests)
     }
 
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
     #[must_use]
     pub fn direct(ends: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
-        let mut moved = Self::new(ends, shardings, dtype, Pattern::Exchange, tests);
-        if let MoveBy::Way(way) = moved.by {
-            moved.pattern = direct_pattern(shardings, way);
-        }
-        moved
+        let way = Way::between(shardings[0], shardings[1], dtype.size());
+        Self::going(ends, way, direct_pattern(shardings, way), tests)
+    }
+
+    fn going([source, target]: [ArrayId; 2], way: Way, pattern: Pattern, tests: Vec<String>) -> Self {
+        Self { source, kept: None, target, pattern, by: MoveBy::Way(way), tests }
     }
 
     /// The reduction that carries it out, if one does.
@@ -125,7 +124,7 @@ impl Move {
             MoveBy::Reduction(Reduction { procedure, .. }) => {
                 let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
                 let received = procedure.received(held).into_iter().max().unwrap_or(0);
-                let staged = procedure.most_staged(usize::try_from(largest_shard(source)).unwrap_or(usize::MAX));
+                let staged = procedure.most_staged(usize::try_from(source.largest_shard()).unwrap_or(usize::MAX));
                 let [received, staged] =
                     [received, staged].map(|elements| (elements as u64).saturating_mul(dtype.size() as u64));
                 (received, staged, true)

@@ -4,7 +4,6 @@ use super::{Array, ArrayKind, Body, Move, Part};
 use crate::ids::ArrayId;
 use crate::nest::Nest;
 use crate::proof::Report;
-use crate::shards::largest_shard;
 use crate::volume::Volume;
 use polyshard_layout::DType;
 
@@ -13,7 +12,7 @@ impl Report {
     /// neediest statement, and all that is received.
     pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body) -> Self {
         let size = dtype.size() as u64;
-        let bytes = |id: ArrayId| largest_shard(&arrays[id.0].sharding).saturating_mul(size);
+        let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
         let given = (0..arrays.len()).map(ArrayId).filter(|id| arrays[id.0].kind != ArrayKind::Temporary);
         let mut memory: Vec<u64> = Vec::new();
         for (slot, id) in body.slots(arrays).into_iter().zip((0..).map(ArrayId)) {
@@ -74,7 +73,7 @@ impl InRounds {
         Self { first: bytes, later: bytes }
     }
 
-    /// Returns what is received by a nest whose transfers have these volumes, of which one rank receives so many bytes at most.
+    /// Returns what is received by a nest whose transfers have these volumes, if one rank receives at most `received` bytes of them.
     ///
     /// In later rounds, a rank may receive as much as in the first one, if it is another that receives what is brought once.
     #[must_use]

@@ -96,10 +96,10 @@ impl Redistribution {
         Self::between(world, source, target, size_of::<u64>()).map_err(|error| error.at(at))
     }
 
-    /// As [`new`](Self::new), the way that suits elements of so many bytes.
+    /// As [`new`](Self::new), the way that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        Self::checked(world, source, None, target, Way::between(source, target, element))
+        Self::going(world, source, None, target, Way::between(source, target, element))
     }
 
     /// As [`new`](Self::new), this way. Where ranks keep part of what they hold of the source, by a sharding by which each owns that part,
@@ -124,13 +124,14 @@ impl Redistribution {
             if let Some(kept) = kept {
                 check::holds(world, source, kept, target)?;
             }
-            Self::checked(world, source, kept, target, way)
+            way.check(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
+            Self::going(world, source, kept, target, way)
         };
         checked().map_err(|error| error.at(at))
     }
 
-    fn checked(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
-        way.check(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
+    /// As [`by`](Self::by), where all that it checks holds.
+    fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, way)?;
         if let Some(sums) = Sums::new(world, source, target, way)? {

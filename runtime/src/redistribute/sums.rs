@@ -13,7 +13,7 @@ use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
-use polyshard_program::Way;
+use polyshard_program::{Way, summed_up};
 use std::rc::Rc;
 
 /// How the sums of an array are closed.
@@ -46,8 +46,8 @@ impl Sums {
                     let along = |axis: &usize| pins.iter().find(|pin| pin.0 == *axis).map_or(0, |pin| pin.1);
                     group.rank_of(&axes.iter().map(along).collect::<Vec<_>>())
                 });
-                let summed = if pinned { source.pinned(&pins) } else { source.closed_along(&axes) };
-                let then = Box::new(Redistribution::checked(world, &summed, None, target, Way::Pairs(then))?);
+                let summed = summed_up(source, target, &axes);
+                let then = Box::new(Redistribution::going(world, &summed, None, target, Way::Pairs(then))?);
                 Self::Group { group, root, in_pieces, then }
             }
             Way::Parts => Self::Scatter(Box::new(Scatter::new(world, &axes, source, target)?)),
@@ -57,7 +57,7 @@ impl Sums {
                 let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
                 let layer = |member: &Vec<usize>| {
                     let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
-                    Redistribution::checked(world, &source.pinned(&coordinates), None, target, Way::Pairs(rows))
+                    Redistribution::going(world, &source.pinned(&coordinates), None, target, Way::Pairs(rows))
                 };
                 Self::Layers { mine, layers: members.iter().map(layer).collect::<Result<_>>()? }
             }

@@ -78,7 +78,7 @@ pub(super) enum End {
     Pieces(Rc<Pieces>, usize),
     /// The members' terms of a part are summed up, of which this member of a group has this number.
     Sum { own: Rc<Subarray>, me: usize },
-    /// This member sums up a piece of so many elements, and hands it on to the root, or to all.
+    /// This member sums up its piece of a tile of `len` elements, and passes the sums on to the root, or to all.
     Piece { own: Rc<Subarray>, len: usize, root: Option<usize>, op: ReduceOp },
     /// The sums of others' pieces come, and belong at these places of the tile.
     Sums { own: Rc<Subarray>, places: Vec<Range<usize>> },

@@ -8,15 +8,15 @@ use polyshard::{LowerError, Name, Program, Schedule, Step};
 /// # Errors
 /// If it cannot be lowered, though the schedule can.
 pub fn pipelined(schedule: &Schedule, depth: usize) -> Result<Option<Program>, LowerError> {
+    if schedule.kernel().is_err() {
+        return Ok(None);
+    }
     let mut loops: Vec<Name> = Vec::new();
     for step in schedule.steps() {
         match step {
             Step::Communicate { at, .. } if !loops.contains(at) => loops.push(*at),
             _ => {}
         }
-    }
-    if schedule.kernel().is_err() {
-        return Ok(None);
     }
     let mut found = schedule.clone();
     for at in loops {
