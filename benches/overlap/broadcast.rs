@@ -1,5 +1,6 @@
 //! A panel that passes from rank to rank over ports that take their time.
 
+use polyshard::Passing;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
 use polyshard::runtime::{Grid, Region, Tile, spmd_emulated};
@@ -31,7 +32,8 @@ pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
         spmd_emulated(&machine, 1.0, |world| {
             let group = Grid::new(world, &mesh)?.group(&[0])?;
             let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
-            let mut tile = Tile::ahead("A", elements, 1, Some(&group))?;
+            let passing = Passing::new(ranks as u64, BYTES as u64);
+            let mut tile = Tile::ahead("A", elements, 1, Some((&group, passing)))?;
             let mut times = Vec::new();
             for run in 0..=runs {
                 let taken = together(world, || {

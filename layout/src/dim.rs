@@ -93,6 +93,12 @@ impl DimLayout {
         &self.levels
     }
 
+    /// Returns whether a coordinate along the axis with this position is part of where an index is.
+    #[must_use]
+    pub fn places(&self, axis: usize) -> bool {
+        self.levels.iter().any(|level| level.at.terms.iter().any(|term| term.0 == axis))
+    }
+
     /// Returns whether a rank may own several blocks of the dimension.
     #[must_use]
     pub fn is_cyclic(&self) -> bool {
@@ -160,6 +166,17 @@ impl DimLayout {
     #[must_use]
     pub fn first(&self, coordinates: &[usize]) -> usize {
         Blocks::of(self, coordinates).0.iter().fold(0, |first, level| first.saturating_add(level.start))
+    }
+
+    /// Returns a bound on the ranks of a group along these axes that own some of any `length` indices that follow one another, which is 1
+    /// for what the group does not divide.
+    #[must_use]
+    pub fn most_owners(&self, length: usize, axes: &[usize]) -> usize {
+        let of = |level: &LevelLayout| match level.at.terms.iter().any(|term| axes.contains(&term.0)) {
+            true => (length.saturating_sub(1).div_ceil(level.block) + 1).min(level.parts),
+            false => 1,
+        };
+        self.levels.iter().map(of).fold(1, usize::saturating_mul)
     }
 
     /// Returns the most indices that a rank owns of a dimension of `extent`.

@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 
 mod error;
+mod gathered;
 mod terms;
 pub use error::ShardingError;
 pub use terms::SumsError;
@@ -245,8 +246,7 @@ impl Sharding {
     /// Returns whether a coordinate along the axis with this position is part of where an element is.
     #[must_use]
     pub fn places(&self, axis: usize) -> bool {
-        let mut levels = self.dims.iter().flat_map(|layout| layout.levels());
-        levels.any(|level| level.at.terms.iter().any(|term| term.0 == axis))
+        self.dims.iter().any(|layout| layout.places(axis))
     }
 
     /// Returns the number of elements that the rank at `coordinates` owns and the one at `at` owns by `other`, a sharding

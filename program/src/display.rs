@@ -94,7 +94,10 @@ impl Nest {
                     Owners::One(root) => {
                         format!("broadcast along {} from {}{stages}", names(axes), self.show_root(axes, root))
                     }
-                    Owners::Parts => format!("all-gather along {}{stages}", names(axes)),
+                    Owners::Parts => {
+                        let pieces = if tile.in_pieces { ", each part broadcast" } else { "" };
+                        format!("all-gather along {}{stages}{pieces}", names(axes))
+                    }
                     Owners::All => format!("own shard, as all along {} have it", names(axes)),
                 }
             }

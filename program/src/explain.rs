@@ -1,9 +1,34 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
 use crate::lower_bound::LowerBound;
-use crate::nest::{Direction, LeafOp, Leg, Nest, Overlap, Transfer};
+use crate::nest::{Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
 use crate::reduction::counted;
 use std::fmt::Write;
+
+/// How a transfer is carried out, as the program says it: a line for each decision.
+fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut say = |line: &str| lines.push(line.to_owned());
+    match tile.passing {
+        Passing::Direct => {}
+        Passing::Chain(segments) => {
+            say(&format!("each rank passes it on to the next, in {}", counted(segments, "segment")))
+        }
+        Passing::Circulant(segments) => {
+            say(&format!("it goes in the fewest rounds, in {}", counted(segments, "segment")))
+        }
+    }
+    if tile.buffers == Buffers::Relay {
+        say("two buffers in turns: what one holds is passed on while the other receives");
+    }
+    if tile.is_fixed {
+        say("the same in all iterations: who sends what is worked out once");
+    }
+    if *direction == Direction::In && !route.is_local() {
+        say("where ranks share memory it is read there, elsewhere it comes by messages");
+    }
+    lines
+}
 
 impl Nest {
     /// Writes, for each transfer, the pattern found, the tests that led to it and the bytes per rank and step.
@@ -40,6 +65,7 @@ impl Nest {
             if tile.own_in_place {
                 writeln!(text, "    what a rank owns itself is read in place")?;
             }
+            decided(transfer).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }
         if let LeafOp::Named { name, statement, .. } = &self.leaf.op {

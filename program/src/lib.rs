@@ -62,7 +62,8 @@ pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
     Action, Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock,
-    Nest, Overlap, Owners, PathStep, Product, Region, Role, Route, Shift, Source, Tile, TileOperand, Transfer, When,
+    Nest, Overlap, Owners, Passing, PathStep, Product, Region, Role, Route, Shift, Source, Tile, TileOperand, Transfer,
+    When,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};

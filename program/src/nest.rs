@@ -131,8 +131,53 @@ pub struct Tile {
     /// Whether what the rank owns itself of a halo's region is read where it lies, not copied into the tile.
     pub own_in_place: bool,
     /// Whether, where sums meet in a group, each member sums up a piece and hands it on; else those who want the sums get all
-    /// that is summed up.
+    /// that is summed up. Where a group gathers parts, whether each member that owns one broadcasts it; else all are gathered at once.
     pub in_pieces: bool,
+    /// How what one member of a group broadcasts ahead gets to the others.
+    #[serde(default, skip_serializing_if = "Passing::is_direct")]
+    pub passing: Passing,
+}
+
+/// How the members of a group get what one of them broadcasts while others compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Passing {
+    /// It sends it to each.
+    #[default]
+    Direct,
+    /// Each passes it on to the next, in this many segments.
+    Chain(usize),
+    /// It goes in the fewest rounds, in this many segments (J. L. Träff, "Fast(er) construction of round-optimal n-block broadcast
+    /// schedules", 2022).
+    Circulant(usize),
+}
+
+impl Passing {
+    /// The bytes of a segment, unless there are too many: more than libraries send without asking.
+    const SEGMENT: u64 = 256 << 10;
+
+    /// The most segments.
+    const SEGMENTS: u64 = 64;
+
+    /// The most ranks of a chain.
+    const CHAIN: u64 = 4;
+
+    /// Returns how `bytes` bytes at most are broadcast in a group of `members` ranks: directly to one other, from rank to rank in a short
+    /// chain, else in the fewest rounds.
+    #[must_use]
+    pub fn new(members: u64, bytes: u64) -> Self {
+        let segments = bytes.div_ceil(Self::SEGMENT).clamp(1, Self::SEGMENTS) as usize;
+        match members {
+            0..=2 => Self::Direct,
+            3..=Self::CHAIN => Self::Chain(segments),
+            _ => Self::Circulant(segments),
+        }
+    }
+
+    /// Returns whether the owner sends it to each.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        *self == Self::Direct
+    }
 }
 
 /// The buffers of a tile.

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub enum Way {
     /// No sums are closed: each rank hands each other one what that one lacks.
     Pairs(Rows),
+    /// No sums are closed: the shards of a group, one after the other, are what each of its members wants, and are gathered.
+    Gathered,
     /// The terms meet in a group along their axes: each rank of it sums up a piece and hands it on, or those who want the sums get all terms.
     /// Then the sums go on in pairs, if the target has them elsewhere.
     Groups {
@@ -55,6 +57,11 @@ pub enum WayError {
     /// A rank wants sums of which its group has not all terms, or not as one block.
     #[error("each rank sums up a part of the terms of its group, but wants more than these, or they are not a block")]
     Outside,
+    /// Shards do not follow one another in what a group wants.
+    #[error(
+        "its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
+    )]
+    Scattered,
     /// An array of no dimensions has no rows.
     #[error("its rows are laid out in messages, but an array of no dimensions has no rows")]
     NoRows,
@@ -76,8 +83,8 @@ impl Rows {
 }
 
 impl Way {
-    /// Returns the way from `source` to `target` of elements of `element` bytes. Takes time in proportion to the number of ranks where the
-    /// target divides sums that are closed.
+    /// Returns the way from `source` to `target` of elements of `element` bytes. Takes time in proportion to the number of ranks where
+    /// shards are gathered, or the target divides sums that are closed.
     ///
     /// ```
     /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -87,6 +94,7 @@ impl Way {
     /// let by = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
     /// // Rows of 16 elements, which are 128 bytes.
     /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::Pairs(Rows::Packed));
+    /// assert_eq!(Way::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), Way::Gathered);
     /// let open = Sharding::new(&mesh, &[64, 64], &[Placement::partial(x)]).expect("a sharding");
     /// assert_eq!(Way::between(&open, &by(0), 8), Way::Parts);
     /// ```
@@ -95,7 +103,7 @@ impl Way {
         let rows = Rows::between(source, target, element);
         let closed = source.closed_axes(target).unwrap_or_default();
         if closed.is_empty() {
-            return Self::Pairs(rows);
+            return if source.gathered_groups(target).is_some() { Self::Gathered } else { Self::Pairs(rows) };
         }
         if closed.iter().any(|&axis| target.places(axis)) {
             return if are_parts(source, target, &closed) { Self::Parts } else { Self::Layers(rows) };
@@ -110,12 +118,13 @@ impl Way {
     /// [`WayError`] if it cannot.
     pub fn check(self, source: &Sharding, target: &Sharding) -> Result<(), WayError> {
         let closed = source.closed_axes(target).unwrap_or_default();
-        let closes = !matches!(self, Self::Pairs(_));
+        let closes = self.closes_sums();
         if closes == closed.is_empty() {
             return Err(WayError::Sums { closes });
         }
         let divided = closed.iter().any(|&axis| target.places(axis));
         match self {
+            Self::Gathered if source.gathered_groups(target).is_none() => Err(WayError::Scattered),
             Self::Groups { .. } if divided => Err(WayError::Divided),
             Self::Parts if !divided || !are_parts(source, target, &closed) => Err(WayError::Outside),
             Self::Pairs(Rows::LaidOut) | Self::Layers(Rows::LaidOut) | Self::Groups { then: Rows::LaidOut, .. }
@@ -127,6 +136,12 @@ impl Way {
         }
     }
 
+    /// Returns whether partial sums are closed on the way.
+    #[must_use]
+    pub fn closes_sums(self) -> bool {
+        !matches!(self, Self::Pairs(_) | Self::Gathered)
+    }
+
     /// Returns the most bytes that a rank holds on the way besides the two arrays, with `element` bytes for each element.
     #[must_use]
     pub fn staged(self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
@@ -136,6 +151,9 @@ impl Way {
         let in_pairs = STAGING.min(to);
         match self {
             Self::Pairs(_) => in_pairs,
+            // What is kept of a shard may lie apart in it.
+            Self::Gathered if source.gathered_groups(target).is_none() => to,
+            Self::Gathered => 0,
             Self::Groups { in_pieces, .. } => {
                 // A copy of the terms, and the others' terms of a piece and the piece, or all terms.
                 let summed = from.saturating_mul(if in_pieces { 3 } else { members + 1 });

@@ -7,8 +7,8 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
-    NestId, Number, OperandId, Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId,
-    TileOperand, TileStatement, TransferId, Value, example,
+    NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route, Shift, Statement, StepId,
+    Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
 };
 
 #[path = "refused/ahead.rs"]
@@ -408,6 +408,20 @@ fn programs_from_files_whose_steps_lack_something() {
     let explained = program.explain();
     assert!(explained.contains("checked when it was read\n    - in every step, each rank is brought"), "{explained}");
     assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
+    // What the file states of calls that match is not believed, but decided again.
+    let boasting = read(|nest| {
+        nest.report.proofs.retain(|proof| proof.property != Property::Matching);
+        let tensor = Some("A".into());
+        nest.report.proofs.push(Proof {
+            property: Property::Matching,
+            tensor,
+            claim: "all is well".into(),
+            of_route: true,
+        });
+    });
+    let boasting = boasting.expect("its steps are as before").explain();
+    assert!(!boasting.contains("all is well"), "{boasting}");
+    assert_eq!(boasting, explained);
     refused(
         |nest| nest.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
         expect!["statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`"],

@@ -9,8 +9,8 @@ use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Region, Shift, Source, Statement, StepId,
-    Symbol, TileId, Transfer, TransferId, When, Written,
+    Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Passing, Region, Shift, Source, Statement,
+    StepId, Symbol, TileId, Transfer, TransferId, When, Written,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -187,11 +187,25 @@ impl<'a> Writer<'a> {
             };
             let new = match (transfer.direction, tile.buffers) {
                 (_, Buffers::Shard) => return None,
-                (Direction::In, Buffers::One) => quote! { Tile::new(#tensor, #capacity)? },
+                (Direction::In, Buffers::One) => {
+                    let pieces = tile.in_pieces.then(|| quote! { .in_pieces() });
+                    quote! { Tile::new(#tensor, #capacity)? #pieces }
+                }
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::In, Buffers::Ahead(depth)) => {
                     let depth = literal(depth as i64);
-                    quote! { Tile::ahead(#tensor, #capacity, #depth, #group)? }
+                    let passing = match (transfer.passes_on_along(), tile.passing) {
+                        (None, _) | (_, Passing::Direct) => quote! { None },
+                        (Some(axes), Passing::Chain(segments)) => {
+                            let (group, segments) = (self.names.group(axes, None), literal(segments as i64));
+                            quote! { Some((&*#group, Passing::Chain(#segments))) }
+                        }
+                        (Some(axes), Passing::Circulant(segments)) => {
+                            let (group, segments) = (self.names.group(axes, None), literal(segments as i64));
+                            quote! { Some((&*#group, Passing::Circulant(#segments))) }
+                        }
+                    };
+                    quote! { Tile::ahead(#tensor, #capacity, #depth, #passing)? }
                 }
                 (Direction::Out { any_order }, _) => {
                     let written = &self.names.written;

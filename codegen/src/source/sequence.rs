@@ -389,6 +389,7 @@ fn way_of(way: Way) -> TokenStream {
             let how = rows(how);
             quote! { Way::Pairs(#how) }
         }
+        Way::Gathered => quote! { Way::Gathered },
         Way::Groups { in_pieces, then } => {
             let then = rows(then);
             quote! { Way::Groups { in_pieces: #in_pieces, then: #then } }

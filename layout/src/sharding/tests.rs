@@ -377,3 +377,53 @@ proptest! {
         }
     }
 }
+
+/// Random shardings of one mesh and shape, where an all-gather is possible more often than not.
+fn gathered() -> impl Strategy<Value = [Sharding; 2]> {
+    let axes = prop_oneof![Just(vec!["x"]), Just(vec!["y"]), Just(vec!["x", "y"]), Just(vec!["y", "x"]), Just(vec![])];
+    let placed = (axes.clone(), axes, 0usize..2, 0usize..2, 0usize..3);
+    ((1usize..4, 1usize..4), (1usize..3, 1usize..9), placed).prop_map(|((x, y), (rows, columns), placed)| {
+        let mesh = Mesh::new([("x", x), ("y", y), ("z", 2)]);
+        let (from, to, dim, other, z) = placed;
+        let of = |axes: &[&str], dim: usize| {
+            let list = AxisExpr::List(axes.iter().map(|axis| (*axis).into()).collect());
+            let along = (!axes.is_empty()).then(|| Placement::block(dim, list));
+            let z = (z < 2 && z != dim).then(|| Placement::block(z, AxisExpr::axis("z")));
+            let placements: Vec<_> = along.into_iter().chain(z).collect();
+            Sharding::new(&mesh, &[rows, columns], &placements).expect("a sharding")
+        };
+        [of(&from, dim), of(&to, if z == 2 { other } else { dim })]
+    })
+}
+
+proptest! {
+    /// Where shards are gathered, the members' shards, one after the other, are what each member gets, and all others have what they want.
+    #[test]
+    fn shards_that_are_gathered_follow_one_another([from, to] in gathered()) {
+        let mesh = from.mesh();
+        let elements = |sharding: &Sharding, rank: usize| -> Vec<[usize; 2]> {
+            let at = mesh.coordinates(rank);
+            let [rows, columns] = [0, 1].map(|dim| sharding.pieces(dim, &at, 0..sharding.shape()[dim]).flat_map(|(range, _)| range).collect::<Vec<_>>());
+            rows.iter().flat_map(|&row| columns.iter().map(move |&column| [row, column])).collect()
+        };
+        let groups = from.gathered_groups(&to);
+        for group in groups.iter().flatten() {
+            let parts: Vec<_> = group.iter().flat_map(|&member| elements(&from, member)).collect();
+            for &member in group {
+                prop_assert_eq!(&parts, &elements(&to, member), "{} to {} in {:?}", from, to, group);
+            }
+        }
+        let grouped: Vec<usize> = groups.iter().flatten().flatten().copied().collect();
+        if groups.is_some() {
+            let alone = (0..mesh.size()).filter(|rank| !grouped.contains(rank));
+            prop_assert!(alone.into_iter().all(|rank| elements(&from, rank) == elements(&to, rank)), "{} to {}", from, to);
+        }
+        // Rows that are no longer divided are gathered if the ranks have them in their own order.
+        let rows = |sharding: &Sharding| sharding.dims()[1] == DimLayout::WHOLE;
+        if rows(&from) && rows(&to) && to.dims()[0] == DimLayout::WHOLE && to.largest_shard() > from.largest_shard() {
+            let first = |rank: &usize| (0..3).all(|axis| from.places(axis) || mesh.coordinates(*rank)[axis] == 0);
+            let parts = (0..mesh.size()).filter(first).flat_map(|rank| elements(&from, rank));
+            prop_assert_eq!(groups.is_some(), parts.eq(elements(&to, 0)), "{} to {}", from, to);
+        }
+    }
+}

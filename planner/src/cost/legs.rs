@@ -71,7 +71,8 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
         (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
         (Leg::Collective { axes, owners, .. }, Direction::In) => {
-            let operation = if let Owners::One(_) = owners { Collective::Broadcast } else { Collective::AllGather };
+            let is_broadcast = matches!(owners, Owners::One(_)) || transfer.tile.in_pieces;
+            let operation = if is_broadcast { Collective::Broadcast } else { Collective::AllGather };
             vec![together(at_owners, operation, axes)]
         }
         (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
@@ -238,6 +239,13 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
     }
     if received == 0.0 {
         return vec![Action::Copy { times: 1, bytes: source }];
+    }
+    if matches!(moved.by, MoveBy::Way(Way::Gathered)) {
+        let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+        let groups = moved.kept.as_ref().unwrap_or(from).gathered_groups(to).unwrap_or_default();
+        let bytes = received / (groups.iter().map(Vec::len).max().unwrap_or(2) as f64 - 1.0);
+        let (operation, groups) = (Collective::AllGather.into(), Groups::Of(groups));
+        return vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }];
     }
     let is_whole = matches!(moved.by, MoveBy::Way(Way::Groups { in_pieces: false, .. }));
     let in_pieces = meets_in_order(program.dtype()).then_some(!is_whole);

@@ -29,12 +29,14 @@ impl CostModel {
     }
 }
 
-/// The seconds that a step takes: those of the messages between pairs of devices that carry it out.
+/// The seconds that a step takes: those of an all-gather whose pieces follow one another, or else of the messages between pairs of devices
+/// that carry it out.
 pub(super) fn step_seconds(placed: &PlacedMesh, step: &PlanStep, element_bytes: usize) -> f64 {
     let bytes = |elements: f64| elements * element_bytes as f64;
     let (operation, bytes) = match step.op() {
         Collective::Slice => return 0.0,
         Collective::Permute => (Collective::Permute, bytes(step.elements() as f64)),
+        Collective::AllGather if step.is_gathered() => (Collective::AllGather, bytes(step.from().tile_len() as f64)),
         _ => {
             // Of what is held, the own part stays.
             let members = step.group_size() as f64;

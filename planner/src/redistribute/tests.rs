@@ -157,3 +157,34 @@ fn plans_explain_themselves() {
         all-gather and slice would cost 1344 bytes per device, with a peak of 1152
     "#]].assert_eq(&plan.explain(8));
 }
+
+/// What is priced as an all-gather is what runs as one.
+#[test]
+fn all_gathers_are_priced_as_what_runs() {
+    let mesh = Mesh::new([("a", 2), ("b", 3), ("c", 4)]);
+    for (source, target, gathered) in [
+        ("[2{a}4, 6]", "[4, 6]", true),
+        ("[2{a}4, 6]", "[4, 2{b}6]", false),
+        ("[4, 3{a}6]", "[4, 6]", false),
+        ("[1, 3{a}6]", "[1, 6]", true),
+        // The last axis is first among the ranks of a group only if it numbers the larger pieces.
+        ("[1{b,a}6]", "[6]", true),
+        ("[1{a,b}6]", "[6]", false),
+        ("[1{b,a}6]", "[3{a}6]", true),
+        ("[1{b,a}6, 2]", "[3{a}6, 2]", true),
+        // Digits of an axis, on meshes that are refined otherwise.
+        ("[3{c}12]", "[12]", true),
+        ("[3{c}12]", "[6{c/2}12]", true),
+        ("[3{c/2,c%2}12]", "[6{c%2}12]", true),
+        ("[3{c/2,c%2}12]", "[12]", false),
+    ] {
+        let [from, to] = [source, target].map(|text| DistType::parse(text, &mesh).expect("a type"));
+        let step = PlanStep::new(Collective::AllGather, from.clone(), to.clone());
+        let cut = [&from, &to].map(|side| side.cut(&side.shape()));
+        let groups = cut[0].gathered_groups(&cut[1]);
+        assert_eq!(groups.is_some(), gathered, "{source} to {target}: {groups:?}");
+        if let Some(step) = step {
+            assert_eq!(step.is_gathered(), gathered, "{source} to {target}");
+        }
+    }
+}

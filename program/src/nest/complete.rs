@@ -1,6 +1,6 @@
 //! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer};
+use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Passing, Route, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
@@ -33,7 +33,8 @@ impl Nest {
     }
 
     /// What a transfer's tile is, of the capacity that it has.
-    fn tile(&self, Transfer { route, region, direction, tile, ahead, .. }: &Transfer) -> Tile {
+    fn tile(&self, transfer: &Transfer) -> Tile {
+        let Transfer { route, region, direction, tile, ahead, .. } = transfer;
         let buffers = match (direction, &route.legs[..]) {
             (_, [Leg::InPlace]) => Buffers::Shard,
             _ if *ahead > 0 => Buffers::Ahead(*ahead),
@@ -45,8 +46,33 @@ impl Nest {
         let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
         let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In && *ahead == 0;
         let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;
-        let in_pieces = self.in_pieces(route, *direction, tile.capacity);
-        Tile { buffers, is_fixed, own_in_place, in_pieces, ..*tile }
+        let in_pieces = match direction {
+            Direction::In => self.is_owned_by_few(transfer),
+            Direction::Out { .. } => self.in_pieces(route, *direction, tile.capacity),
+        };
+        let passing = match (direction, route.at_owners()) {
+            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_), .. }, ..]) if *ahead > 0 => {
+                Passing::new(self.mesh.group_size(axes), self.bytes_of(tile.capacity))
+            }
+            _ => Passing::Direct,
+        };
+        Tile { buffers, is_fixed, own_in_place, in_pieces, passing, ..*tile }
+    }
+
+    fn bytes_of(&self, elements: usize) -> u64 {
+        (elements as u64).saturating_mul(self.kernel.dtype().size() as u64)
+    }
+
+    /// Whether at most half of the members of a group that gathers parts of a region own one: an all-gather passes on parts of one size
+    /// well, and others badly.
+    fn is_owned_by_few(&self, Transfer { tensor, route, region, ahead, .. }: &Transfer) -> bool {
+        let [Leg::Collective { axes, owners: Owners::Parts, stages: None }, ..] = route.at_owners() else {
+            return false;
+        };
+        let dims = self.shardings[tensor.0].dims().iter().zip(region.max_extents(&self.ranges()));
+        let owners = dims.map(|(layout, extent)| layout.most_owners(extent.unsigned_abs() as usize, axes) as u64);
+        let owners = owners.fold(1, u64::saturating_mul);
+        owners <= self.mesh.group_size(axes) / 2 && *ahead == 0 && !region.has_blocks()
     }
 
     /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
@@ -54,8 +80,7 @@ impl Nest {
         let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, stages }] = route.at_owners() else {
             return false;
         };
-        let bytes = (capacity as u64).saturating_mul(self.kernel.dtype().size() as u64);
-        let pays = stages.is_some() || SumKind::pays_in_pieces(bytes, self.mesh.group_size(axes));
+        let pays = stages.is_some() || SumKind::pays_in_pieces(self.bytes_of(capacity), self.mesh.group_size(axes));
         pays && direction == (Direction::Out { any_order: false })
     }
 

@@ -63,7 +63,7 @@ impl Transfer {
     pub fn passes_on_along(&self) -> Option<&[usize]> {
         match (self.direction, self.route.at_owners()) {
             _ if self.ahead == 0 => None,
-            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_), .. }, ..]) => Some(axes),
+            (Direction::In, [Leg::Collective { axes, .. }, ..]) if !self.tile.passing.is_direct() => Some(axes),
             (Direction::Out { .. }, [Leg::Collective { axes, .. }]) if self.tile.in_pieces => Some(axes),
             _ => None,
         }

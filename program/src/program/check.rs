@@ -304,7 +304,11 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
     match &moved.by {
         MoveBy::Way(way) => {
             let from = moved.kept.as_ref().unwrap_or(&source.sharding);
-            way.check(from, &target.sharding).map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))
+            way.check(from, &target.sharding).map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))?;
+            match moved.called_otherwise([from, &target.sharding], *way) {
+                None => Ok(()),
+                Some(is) => Err(format!("the move of `{}` is called {}, but is {is}", source.name, moved.pattern)),
+            }
         }
         MoveBy::Reduction(by) => reduction_fits(moved, by, [source, target], &closed),
     }

@@ -78,15 +78,18 @@ impl Program {
             if *nest == self.body.nests[number] {
                 continue;
             }
-            let misfit = |nest: &Nest, why: String| ProgramError::Misfit {
-                statement: self.number_of(NestId(number)),
-                why: format!("`{}` {why}", nest.kernel.name()),
-            };
-            *nest = nest.proved_again().map_err(|why| misfit(nest, why))?;
-            nest.check().map_err(|why| misfit(nest, why))?;
+            let misfit = |why: String| self.misfit(NestId(number), why);
+            *nest = nest.proved_again().map_err(misfit)?;
+            nest.check().map_err(misfit)?;
         }
         program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
         Ok(program)
+    }
+
+    /// That a nest cannot be part of the program.
+    pub(super) fn misfit(&self, nest: NestId, why: String) -> ProgramError {
+        let why = format!("`{}` {why}", self.body.nests[nest.0].kernel.name());
+        ProgramError::Misfit { statement: self.number_of(nest), why }
     }
 
     /// The number of a nest on a page.
@@ -98,7 +101,7 @@ impl Program {
 
 impl Nest {
     /// The nest, whose routes lead as before, with what follows from them.
-    fn proved_again(&self) -> Result<Self, String> {
+    pub(super) fn proved_again(&self) -> Result<Self, String> {
         let ranges = self.ranges();
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
         let found = matching.check(&self.transfers, |tensor| self.tensor_name(tensor));

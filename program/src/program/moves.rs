@@ -6,7 +6,7 @@ use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::volume::Volume;
 use crate::way::{Way, summed_up};
-use polyshard_layout::{DType, Sharding, SumKind};
+use polyshard_layout::{DType, Mesh, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 
 /// A move of all elements of one array to another of a different sharding.
@@ -49,7 +49,7 @@ fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -
     let closed = closed_axes(source, target);
     let members = source.mesh().group_size(&closed);
     match way {
-        Way::Pairs(_) => most_lacking(source, target, 1).saturating_mul(element),
+        Way::Pairs(_) | Way::Gathered => most_lacking(source, target, 1).saturating_mul(element),
         // Of its own term, a rank may have what it wants.
         Way::Parts | Way::Layers(_) => most_lacking(source, target, members).saturating_mul(element),
         Way::Groups { in_pieces, .. } => {
@@ -76,7 +76,7 @@ fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
 }
 
 impl Move {
-    /// The move of all of `source` to `target`, which lie so and are of this type, under the name of its route.
+    /// The move of all of `source` to `target`, which lie so and are of this type, under the name of its route, if that may be called so.
     #[must_use]
     pub fn new(
         ends: [ArrayId; 2],
@@ -85,7 +85,12 @@ impl Move {
         pattern: Pattern,
         tests: Vec<String>,
     ) -> Self {
-        Self::going(ends, Way::between(shardings[0], shardings[1], dtype.size()), pattern, tests)
+        let way = Way::between(shardings[0], shardings[1], dtype.size());
+        let moved = Self::going(ends, way, pattern, tests);
+        match moved.called_otherwise(shardings, way) {
+            Some(pattern) => Self { pattern, ..moved },
+            None => moved,
+        }
     }
 
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
@@ -97,6 +102,21 @@ impl Move {
 
     fn going([source, target]: [ArrayId; 2], way: Way, pattern: Pattern, tests: Vec<String>) -> Self {
         Self { source, kept: None, target, pattern, by: MoveBy::Way(way), tests }
+    }
+
+    /// What it is, if what it is called is something else. What goes in pairs may have the name of any
+    /// route without sums.
+    pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2], way: Way) -> Option<Pattern> {
+        let is_so = match (&self.pattern, way) {
+            (Pattern::Local, Way::Pairs(_)) => most_lacking(shardings[0], shardings[1], 1) == 0,
+            (
+                Pattern::Permute | Pattern::Exchange | Pattern::Broadcast { .. } | Pattern::AllToAll { .. },
+                Way::Pairs(_),
+            )
+            | (Pattern::AllGather { .. }, Way::Pairs(_) | Way::Gathered) => true,
+            (pattern, _) => *pattern == direct_pattern(shardings, way),
+        };
+        (!is_so).then(|| direct_pattern(shardings, way))
     }
 
     /// The reduction that carries it out, if one does.
@@ -118,7 +138,7 @@ impl Move {
         let (received, staged, is_counted) = match &self.by {
             MoveBy::Way(way) => {
                 let received = most_received(self.kept.as_ref().unwrap_or(source), target, *way, dtype);
-                let is_counted = matches!(way, Way::Pairs(_)) && source.mesh().size() <= COUNTED;
+                let is_counted = !way.closes_sums() && source.mesh().size() <= COUNTED;
                 (received, way.staged(source, target, dtype.size()), is_counted)
             }
             MoveBy::Reduction(Reduction { procedure, .. }) => {
@@ -139,14 +159,26 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
     source.closed_axes(target).unwrap_or_default()
 }
 
+/// The axes along which the members of groups differ.
+fn differing(mesh: &Mesh, groups: &[Vec<usize>]) -> Vec<usize> {
+    let coordinates = groups.iter().map(|group| group.iter().map(|&rank| mesh.coordinates(rank)).collect::<Vec<_>>());
+    let coordinates: Vec<_> = coordinates.collect();
+    let differ = |axis: &usize| coordinates.iter().any(|group| group.iter().any(|at| at[*axis] != group[0][*axis]));
+    (0..mesh.ndim()).filter(differ).collect()
+}
+
 /// The name of the way between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2], way: Way) -> Pattern {
     let closed = closed_axes(source, target);
-    let axes = source.mesh().names(&closed);
+    let mesh = source.mesh();
+    let axes = mesh.names(&closed);
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
     match way {
         Way::Pairs(_) if source == target => Pattern::Local,
         Way::Pairs(_) | Way::Layers(_) => Pattern::Exchange,
+        Way::Gathered => Pattern::AllGather {
+            axes: mesh.names(&differing(mesh, &source.gathered_groups(target).unwrap_or_default())),
+        },
         Way::Parts => Pattern::ReduceScatter { axes },
         Way::Groups { .. } => {
             let sum = if closed.iter().all(pinned) { Pattern::Reduce { axes } } else { Pattern::AllReduce { axes } };

@@ -4,7 +4,7 @@ use super::body::Numbered;
 use super::{Array, ArrayKind, MoveBy, Origin, Part, Program, Repeat};
 use crate::display;
 use crate::ids::ArrayId;
-use crate::proof;
+use crate::proof::{self, Property};
 use crate::way::{Rows, Way};
 use std::fmt::{self, Write as _};
 
@@ -91,21 +91,18 @@ impl Program {
                 Part::Await(_) | Part::Free(_) => {}
             }
         }
-        if self.origin == (Origin::File { is_gone_through: true }) {
-            writeln!(text, "checked when it was read")?;
-            writeln!(
-                text,
-                "    - in every step, each rank is brought what it reads and writes what it owns or hands on"
-            )?;
+        let (decided, stated): (Vec<_>, Vec<_>) =
+            self.report.proofs.iter().cloned().partition(|proof| proof.property == Property::Matching);
+        match self.origin {
+            Origin::Derived => list(text, "proved", &proof::lines(&self.report.proofs))?,
+            Origin::File { is_gone_through } => {
+                let steps = "in every step, each rank is brought what it reads and writes what it owns or hands on";
+                let steps = is_gone_through.then(|| steps.to_owned());
+                let checked: Vec<_> = steps.into_iter().chain(proof::lines(&decided)).collect();
+                list(text, "checked when it was read", &checked)?;
+                list(text, "not proved here, but stated by the file", &proof::lines(&stated))?;
+            }
         }
-        if !self.report.proofs.is_empty() {
-            let heading = match self.origin {
-                Origin::Derived => "proved",
-                Origin::File { .. } => "not proved here, but stated by the file",
-            };
-            writeln!(text, "{heading}")?;
-        }
-        proof::lines(&self.report.proofs).iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
         let report = &self.report;
         writeln!(text, "bounds per rank")?;
         writeln!(text, "    - shards {} bytes", report.shard_bytes)?;
@@ -186,6 +183,14 @@ impl Program {
     }
 }
 
+/// Writes lines under a heading, if there are any.
+fn list(text: &mut String, heading: &str, lines: &[String]) -> fmt::Result {
+    if !lines.is_empty() {
+        writeln!(text, "{heading}")?;
+    }
+    lines.iter().try_for_each(|line| writeln!(text, "    - {line}"))
+}
+
 /// A line of a page: what a part does.
 struct Line<'a> {
     number: usize,
@@ -204,6 +209,7 @@ fn decided(way: Way) -> Vec<&'static str> {
     };
     match way {
         Way::Pairs(how) => vec![rows(how)],
+        Way::Gathered => vec!["the shards of a group follow one another: they are gathered, each where it belongs"],
         Way::Groups { in_pieces: true, .. } => vec!["each rank of a group sums up a piece, and hands it on"],
         Way::Groups { in_pieces: false, .. } => {
             vec!["sums are short, or of two ranks: those who want them get all terms"]

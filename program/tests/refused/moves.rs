@@ -1,7 +1,7 @@
 //! Moves between arrays that do not fit, and by ways that they cannot go.
 
 use super::*;
-use polyshard_program::{MoveBy, Rows, Way};
+use polyshard_program::{MoveBy, Pattern, Rows, Way};
 
 #[test]
 fn moves_between_arrays_that_do_not_fit() {
@@ -86,6 +86,42 @@ fn moves_by_ways_that_they_cannot_go() {
         expect![
             "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
         ],
+    );
+    check(
+        DType::F64,
+        arrays(),
+        by(Way::Gathered),
+        expect![
+            "statement 1: `A` cannot be moved so: its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
+        ],
+    );
+    let everywhere =
+        || vec![array("A", by_rows(), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
+    let called = |pattern: Pattern, way: Way| {
+        let mut body = by(way);
+        body.moves[0].pattern = pattern;
+        body
+    };
+    let gathered = Pattern::all_gather([mesh().1]);
+    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), Way::Gathered));
+    assert!(accepted.is_ok(), "{accepted:?}");
+    check(
+        DType::F64,
+        everywhere(),
+        called(Pattern::Exchange, Way::Gathered),
+        expect!["statement 1: the move of `A` is called exchange, but is all_gather(x)"],
+    );
+    check(
+        DType::F64,
+        everywhere(),
+        called(Pattern::Local, Way::Pairs(Rows::Packed)),
+        expect!["statement 1: the move of `A` is called local, but is exchange"],
+    );
+    check(
+        DType::F64,
+        everywhere(),
+        called(Pattern::reduce([mesh().1]), Way::Pairs(Rows::Packed)),
+        expect!["statement 1: the move of `A` is called reduce(x), but is exchange"],
     );
     let scalar = |placements: &[Placement]| sharding(&[], placements);
     let pinned = [0, 1].map(|at| scalar(&[Placement::pin(mesh().1, at)]));

@@ -117,10 +117,11 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
                 Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
                 Buffers::Ahead(depth) => {
-                    let group = transfer.passes_on_along().map(|axes| groups.along(axes, None));
+                    let group = transfer.passes_on_along().map(|axes| (groups.along(axes, None), tile.passing));
                     Tile::ahead(name.as_str(), tile.capacity, depth, group)?
                 }
             };
+            let made = if tile.in_pieces { made.in_pieces() } else { made };
             Ok(Some(if tile.is_fixed { made.fixed() } else { made }))
         });
         let tiles = tiles.collect::<Result<_>>()?;

@@ -9,7 +9,7 @@
 use super::hop::Hop;
 use crate::Result;
 use crate::memory::Buffer;
-use crate::subarray::{Place, Rows, Subarray};
+use crate::subarray::{Place, Rows, Subarray, in_order};
 use bytemuck::cast_slice_mut;
 use std::ops::Range;
 
@@ -112,6 +112,37 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+/// Gathers the shards of the members of `hop`, which are one after the other what each of them gets, of elements of `element` bytes
+/// (MPI 3.1, section 5.7).
+///
+/// ```text
+/// before   rank 0: a    rank 1: b    rank 2: c
+/// after    each rank: a b c
+/// ```
+///
+/// # Errors
+/// If another rank failed.
+pub(super) fn gather(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], staging: &mut Staging) -> Result<()> {
+    let own = &hop.sends[hop.me];
+    let Some(comm) = &hop.comm else {
+        own.rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
+        return Ok(());
+    };
+    assert!(in_order(&hop.receives, Place::Region), "shards are gathered that lie apart; this is a bug of polyshard");
+    let bytes = own.len() * element;
+    let send = match own.contiguous(Place::Block) {
+        Some(range) => &source[range.start * element..range.end * element],
+        None => {
+            staging.send.grow(bytes.div_ceil(size_of::<u64>()), "what is kept of a shard")?;
+            let packed: &mut [u8] = cast_slice_mut(&mut staging.send);
+            own.rows(Place::Block, Place::Packed).copy(usize::MAX, element, source, &mut packed[..bytes]);
+            &packed[..bytes]
+        }
+    };
+    let counts: Vec<_> = hop.receives.iter().map(|piece| piece.len() * element).collect();
+    comm.all_gather(send, target, &counts)
 }
 
 /// The bytes of a buffer for chunks of a piece of `elements` elements, in whole words.

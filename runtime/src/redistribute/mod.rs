@@ -5,7 +5,7 @@
 //!
 //! | transport | how | copies of an element | staging |
 //! | --- | --- | --- | --- |
-//! | [`Messages`](Transport::Messages) | pairs of ranks in turn | pack, send, unpack, as far as it is scattered | two buffers of the cache's size |
+//! | [`Messages`](Transport::Messages) | pairs of ranks in turn, or an all-gather | pack, send, unpack, as far as it is scattered | two buffers of the cache's size |
 //! | [`Shared`](Transport::Shared) | each rank writes into the others' outputs | one | none |
 //!
 //! | module | what |
@@ -293,9 +293,12 @@ impl Redistribution {
         staging: &mut Staging,
     ) -> Result<()> {
         let element = dtype.size();
-        let is_laid_out = self.way == Way::Pairs(Rows::LaidOut);
+        let by_messages = |to: &mut [u8], staging: &mut Staging| match self.way {
+            Way::Gathered => messages::gather(hop, element, from, to, staging),
+            way => messages::run(hop, element, from, to, way == Way::Pairs(Rows::LaidOut), staging),
+        };
         if self.transport == Transport::Messages {
-            return messages::run(hop, element, from, to, is_laid_out, staging);
+            return by_messages(to, staging);
         }
         // Groups differ in whether they lie inside of a node, but ranks are refused together.
         if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
@@ -306,7 +309,7 @@ impl Redistribution {
             Outcome::Hidden(rank) if self.transport == Transport::Shared => {
                 Err(RedistributionError::PrivateOutput { rank }.into())
             }
-            Outcome::Hidden(_) | Outcome::Apart => messages::run(hop, element, from, to, is_laid_out, staging),
+            Outcome::Hidden(_) | Outcome::Apart => by_messages(to, staging),
         }
     }
 }

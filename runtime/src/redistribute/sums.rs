@@ -35,7 +35,7 @@ impl Sums {
         let axes = source.closed_axes(target).map_err(RedistributionError::from)?;
         let mesh = source.mesh();
         Ok(Some(match way {
-            Way::Pairs(_) => return Ok(None),
+            Way::Pairs(_) | Way::Gathered => return Ok(None),
             Way::Groups { in_pieces, then } => {
                 let pins: Vec<(usize, usize)> =
                     target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();

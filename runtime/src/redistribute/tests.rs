@@ -19,9 +19,22 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
     indices(&Region::whole(source.shape())).iter().filter(lacks).count()
 }
 
-/// Runs from `source` to `target` twice, with arrays of `T`, and checks all that there is to check.
+/// Runs from `source` to `target` every way that there is, with arrays of `T`.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let there = Redistribution::new(world, source, target)?.with_transport(transport);
+    let ways = [Way::Pairs(Rows::Packed), Way::Pairs(Rows::LaidOut), Way::Gathered];
+    let ways: Vec<_> = ways.into_iter().filter(|way| way.check(source, target).is_ok()).collect();
+    assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
+    ways.into_iter().try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+}
+
+/// Runs from one to the other twice, this way, with arrays of `T`, and checks all that there is to check.
+fn check_way<T: Element>(
+    world: &World,
+    [source, target]: [&Sharding; 2],
+    way: Way,
+    transport: Transport,
+) -> Result<()> {
+    let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
     let a = DistArray::from_fn(world, source, element::<T>)?;
     let before = a.block().to_vec();
     let expected = DistArray::from_fn(world, target, element::<T>)?;

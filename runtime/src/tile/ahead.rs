@@ -17,17 +17,9 @@ use crate::layout::Neighbours;
 use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
 use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::Passing;
 use std::fmt;
 use std::sync::Arc;
-
-/// Broadcasts pass from rank to rank in segments of this many bytes: more than libraries send without asking.
-const SEGMENT: usize = 256 << 10;
-
-/// The most segments of a broadcast.
-const SEGMENTS: usize = 64;
-
-/// The most ranks that a broadcast passes one after the other; to more it goes in the fewest rounds.
-const CHAIN: usize = 4;
 
 /// A region that is on its way to a tile.
 pub(super) struct Coming {
@@ -62,11 +54,12 @@ impl fmt::Debug for Coming {
 }
 
 impl<T: Element> Tile<T> {
-    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. What a `group` of three
-    /// ranks or more [broadcasts](Self::begin_broadcast) passes from rank to rank, which takes communicators of its own: then all
-    /// of the group must make the tile.
+    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. If `passing` says so, what its group
+    /// [broadcasts](Self::begin_broadcast) passes from rank to rank, which takes communicators of its own: then all of the group must
+    /// make the tile.
     ///
     /// ```
+    /// use polyshard_program::Passing;
     /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
     /// use polyshard_runtime::leaf::{nest, pointwise};
     /// use polyshard_runtime::{DistArray, Error, Grid, ReduceOp, Region, StridedMut, Tile, spmd};
@@ -75,7 +68,7 @@ impl<T: Element> Tile<T> {
     /// spmd(3, |world| {
     ///     let row = Grid::new(world, &mesh)?.group(&[0])?;
     ///     let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
-    ///     let mut tile = Tile::ahead("A", 2, 1, Some(&row))?;
+    ///     let mut tile = Tile::ahead("A", 2, 1, Some((&row, Passing::Chain(1))))?;
     ///     let panel = |nth: i64| Region::new(std::iter::once(2 * nth..2 * nth + 2));
     ///     tile.begin_broadcast(&row, &[0], &a, &panel(0))?;
     ///     for nth in 0..3 {
@@ -96,10 +89,11 @@ impl<T: Element> Tile<T> {
     ///
     /// # Errors
     /// As for [`new`](Self::new), and if another rank failed.
-    pub fn ahead(name: &str, elements: usize, depth: usize, group: Option<&Group>) -> Result<Self> {
-        let group = group.filter(|group| group.size() > 2);
-        let lanes = group.iter().flat_map(|group| (0..=depth).map(|_| group.comm().split(0, group.rank())));
-        Ok(Self { lanes: lanes.collect::<Result<_>>()?, ..Self::new(name, elements)? })
+    pub fn ahead(name: &str, elements: usize, depth: usize, passing: Option<(&Group, Passing)>) -> Result<Self> {
+        let passing = passing.filter(|(_, passing)| !passing.is_direct());
+        let lanes = passing.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().split(0, group.rank())));
+        let lanes = lanes.collect::<Result<_>>()?;
+        Ok(Self { lanes, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }
 
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
@@ -156,24 +150,27 @@ impl<T: Element> Tile<T> {
                 let own = owned(source.array(), source.coordinates(), region);
                 own.copy(Place::Block, source.block(), Place::Region, cast_slice_mut(&mut message));
             }
-            if self.lanes.is_empty() {
-                post_to_all(group, root, message)?
-            } else {
-                (None, self.pass_on(group, root, message)?)
+            let size = group.size();
+            let cut = |segments: usize| Rounds::segments(message.len(), segments, size_of::<T>());
+            match self.passing {
+                Passing::Direct => post_to_all(group, root, message)?,
+                Passing::Chain(segments) => {
+                    let members = (0..size).map(|nth| (root + nth) % size).collect();
+                    let rounds = Rounds::chain(members, group.rank(), cut(segments));
+                    (None, self.pass_on(rounds, message)?)
+                }
+                Passing::Circulant(segments) => {
+                    let rounds = Rounds::circulant(size, group.rank(), root, cut(segments));
+                    (None, self.pass_on(rounds, message)?)
+                }
             }
         };
         self.begin(region, flight, way);
         Ok(())
     }
 
-    /// Begins to pass a message from rank to rank, from the member `root`.
-    fn pass_on(&mut self, group: &Group, root: usize, message: Piece) -> Result<Way> {
-        let (size, bytes) = (group.size(), message.len());
-        let bounds = Rounds::segments(bytes, bytes.div_ceil(SEGMENT).clamp(1, SEGMENTS), size_of::<T>());
-        let rounds = match size {
-            ..=CHAIN => Rounds::chain((0..size).map(|nth| (root + nth) % size).collect(), group.rank(), bounds),
-            _ => Rounds::circulant(size, group.rank(), root, bounds),
-        };
+    /// Begins to pass a message from rank to rank.
+    fn pass_on(&mut self, rounds: Rounds, message: Piece) -> Result<Way> {
         let lane = self.lane;
         self.lane = (lane + 1) % self.lanes.len();
         let mut running = Box::new(rounds.start(message, None));

@@ -133,9 +133,8 @@ impl<T: Element> Tile<T> {
     /// after    each member: a b
     /// ```
     ///
-    /// Each owner sends its part, from its shard if it lies together there, else packed. Where few members own
-    /// parts, each of these is broadcast: an all-gather passes on parts of one size well, and others badly. If
-    /// there is one owner, this is a [`broadcast`](Self::broadcast). Parts that lie together in the region are
+    /// Each owner sends its part, from its shard if it lies together there, else packed: all are gathered at once, or each is broadcast
+    /// if the tile is gathered [`in_pieces`](Self::in_pieces). Parts that lie together in the region are
     /// received in place, unless all are gathered at once and they do not follow one another in the members' order;
     /// else they are staged and put where they belong. An element that several members own is sent by one of them.
     /// If the region is empty, which it is on all members or on none, nothing is sent.
@@ -170,16 +169,10 @@ impl<T: Element> Tile<T> {
              is a bug of polyshard",
             region.distinct()
         );
-        // All members know all parts, so they choose alike.
-        let longest = parts.iter().map(|(_, part)| part.len()).max().unwrap_or(0);
-        match (longest == total, group.stages()) {
-            (true, _) if !region.wraps() => {
-                let root = parts.iter().position(|(_, part)| part.len() == total).expect("a part is the longest");
-                return self.broadcast_from(group, root, source, region);
-            }
-            (_, Some(stages)) => self.gather_in_stages(group, stages, source, region, &parts)?,
-            _ if total <= longest * group.size() / 2 => self.broadcast_parts(group, source, region, &parts)?,
-            _ => self.gather_parts(group, source, region, &parts)?,
+        match group.stages() {
+            Some(stages) => self.gather_in_stages(group, stages, source, region, &parts)?,
+            None if self.in_pieces => self.broadcast_parts(group, source, region, &parts)?,
+            None => self.gather_parts(group, source, region, &parts)?,
         }
         self.held = Held::Buffer(region.clone());
         Ok(())

@@ -52,6 +52,7 @@ use ahead::Coming;
 use bytemuck::cast_slice;
 use exchange::Pieces;
 use in_place::PeerTile;
+use polyshard_program::Passing;
 use sequence::Sequence;
 use smallvec::{SmallVec, smallvec};
 use std::collections::VecDeque;
@@ -71,6 +72,10 @@ pub struct Tile<T> {
     incoming: Buffer<T>,
     /// Whether the regions of all ranks are the same each time.
     is_fixed: bool,
+    /// Whether each owner of a part that a group gathers broadcasts it.
+    in_pieces: bool,
+    /// How what is broadcast ahead gets to the members of its group.
+    passing: Passing,
     /// What was exchanged last.
     pieces: Option<Pieces>,
     /// Where regions are that were read in place.
@@ -134,6 +139,8 @@ impl<T: Element> Tile<T> {
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
             is_fixed: false,
+            in_pieces: false,
+            passing: Passing::Direct,
             pieces: None,
             found: Sequence::default(),
             coming: VecDeque::new(),
@@ -160,6 +167,18 @@ impl<T: Element> Tile<T> {
     #[must_use]
     pub fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
+    }
+
+    /// Returns the tile, for whose [`all_gather`](Self::all_gather) each owner of a part broadcasts it from now on; else all parts are
+    /// gathered at once. All members of the group must do the same.
+    ///
+    /// ```
+    /// let tile = polyshard_runtime::Tile::<f32>::new("A", 64)?.in_pieces();
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_pieces(self) -> Self {
+        Self { in_pieces: true, ..self }
     }
 
     /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
