@@ -36,7 +36,7 @@ impl fmt::Display for Operand<'_> {
     }
 }
 
-/// Why a text is no einsum of these arrays.
+/// Why a text is not an einsum over these arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
@@ -67,7 +67,7 @@ pub enum EinsumError {
     NoExtent { index: String },
     /// A mistake in a statement.
     Statement(ParseError),
-    /// It is no kernel.
+    /// The kernel is invalid.
     Kernel(Box<KernelError>),
 }
 

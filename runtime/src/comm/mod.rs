@@ -158,7 +158,7 @@ pub trait Communicator {
     /// receive afterwards should [`exchange`](Self::exchange) instead.
     ///
     /// # Errors
-    /// If `to` is this rank or none of the group, another rank failed, or the ranks wait for each other in
+    /// If `to` is this rank or not in the group, another rank failed, or the ranks wait for each other in
     /// a circle.
     fn send(&self, to: usize, data: &[u8]) -> Result<()>;
 
@@ -206,7 +206,7 @@ pub trait Communicator {
     /// ```
     ///
     /// # Errors
-    /// If a rank is none of the group, messages of this rank to itself do not pair, another rank failed, or this rank has dropped
+    /// If a rank is not in the group, messages of this rank to itself do not pair, another rank failed, or this rank has dropped
     /// a flight.
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight>;
 
@@ -334,8 +334,8 @@ pub trait Communicator {
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
     /// does not return before all have called it (MPI 3.1, section 5.3).
     ///
-    /// For ranks that have let others write into their memory, and must not give it up before these are done.
-    /// Whoever was let in must call it, so it may be used only where nothing can fail in between.
+    /// For ranks that have published memory to be written by others, and must not free it before these are done. All ranks of
+    /// the group must call it once the memory is published, also those that fail in between: else it does not return.
     ///
     /// # Errors
     /// If the MPI library reports one.

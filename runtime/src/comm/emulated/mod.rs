@@ -72,7 +72,7 @@ impl Emulated {
         self.received.message(bytes);
     }
 
-    /// Carries out a collective with a root: two chains around the group, one in each direction, each with half of the data.
+    /// Carries out a collective with a root: two chains that run cyclically through the group, one in each direction, each with half of the data.
     ///
     /// ```text
     /// broadcast from 0     first half  0 -> 1 -> 2 -> 3      second half  0 -> 3 -> 2 -> 1
