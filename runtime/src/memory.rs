@@ -134,7 +134,7 @@ impl Drop for Memory {
     }
 }
 
-/// Returns so many zeros for `what`.
+/// Returns `elements` zeros for `what`.
 pub(crate) fn zeros<T: Element>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))

@@ -103,7 +103,7 @@ pub fn exchange_words<const N: usize>(
     tag: impl Into<Cow<'static, str>>,
     words: [u64; N],
 ) -> Result<Vec<[u64; N]>> {
-    const { assert!(N <= size_of::<Header>() / size_of::<u64>(), "a header has no room for so many words") };
+    const { assert!(N <= size_of::<Header>() / size_of::<u64>(), "a header has no room for that many words") };
     let mut header = Header::default();
     header[..N].copy_from_slice(&words);
     let mut headers = Vec::new();
