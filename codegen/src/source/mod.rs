@@ -17,8 +17,7 @@
 //! | file | emits |
 //! | --- | --- |
 //! | `items` | `mesh()`, `sharding_a()`, `run`, `run_into` and `Prepared`, with a hole for its fields and one for statements |
-//! | `body` | the fields, and the statements of `run_into`: loops, transfers |
-//! | `body/leaf` | the call that computes |
+//! | `body` | the fields, and the statements of `run_into`: loops, transfers, and the call that computes |
 //! | `index`, `value` | expressions inside of these: `7 * x + 7` over `i64`, `v0 * v1` over elements |
 //! | `sequence`, `reduction` | the outer module of a program of several statements |
 

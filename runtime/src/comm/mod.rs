@@ -19,7 +19,9 @@
 //! | `call` | what a rank calls, without its buffers, and whether the calls of a group fit |
 //! | `check` | what all refuse alike |
 //! | `received` | what a rank counts of what it receives |
+//! | `combine` | buffers of bytes, combined element by element by a type that is a value |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
+//! | `launcher` | whether an MPI launcher has started this process |
 //! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
 //! | `words` | sentences about ranks |
 //!
@@ -138,6 +140,9 @@ impl fmt::Display for Work {
 ///
 /// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
 /// and operation. The threads find out when they are not; MPI does so in [checked programs](crate::spmd_checked).
+///
+/// An implementation gives the methods without a body. Collectives are all written in terms of [`collective`](Self::collective), and are
+/// not given by any: so each is checked, counted and watched in one place.
 pub trait Communicator {
     /// Returns this rank's number in the group.
     fn rank(&self) -> usize;
