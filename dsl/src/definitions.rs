@@ -13,7 +13,7 @@
 //! in the next round what `B` is in this one.
 //!
 //! ```text
-//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs, chain: chain/mod.rs
+//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs, chain: chain.rs
 //! rounds = "repeat" "(" number ("," (name "=" name | "until" name "<" number))* ")" "{" file "}"
 //! ```
 //!
