@@ -31,7 +31,7 @@ struct Args {
     /// The element type: f32, f64, i32 or i64 [default: that of the files, or f32].
     #[arg(long = "type", value_name = "TYPE")]
     dtype: Option<DType>,
-    /// Have panels come so many steps before they are multiplied, while others are.
+    /// Have panels come this many steps before they are multiplied, while others are.
     #[arg(long, default_value_t = 0, value_name = "STEPS")]
     ahead: usize,
     /// The `.npy` file that holds A, of which each rank reads its own part [default: random elements].

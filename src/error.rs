@@ -55,10 +55,10 @@ pub enum Error {
     /// No schedule is found.
     #[error(transparent)]
     Search(#[from] Box<polyshard_search::SearchError>),
-    /// A text is no einsum of the arrays.
+    /// A text is not an einsum over the arrays.
     #[error(transparent)]
     Einsum(#[from] polyshard_dsl::EinsumError),
-    /// A text is no kernel, or no chain.
+    /// A text is not a valid kernel or chain.
     #[error(transparent)]
     Parse(#[from] polyshard_dsl::ParseError),
     /// The stages of a sequence do not fit together.

@@ -61,7 +61,7 @@ fn product(start: Start, line: &str, file: &Path) -> Vec<u8> {
     std::fs::read(file).expect("the example writes its result")
 }
 
-/// Runs a program of laws on each layout, and compares what it says of so many ranks.
+/// Runs a program of laws on each layout, and compares what it says with what it should for that number of ranks.
 #[track_caller]
 fn check_laws(program: &str, said: impl Fn(&Nodes) -> String) {
     for nodes in LAYOUTS {

@@ -1,8 +1,10 @@
-//! The documents name files that exist, a library user builds what the library needs, and crates and their files import
-//! one another in one direction.
+//! The documents name files that exist, heads of files and the architecture list what there is, a library user builds what the library
+//! needs, and crates and their files import one another in one direction.
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/heads.rs"]
+mod heads;
 
 use serde_json::Value;
 use std::collections::HashSet;
@@ -42,6 +44,46 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
 }
 
+/// The folders of sources of all crates.
+fn folders() -> Vec<PathBuf> {
+    let folders = crates().into_iter().map(|one| {
+        let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
+        Path::new(&manifest).with_file_name("src")
+    });
+    folders.filter(|folder| folder.exists()).collect()
+}
+
+#[test]
+fn communicators_have_the_methods_that_the_architecture_lists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the document exists");
+    let (_, rest) = text.split_once("an implementation of `Communicator` gives").expect("the invariant");
+    let mut sentences = rest.split('.').map(heads::listed);
+    let mut next = || sentences.next().expect("a sentence for each kind of method");
+    let listed = heads::Methods { given: next(), by_collective: next(), by_default: next() };
+    let file = fs::read_to_string(root.join("runtime/src/comm.rs")).expect("the trait");
+    let found = heads::methods(&file, "Communicator");
+    assert!(found.given.contains("collective") && found.by_collective.contains("broadcast"), "{found:?}");
+    assert_eq!(listed, found);
+}
+
+#[test]
+fn tables_in_heads_name_modules_that_exist() {
+    let files = folders().into_iter().flat_map(|folder| sources(&folder));
+    let mut tables = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source");
+        let Some(named) = heads::tabled(&text) else { continue };
+        tables += 1;
+        let declared = heads::declared(&text);
+        let gone: Vec<_> = named.difference(&declared).collect();
+        assert!(gone.is_empty(), "the table in the head of {} names modules that are gone: {gone:?}", file.display());
+        let is_comm = file.ends_with("runtime/src/comm.rs");
+        assert!(!is_comm || named == declared, "{} lacks some of {declared:?} in its table", file.display());
+    }
+    assert!(tables > 5, "there are hardly any tables; is the search right?");
+}
+
 #[test]
 fn unsafe_code_is_in_the_files_that_the_architecture_names() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -49,11 +91,7 @@ fn unsafe_code_is_in_the_files_that_the_architecture_names() {
     let (_, rest) = text.split_once("unsafe code is in the MPI files,").expect("the invariant");
     let mut named: Vec<&str> = paths(rest.split("\n\n").next().expect("a paragraph")).collect();
     named.sort_unstable();
-    let folders = crates().into_iter().map(|one| {
-        let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
-        Path::new(&manifest).with_file_name("src")
-    });
-    let files = folders.filter(|folder| folder.exists()).flat_map(|folder| sources(&folder));
+    let files = folders().into_iter().flat_map(|folder| sources(&folder));
     let is_unsafe = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("(unsafe_code");
     let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
     let mut found: Vec<_> = files.filter(is_unsafe).map(relative).collect();

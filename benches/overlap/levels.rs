@@ -47,7 +47,7 @@ fn machine(nodes: usize, devices: usize, shared_ports: Option<usize>) -> polysha
     Ok(Machine::new("levels", vec![between, level("device", devices, PORTS[1])], device)?)
 }
 
-/// Prints what collectives take at once and in stages on the ranks that there are, which are on so many nodes, as many on each: in
+/// Prints what collectives take at once and in stages on the ranks that there are, which are on `nodes` nodes, as many on each: in
 /// memory where ranks share it. At once, sums are taken in the order of the ranks, and as MPI likes.
 pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Result<()> {
     let ranks = launched_ranks().unwrap_or(nodes);

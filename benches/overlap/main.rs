@@ -46,7 +46,7 @@ enum Part {
         /// The panels.
         #[arg(long, default_value_t = 16)]
         panels: usize,
-        /// Communicating alone takes so many times as long as computing alone.
+        /// How many times as long communicating alone takes as computing alone.
         #[arg(long, default_value_t = 1.0)]
         ratio: f64,
         /// Timed runs, after one that is not timed.
@@ -76,7 +76,7 @@ enum Part {
         /// Timed runs, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// On the ranks that there are, which are on so many nodes.
+        /// On the ranks that there are, which are on this many nodes.
         #[arg(long)]
         nodes: Option<usize>,
     },

@@ -5,7 +5,7 @@ use polyshard::planner::placement::{ParallelismMatrix, matrices};
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// Each second of the machine lasts so many: messages of kilobytes then take milliseconds, which is long beside the
+/// How many seconds each second of the machine lasts: messages of kilobytes then take milliseconds, which is long beside the
 /// time in which a thread wakes up, and in which it adds them.
 pub(crate) const SLOWDOWN: f64 = 100.0;
 
@@ -40,7 +40,7 @@ impl Case {
         format!("{}/{}", self.matrix, axes.join("+")).replace(' ', ",")
     }
 
-    /// So many `f64` that one all-reduce of them takes about so many seconds here.
+    /// How many `f64` an all-reduce has that takes about `direct` seconds here.
     pub(crate) fn elements(&self, machine: &Machine, direct: f64) -> usize {
         const BYTES: f64 = 1e6;
         let groups = self.matrix.groups(&self.axes).expect("the axes exist");

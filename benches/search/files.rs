@@ -24,7 +24,7 @@ const VALUES: [(&str, i64); 11] = [
     ("r0", 32),
 ];
 
-/// Times each file whose mesh has so many ranks, and the choice.
+/// Times each file whose mesh has this many ranks, and the choice.
 pub(crate) fn compare(ranks: usize, runs: usize) -> polyshard::Result<()> {
     let files = files();
     runtime::spmd(ranks, |world| {

@@ -106,7 +106,7 @@ fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64) -> polyshard::R
     Ok(())
 }
 
-/// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold so many times an even share.
+/// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold this many times an even share.
 fn short(ranks: usize, shares: f64) -> polyshard::Result<()> {
     let machine = machine(ranks, 1e6)?;
     let elements = (shares * 3.0 * 4096.0 * 4096.0 / ranks as f64) as u64;

@@ -1,4 +1,4 @@
-//! The command line of Polyshard; what it does is in `cli/src/command/mod.rs`.
+//! The command line of Polyshard; what it does is in `cli/src/command.rs`.
 
 use std::process::ExitCode;
 

@@ -75,7 +75,7 @@ impl Folder {
     }
 }
 
-/// Ways to get so many ranks.
+/// Ways to get a number of ranks.
 fn starts(ranks: usize) -> Vec<Start> {
     let processes = if cfg!(feature = "mpi") { vec![Start::Mpi(ranks)] } else { Vec::new() };
     [Start::Plain].into_iter().chain(processes).collect()

@@ -1,4 +1,13 @@
 //! Kernels as expressions that build their data: what `kernel!` expands to, and what emitted source asks of a leaf.
+//!
+//! ```text
+//! A[m, k]              Access::plain("A", &["m", "k"])
+//! A[2*m + 1, k % n]    Access::new(Name::new("A"), ::std::vec![
+//!                          Affine::new([(Name::new("m"), 2i64)], 1i64),
+//!                          Affine::new([(Name::new("k"), 1i64)], 0i64).modulo(Modulus::Captured(Name::new("n"))),
+//!                      ])
+//! alpha * A[m]         Value::Mul(Box::new(Value::Scalar(Name::new("alpha"))), Box::new(Value::Access(..)))
+//! ```
 
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
@@ -6,6 +15,9 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 /// Writes expressions that name the types of `polyshard_program` by way of a path.
+///
+/// A macro expands where names may be taken by anything, so it gives absolute paths, also for `Box`; emitted source imports what it
+/// names, and gives none.
 pub struct Data {
     /// What stands before the name of a type: nothing, or `path ::`.
     pub path: TokenStream,
@@ -42,6 +54,7 @@ impl Data {
         }
     }
 
+    /// `Affine::new([(Name::new("m"), 2i64)], 1i64)`, with `.modulo(..)` behind it if the index wraps.
     fn affine(&self, Affine { terms, constant, modulus }: &Affine) -> TokenStream {
         let p = &self.path;
         let terms = terms.iter().map(|&(name, factor)| {

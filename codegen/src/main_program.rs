@@ -1,4 +1,15 @@
 //! A complete Rust program of the kernels of a program: it reads, runs, checks and says so on each rank.
+//!
+//! It is a text and not a syntax tree, since nothing in it depends on names but a few places, and a reader is to go on from it as
+//! from an example. Unlike [`rust_source`](crate::rust_source) it holds kernels and schedules, not their programs:
+//!
+//! ```text
+//! kernel! { pub fn summa(A: [f64; 64, 64], ..) -> C: .. { .. }  mesh(x: 2) .distribute(..) }
+//! fn main() { .. }
+//! fn run() { let program = summa::schedule().lower()?; spmd(2, |world| read, run, verify, write) }
+//! ```
+//!
+//! Of several kernels, `program` is a `Sequence` with a stage for each, and rounds as they are nested.
 
 use polyshard_layout::Name;
 use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};

@@ -10,7 +10,7 @@ use crate::shapes::rounded;
 
 /// How far a long curve is from the straight line, at most: enough to leave a row of devices.
 const BOW: f64 = 20.0;
-/// The length from which on a curve is bent that far; shorter ones are nearly straight.
+/// The minimum length of a curve that is bent that far; shorter ones are nearly straight.
 const LONG: f64 = 120.0;
 /// Between a box and where a curve begins again.
 const CLEARANCE: f64 = 1.5;

@@ -1,4 +1,17 @@
 //! A kernel as the checks leave it: every name resolved, nothing that the macro can see is wrong.
+//!
+//! ```text
+//! fn f(A: [T; n, 8]) -> B: [T; n] { B[i] += alpha * A[(i + 1) % n, j] }
+//!
+//! target     B[i]
+//! value      alpha * A[(i + 1) % n, j]
+//! element    T, a type of the surroundings
+//! scalars    alpha
+//! moduli     n
+//! ```
+//!
+//! Extents, bounds of ranges and moduli are still expressions: a program around the macro may know them. Names in `target` and `value` are
+//! those of the analysis, so what expands a kernel looks nothing up.
 
 use crate::syntax::Tensor;
 use polyshard_layout::Name;

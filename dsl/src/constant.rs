@@ -6,6 +6,14 @@
 use syn::{BinOp, Expr, Lit, UnOp};
 
 /// Returns the value of an expression of literals, or `None` if it is not one or has no value.
+///
+/// ```
+/// let value = |text: &str| polyshard_dsl::evaluate(&syn::parse_str(text).expect("an expression"));
+/// assert_eq!(value("2 * 1024 + 1"), Some(2049));
+/// assert_eq!([value("n"), value("1 / 0"), value("1.5")], [None; 3]);
+/// ```
+///
+/// Numbers are of 128 bits, so that what does not fit an extent is seen by its value and not by an overflow.
 pub fn evaluate(expr: &Expr) -> Option<i128> {
     match expr {
         Expr::Lit(literal) => match &literal.lit {

@@ -1,4 +1,11 @@
 //! What `kernel!` takes: a kernel, and perhaps the chain of its schedule behind it.
+//!
+//! ```text
+//! definition = block chain?         block: syntax.rs, chain: chain.rs
+//! ```
+//!
+//! With a chain, the kernel is compiled with the user's crate, and without one it is an expression that is lowered at run time.
+//! Mistakes of both parts are reported together, since neither is needed to read the other.
 
 use crate::chain::{self, Chain};
 use crate::check::check;

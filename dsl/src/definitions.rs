@@ -12,6 +12,14 @@
 //! Around kernels there may be rounds: `repeat(100, A = B, until s < 1e-9) { .. }` runs those in the braces again and again, where `A` is
 //! in the next round what `B` is in this one.
 //!
+//! ```text
+//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs, chain: chain.rs
+//! rounds = "repeat" "(" number ("," (name "=" name | "until" name "<" number))* ")" "{" file "}"
+//! ```
+//!
+//! Reading takes two passes. [`Definitions::parse`] finds the kernels, the steps and all that is wrong whatever the extents;
+//! [`Definitions::bind`] puts numbers in place of names, once the arrays are known, and then checks kernels as those of literals.
+//!
 //! It is what `kernel!` takes, several times. A kernel reads what those before it have written, by name, and arrays from
 //! outside; their extents give the names in extents their values, the same in all of the file.
 
@@ -41,6 +49,7 @@ use values::{Unknown, Values, alone, written};
 
 /// The kernels of a file as they are written, before their extents are known.
 pub struct Definitions {
+    /// The text itself, in which mistakes that `bind` finds have their lines.
     text: String,
     kernels: Vec<Written>,
     /// Those around others come first.
@@ -194,7 +203,8 @@ impl Definitions {
         Ok(errors.finish(stages)?.into_iter().flatten().collect())
     }
 
-    /// The values that names have: those that are given, and the extents of arrays.
+    /// The values that names have: those that are given, and the extents of arrays. A name has its value where it stands alone, as in
+    /// `A: [f64; n, n + 1]`; other extents, and the same name again, are compared with what the arrays have.
     fn values(&self, given: &Given<'_>) -> Result<Values> {
         let mut values = Values::new(given.values);
         let Some(arrays) = given.arrays else { return Ok(values) };
@@ -262,6 +272,8 @@ impl Definitions {
 }
 
 impl Written {
+    /// The kernel with numbers for names. Names without a value are found in three places, in this order: extents and ranges, scalars of the
+    /// value, moduli of indices.
     fn bound(&self, values: &Values, dtype: Option<DType>) -> Result<Stage> {
         let mut block = self.block.clone();
         let mut unknown = Unknown::default();
@@ -294,6 +306,7 @@ fn is_open(element: &Type) -> bool {
     path.path.get_ident().is_some_and(|ident| ident.to_string().parse::<DType>().is_err())
 }
 
+/// Bytes of the text, with which callers point at it once they know more, such as that a step is illegal.
 fn place(span: Span) -> Range<usize> {
     span.byte_range()
 }
@@ -319,6 +332,14 @@ struct Found<'a> {
 
 impl Found<'_> {
     /// Adds the kernels of a file or of rounds, each of which ends with its braces, and its schedule where the next one begins.
+    ///
+    /// ```text
+    /// fn f(..) -> .. { .. }   mesh(x: 2) .split(..)   fn g(..) -> .. { .. }   auto
+    /// ----- kernel --------   ------ chain --------   ----- kernel --------   chain
+    /// ```
+    ///
+    /// The tokens are parted before any of them is read, so that one kernel with a mistake does not hide those of the next. `fn`, `pub`,
+    /// `#` and `repeat` begin a part; behind a dot, `repeat` is a step that there is not, and is refused as one.
     fn add(&mut self, tokens: TokenStream, around: Span, depth: usize) {
         let is_empty = |found: &Self| [found.kernels.len(), found.rounds.len()];
         let before = is_empty(self);
@@ -393,6 +414,7 @@ impl Found<'_> {
 }
 
 impl Part {
+    /// The kernel and its schedule. A mistake at the end of either is on its last token, since the text goes on behind it.
     fn read(self) -> Result<Written> {
         let Self { kernel, chain } = self;
         let kernel_ends = end(&kernel);
@@ -441,6 +463,7 @@ fn at_end(errors: syn::Error, end: Span) -> syn::Error {
     all.finish(()).err().unwrap_or_else(|| syn::Error::new(end, "unexpected end"))
 }
 
+/// Checks that messages and emitted modules can name kernels.
 fn distinct(kernels: &[Written]) -> Result<()> {
     let mut errors = Errors::default();
     for (nth, kernel) in kernels.iter().enumerate() {

@@ -1,4 +1,14 @@
 //! Kernels as einsum writes them, `ij,jk->ik`, or as one statement, `C[i, k] = A[i, j] * B[j, k]`: extents come from the arrays.
+//!
+//! ```text
+//! einsum    = term ("," term)* ("->" term)?
+//! term      = (letter | "...")*                 "..." at most once
+//! statement = what stands in the braces of a kernel
+//! ```
+//!
+//! The first form is read here: each letter is an index, `...` stands for indices `batch0`, `batch1`, .. counted from the right, so that
+//! operands of different ndim are aligned at their last dimensions. The second is put into a kernel with the extents of the arrays, and
+//! read as one.
 
 mod statement;
 #[cfg(test)]
@@ -26,7 +36,7 @@ impl fmt::Display for Operand<'_> {
     }
 }
 
-/// Why a text is no einsum of these arrays.
+/// Why a text is not an einsum over these arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
@@ -57,7 +67,7 @@ pub enum EinsumError {
     NoExtent { index: String },
     /// A mistake in a statement.
     Statement(ParseError),
-    /// It is no kernel.
+    /// The kernel is invalid.
     Kernel(Box<KernelError>),
 }
 
@@ -201,6 +211,7 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
     })
 }
 
+/// The index alone, as it stands in an access.
 fn plain(index: &Index) -> Affine {
     Affine::new([(index.name(), 1)], 0)
 }
@@ -259,7 +270,7 @@ fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, Eins
     Ok(before.into_iter().chain(leading).chain(after.into_iter().flatten()).collect())
 }
 
-/// The extent of each index.
+/// The extent of each index, which all operands agree on; messages name the first that has it.
 fn extents(read: &[Vec<Index>], operands: &[Operand<'_>]) -> Result<Vec<(Index, usize)>, EinsumError> {
     let mut known: Vec<(Index, usize, &Operand<'_>)> = Vec::new();
     for (term, operand) in read.iter().zip(operands) {
@@ -337,7 +348,8 @@ fn stem(source: &str) -> &str {
     std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str()).unwrap_or("")
 }
 
-/// Names of a kernel, no two alike.
+/// Names of a kernel, no two alike: a tensor is called as its file, `A` of `data/A.npy`, if that is an identifier and free, and else `T0`
+/// by its place among the operands.
 struct Names {
     taken: Vec<Name>,
 }

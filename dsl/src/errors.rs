@@ -2,6 +2,13 @@
 //!
 //! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and goes on; only
 //! syntax that cannot be read stops at once, because what follows it has no meaning.
+//!
+//! ```text
+//! error: index `q` of output `C` appears in no input, so its extent is unknown
+//!        help: use it in an input access or give its range: `for q in 0..n`
+//! ```
+//!
+//! The help is a second line of the message, since `compile_error!` has no notes; from a text, `ParseError` adds lines and columns.
 
 use quote::ToTokens;
 use std::fmt::Display;

@@ -4,6 +4,9 @@ use crate::errors::error;
 use quote::ToTokens;
 
 /// What a kernel or a chain is read from.
+///
+/// The grammar is the same. What differs is the way out where a number is not written: a macro's user may build the schedule by methods,
+/// whose arguments are any expressions, and a text's user has to write the number.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
     /// The tokens of a macro, around which there is a program.

@@ -7,6 +7,17 @@
 //!        --definitions----> kernels of a file, each with steps or `auto`, with the extents of arrays
 //! ```
 //!
+//! What the macro `kernel!` takes, a kernel and perhaps its schedule behind it, with the file that reads each part:
+//!
+//! ```text
+//! fn summa(A: [f64; 64, 64], B: [f64; 64, 64]) -> C: [f64; 64, 64] {      syntax
+//!     C[m, n] += A[m, k] * B[k, n]                                        syntax, value
+//! }
+//! mesh(x: 2, y: 2)                                                        chain
+//! .distribute([m, n], [mo, no], [mi, ni])                                 chain/steps, chain/arguments
+//! .shard(A, m @ x, k @ y)                                                 chain/placement
+//! ```
+//!
 //! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
 //! legal: `polyhedral` decides that when they are applied.
 

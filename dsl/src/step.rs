@@ -1,4 +1,7 @@
 //! Schedule steps as data: printed, read, serialised and replayed from one enum.
+//!
+//! This is the one place where a step is written down. Its text is what `chain` reads, what traces and programs hold, what error messages quote,
+//! and what emitted source has for a comment; `polyhedral` has the methods, and their meaning.
 
 use polyshard_layout::{AxisExpr, Mesh, Name, Placement};
 use polyshard_program::{LeafKind, Pattern, list};
@@ -242,6 +245,8 @@ pub enum Step {
 /// assert_eq!(Share::new(0.8).to_string(), "0.8");
 /// assert_eq!(Share::new(0.8).get(), 0.8);
 /// ```
+///
+/// The bits of a float, so that steps have equality and hashes, as all else in them does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Share(u64);
 

@@ -7,6 +7,14 @@
 //! }
 //! ```
 //!
+//! `OP` is one of `=`, `+=`, `*=`, `max=` and `min=`, and ranges may also stand before the statement. `value` has a grammar of its own,
+//! in `value.rs`. A tensor of no dimensions is declared by its type alone, and has empty brackets where it is used:
+//!
+//! ```text
+//! fn largest(A: [f32; m, n]) -> s: f32 { s[] max= abs(A[i, j]) }
+//! fn inner(A: [f32; n]) -> B: [f32; n] { B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1 }
+//! ```
+//!
 //! Nothing is looked up here: a name may be a tensor, an index or a scalar, and an index any Rust
 //! expression. `check` decides, so that it can report every mistake at once.
 
@@ -115,6 +123,7 @@ impl Parse for Tensor {
     }
 }
 
+/// `-> C: [f32; m, n]`. The name is part of the declaration, unlike in Rust, so one that lacks it is told what to write.
 fn output(input: ParseStream) -> Result<Tensor> {
     let help = "name the output and its extents: `-> C: [f32; m, n]`";
     if !input.peek(Token![->]) {
@@ -127,6 +136,7 @@ fn output(input: ParseStream) -> Result<Tensor> {
     input.parse()
 }
 
+/// The body, with ranges in front of the statement or behind it.
 fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     let tokens = body.fork().parse()?;
     let mut ranges = Vec::new();
@@ -153,6 +163,7 @@ fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     Ok((Statement { target, assign, value, tokens }, ranges))
 }
 
+/// `for q in 0..n`. A brace after it would be a loop of Rust, and is refused as one.
 fn range(input: ParseStream) -> Result<Range> {
     input.parse::<Token![for]>()?;
     let var = input.parse()?;
@@ -189,6 +200,8 @@ fn target(input: ParseStream) -> Result<Access> {
     ))
 }
 
+/// `=`, `+=`, `*=`, `max=` or `min=`: besides `=`, the operations whose terms may be combined in any grouping. `-=` and `/=` are none of
+/// them, and the message says by which they are written.
 fn assign(input: ParseStream) -> Result<Assign> {
     if input.peek(Token![+=]) {
         return input.parse::<Token![+=]>().map(|_| Assign::Add);

@@ -1,4 +1,8 @@
 //! Kernels, chains and steps from text: what `kernel!` reads, with the lines and columns of all mistakes.
+//!
+//! A text is cut into the tokens of Rust, and is then read as a macro's tokens are; spans of tokens give the places. Two things
+//! differ: in chains, keywords of Rust are names as others are ([`of_names`]), and what comes from a file may be of any depth, where the
+//! parser, which recurses, would run out of stack ([`limited`]).
 
 use crate::check::check;
 use crate::form::Form;
@@ -145,7 +149,7 @@ impl From<Step> for String {
     }
 }
 
-/// Reads the tokens of a text.
+/// Reads the tokens of a text. Where brackets do not match there are no tokens, so that is the only mistake that is reported.
 pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
     let tokens = text.parse().map_err(|wrong: proc_macro2::LexError| {
         syn::Error::new(wrong.span(), "brackets or quotes do not match, or a character has no meaning here")
@@ -179,6 +183,10 @@ fn mistake(text: &str, error: &syn::Error) -> Mistake {
 /// the brackets: reading takes stack for each of them.
 const TOKENS: usize = 500;
 
+/// Returns the tokens, unless they are so deep, or so long in one piece, that reading them could take more stack than there is.
+///
+/// Commas and semicolons set the count back, since what they separate is read by a loop: a long list is not deep, but
+/// `1 + (1 + (1 + ..` and `- - - ..` are.
 pub(crate) fn limited(tokens: TokenStream) -> Result<TokenStream> {
     fn fits(tokens: TokenStream, room: usize) -> bool {
         let mut left = room;

@@ -1,7 +1,20 @@
 //! The right-hand side as it is written: a tree of sums, products, calls, choices, accesses, numbers and names.
 //!
+//! ```text
+//! value   = product (("+" | "-") product)*
+//! product = unary (("*" | "/") unary)*
+//! unary   = "-" unary | atom
+//! atom    = "(" value ")" | choice | number | access ("else" outside)? | name "(" value, .. ")" | name
+//! access  = name "[" expr, .. "]"                    of Rust: `2*i + r - 1`
+//! outside = "-"? (number | name)                     where an index is outside of the tensor
+//! choice  = "if" value compare value "{" value "}" "else" ("{" value "}" | choice)
+//! compare = "<" | "<=" | ">" | ">=" | "==" | "!="
+//! ```
+//!
 //! It is not parsed as a Rust expression, since `A[m, k]` is not one; the indices inside are, so that
 //! an index that is not affine is an error on exactly that index.
+//!
+//! This tree keeps identifiers and literals with their spans. `check/value.rs` makes of it the `Value` of `program`, which has neither.
 
 use crate::errors::error;
 use polyshard_program::Comparison;
@@ -163,6 +176,7 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     }
 }
 
+/// `a * b / c`, from the left.
 fn product(input: ParseStream) -> Result<Value> {
     let mut product = unary(input)?;
     loop {
@@ -175,6 +189,7 @@ fn product(input: ParseStream) -> Result<Value> {
     }
 }
 
+/// `-a`, or what has no sign. Behind it a dot is what a user of Rust would write next, `A[i].max(0)`, and is told how it is written here.
 fn unary(input: ParseStream) -> Result<Value> {
     if input.peek(Token![-]) {
         input.parse::<Token![-]>()?;
@@ -194,6 +209,7 @@ fn unary(input: ParseStream) -> Result<Value> {
     Ok(value)
 }
 
+/// What binds most tightly. A name is an access before brackets, a call before parentheses, and else a scalar or an index.
 fn atom(input: ParseStream) -> Result<Value> {
     if input.peek(token::Paren) {
         let content;
@@ -241,7 +257,7 @@ fn atom(input: ParseStream) -> Result<Value> {
     Ok(Value::Name(name))
 }
 
-/// `else 0.0`, after an access.
+/// `else 0.0`, after an access. It is one number or scalar, so that a sum goes on behind it: `A[i - 1] else 0 + B[i]`.
 fn outside(access: &Access, input: ParseStream) -> Result<Value> {
     let start: Token![else] = input.parse()?;
     let wrong = |at: Option<TokenTree>| {
@@ -267,6 +283,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
 pub(crate) const FUNCTIONS: &str =
     "`exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`";
 
+/// `if a < b { x } else { y }`, or one choice after another by `else if`.
 fn choice(input: ParseStream) -> Result<Value> {
     let start: Token![if] = input.parse()?;
     let left = input.parse()?;

@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the grid of so many ranks on which a sweep moves its array fastest; slabs if there are more ranks than lines.
+/// Returns the grid of this many ranks on which a sweep moves its array fastest; slabs if there are more ranks than lines.
 fn grid(ranks: usize, size: [usize; 3]) -> Result<Mesh, MachineError> {
     // About what processes of one node take: 1 us for a message, and 10 GB/s for complex numbers of 16 bytes.
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };

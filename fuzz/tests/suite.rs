@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Feeds a target what it is known to accept and what failed once, then so many new inputs; nothing may fail.
+/// Feeds a target what it is known to accept and what failed once, then a number of new inputs; nothing may fail.
 #[track_caller]
 fn check(target: &str, inputs: u32) {
     let out = format!("{}/{target}", env!("CARGO_TARGET_TMPDIR"));

@@ -224,7 +224,7 @@ pub(crate) struct Blocks(Vec<Level>);
 #[derive(Clone, Debug)]
 pub struct Owned {
     blocks: Blocks,
-    /// Indices from here on are none; 0 if the rank owns nothing.
+    /// The end of the indices that the rank owns; 0 if it owns nothing.
     end: usize,
 }
 

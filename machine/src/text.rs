@@ -73,7 +73,7 @@ impl Machine {
     /// Writes the machine so that [`from_toml`](Self::from_toml) reads it.
     ///
     /// # Panics
-    /// Never: what cannot be written is no machine.
+    /// Never: every machine can be written.
     #[must_use]
     pub fn to_toml(&self) -> String {
         match toml::to_string(&self.text()) {

@@ -130,7 +130,7 @@ impl PartCost {
         self.seconds - self.hidden
     }
 
-    /// Makes it one that is done so many times.
+    /// Makes it one that is done `times` times.
     fn repeat(&mut self, times: u64) {
         self.times = self.times.saturating_mul(times);
         self.seconds *= times as f64;
@@ -518,7 +518,7 @@ impl<'a> Pricing<'a> {
     }
 }
 
-/// Hides what of a nest's transfers comes or leaves by messages while the leaf takes so many seconds: in equal parts of each, if it
+/// Hides what of a nest's transfers comes or leaves by messages while the leaf takes `computing` seconds: in equal parts of each, if it
 /// does not suffice for all. What iterations of other loops compute is not counted.
 fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
     let most = |part: &PartCost| match part.part {

@@ -80,7 +80,7 @@ fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Resul
     Err(context.blame(Some(step), ErrorKind::NothingAhead { name: t, tensors }))
 }
 
-/// Why so many iterations cannot lie between the beginning and the end of a transfer, and what to do.
+/// Why that number of iterations cannot lie between the beginning and the end of a transfer, and what to do.
 fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static str)> {
     if transfer.route.held.is_some() {
         let why = "what one leg leaves in tiles is passed on by the next";

@@ -128,7 +128,7 @@ pub enum ErrorKind {
         /// The tensors, and where each is communicated.
         tensors: String,
     },
-    /// A transfer between whose beginning and end there cannot be so many iterations.
+    /// A transfer between whose beginning and end there cannot be that number of iterations.
     NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },

@@ -11,7 +11,7 @@ use polyshard_program::StepId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub usize);
 
-/// A place in a nest: inside the loops over the mesh and so many serial ones, outermost first, which are fixed there.
+/// A place in a nest: inside the loops over the mesh and this many serial ones, outermost first, which are fixed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(pub usize);
 

@@ -1,8 +1,8 @@
 //! Programs: what every rank runs, as plain data.
 //!
-//! A [`Program`] is what is proved, printed, priced, emitted and run. It is made elsewhere: from schedules by
-//! `polyshard-polyhedral`. Here are its parts and what can be said of them without deciding anything: its text, its
-//! explanation, its bounds.
+//! A [`Program`] is what is proved, printed, priced, emitted and run. It is made elsewhere, from schedules by
+//! `polyshard-polyhedral` and from types by `polyshard-planner`, which decide the routes. Here are its parts, what follows from
+//! them alone (the [`Way`] of a move, the buffers of a tile), and what can be said of them: its text, its explanation, its bounds.
 //!
 //! | word | meaning |
 //! | --- | --- |

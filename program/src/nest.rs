@@ -86,8 +86,8 @@ pub struct Transfer {
     pub operands: Vec<OperandId>,
     /// The number of serial loops around it.
     pub level: usize,
-    /// How many iterations of the innermost of them lie between its beginning and its end: an input begins to come so many before the one
-    /// that reads it, and an output has left so many after the one that computes it; 0 if all is in the same.
+    /// How many iterations of the innermost of them lie between its beginning and its end: an input begins to come this many before the one
+    /// that reads it, and an output has left this many after the one that computes it; 0 if all is in the same.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ahead: usize,
     /// Whether only the first round of the [`Repeat`](crate::Statement::Repeat) around its nest brings it: nothing writes the array

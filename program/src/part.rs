@@ -83,7 +83,7 @@ impl Along {
         starts.map(move |start| (start, start.saturating_add(size).min(high)))
     }
 
-    /// Returns the ranges of consecutive elements of a dimension of so many, each element once; what is outside is left out.
+    /// Returns the ranges of consecutive elements of a dimension of this many, each element once; what is outside is left out.
     pub fn elements(&self, extent: usize) -> impl Iterator<Item = Range<usize>> {
         let extent = extent as i64;
         let whole = self.period.is_none().then(|| self.runs().map(move |(low, high)| (low.max(0), high.min(extent))));

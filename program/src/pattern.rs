@@ -97,7 +97,7 @@ impl Pattern {
         Self::Broadcast { axes: axes.into_iter().map(Into::into).collect() }
     }
 
-    /// A shift along `axis`, given as a value or by name, from the neighbour `by` further on.
+    /// A shift along `axis`, given as a value or by name, from the neighbour `by` places after.
     ///
     /// ```
     /// # use polyshard_program::Pattern;

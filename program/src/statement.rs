@@ -80,9 +80,9 @@ pub enum Statement {
 pub enum Iteration {
     /// The one in which the counter has this value.
     At(i64),
-    /// The one that comes so many after the present one.
+    /// The one that comes this many after the present one.
     Later(i64),
-    /// The one that came so many before the present one.
+    /// The one that came this many before the present one.
     Earlier(i64),
 }
 

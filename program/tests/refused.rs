@@ -558,9 +558,9 @@ fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
     let message = serde_json::from_value::<Procedure>(serde_json::json!({ "Steps": lowered })).expect_err("1 is all");
     expect!["step 1: rank 0 holds 1 of 1 chunk, which is not one of 18446744073709551615 parts of the array"]
         .assert_eq(&message.to_string());
-    let message = steps(2, 1 << 40).expect_err("nothing is in so many pieces").to_string();
+    let message = steps(2, 1 << 40).expect_err("no array is in that many pieces").to_string();
     expect![
-        "an array of 1099511627776 chunks is in more than these steps make of it on so many ranks; give 2 or fewer"
+        "an array of 1099511627776 chunks is in more than these steps make of it on this many ranks; give 2 or fewer"
     ]
     .assert_eq(&message);
 }

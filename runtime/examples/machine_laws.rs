@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     .map(drop)
 }
 
-/// Checks the machine of so many nodes with so many ranks each.
+/// Checks that the machine is found to have this many nodes, with this many ranks on each.
 fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
     let found = detect(world)?;
     let topology = Topology::find(world)?;

@@ -58,7 +58,7 @@ impl<T> Block<T> {
     /// Returns the first `len` elements of the memory of this block, with whatever they are.
     ///
     /// # Panics
-    /// If there is no room for so many: a bug of polyshard.
+    /// If there is no room for that many: a bug of polyshard.
     pub(crate) fn cut(self, len: usize) -> Self {
         let room = self.room();
         assert!(len <= room, "{len} elements are in a block of {room}; this is a bug of polyshard");

@@ -30,7 +30,7 @@ use zeroed::zeroed;
 /// What pages are multiples of, in bytes.
 const PAGE: usize = 4096;
 
-/// Bytes from which on an allocation is compared with the memory that is free: touching so many takes far longer.
+/// Minimum bytes of an allocation that is compared with the memory that is free: to touch that much takes far longer than to ask.
 const LARGE: usize = 64 << 20;
 
 /// Returns the bytes of memory and swap that this process can still get, if the system tells.
@@ -48,7 +48,7 @@ pub fn free_memory() -> Option<u64> {
     (system.total_memory() > 0).then(|| limits.map_or(free, |limit| free.min(limit)))
 }
 
-/// Threshold in bytes from which on shared memory goes through the pool; an arena finds room for less at once.
+/// Minimum bytes of shared memory that goes through the pool; an arena finds room for less at once.
 const LEAST_KEPT: usize = 1 << 16;
 
 /// Memory for elements of any type, which goes back where it is from when it is dropped: to the allocator, or to the pool.
@@ -134,7 +134,7 @@ impl Drop for Memory {
     }
 }
 
-/// Returns so many zeros for `what`.
+/// Returns `elements` zeros for `what`.
 pub(crate) fn zeros<T: Element>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))

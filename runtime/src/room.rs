@@ -29,7 +29,7 @@ pub struct Room<T: Element> {
 }
 
 impl<T: Element> Room<T> {
-    /// Returns room that keeps the memory of at most so many arrays while they are not there.
+    /// Returns room that keeps the memory of at most `most` arrays while they are not there.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { blocks: Vec::with_capacity(most), most }

@@ -190,8 +190,8 @@ impl<T> Drop for SharedInputs<'_, T> {
     }
 }
 
-/// The bytes of all inputs of a run together from which on processes read them in place, unless they are asked to: where each has a
-/// core, and where they wait for one another's cores.
+/// Minimum bytes of all inputs of a run together that processes read in place without being asked to: where each has a core, and
+/// where they wait for one another's cores.
 ///
 /// To publish the inputs and to wait at the end takes two meetings, whatever their length: 3 us with a core each; asleep, 60 to
 /// 80 us. Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:

@@ -68,7 +68,7 @@ pub enum SearchError {
     /// Kernels do not fit together.
     #[error(transparent)]
     Sequence(#[from] Box<SequenceError>),
-    /// The kernel is none, or no schedule of it is legal.
+    /// The kernel is invalid, or no schedule of it is legal.
     #[error(transparent)]
     Lower(#[from] LowerError),
     /// The machine does not say what is needed.

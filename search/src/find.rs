@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
         Self { all_ranks: true, ..self }
     }
 
-    /// Prices at least so many schedules, if there are as many, also those that cannot be the fastest: for
+    /// Prices at least this many schedules, if there are as many, also those that cannot be the fastest: for
     /// [`Choice::others`]. With `pipeline` it lists those that were faster by more than 3 % than all before.
     pub fn at_least(self, schedules: usize) -> Self {
         Self { at_least: schedules, ..self }
@@ -118,7 +118,7 @@ impl<'a> Search<'a> {
     /// The same kernel, machine and number of ranks give the same schedule, unless a time limit ends it.
     ///
     /// # Errors
-    /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly so many; [`SearchError::TooMany`] if there are
+    /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly that many; [`SearchError::TooMany`] if there are
     /// too many loops and ranks to compare all grids; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
     /// memory; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
     /// tensor, or are of none; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or

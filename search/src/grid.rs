@@ -7,7 +7,7 @@ use polyshard_program::{Access, Affine, Assign, Kernel, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All grids of at most so many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
+/// All grids of at most this many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
 /// if there are too many to compare.
 pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
     let mut grids = vec![(Grid::new(), 1usize)];
@@ -233,7 +233,7 @@ impl Port {
         Self { bandwidth, latency: latency.fold(f64::INFINITY, f64::min), factor: factors.fold(1.0, f64::min) }
     }
 
-    /// Seconds in which so many bytes come, which are one transfer or more.
+    /// Seconds in which this many bytes come, which are one transfer or more.
     fn seconds(&self, bytes: f64) -> f64 {
         if bytes > 0.0 { self.factor * (bytes / self.bandwidth + self.latency) } else { 0.0 }
     }
@@ -287,7 +287,7 @@ impl Bounds<'_> {
         rank + accesses.map(|access| transfer(&access)).sum::<f64>()
     }
 
-    /// The elements of an access that the first so many ranks touch together and do not hold, at least; where sums of indices are
+    /// The elements of an access that the first `devices` ranks touch together and do not hold, at least; where sums of indices are
     /// read, none is known.
     fn missing(&self, access: &Access, grid: &Grid, variant: &Variant, devices: usize) -> f64 {
         let vars = self.kernel.vars();

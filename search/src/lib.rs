@@ -1,4 +1,4 @@
-//! Which schedules a kernel has on so many ranks, what each costs on a machine, and the best.
+//! Which schedules a kernel has on a number of ranks, what each costs on a machine, and the best.
 //!
 //! ```text
 //! kernel, ranks --grid--> how many ranks each loop is divided over, all of them, those first that could be fastest
@@ -39,7 +39,7 @@ use polyshard_polyhedral::Schedule;
 
 /// Finds schedules for a kernel.
 pub trait Choose {
-    /// Returns the search for the fastest schedule of this kernel on at most so many ranks, devices `0..` of the machine.
+    /// Returns the search for the fastest schedule of this kernel on at most `ranks` ranks, devices `0..` of the machine.
     ///
     /// ```
     /// use polyshard_machine::Machine;

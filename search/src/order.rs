@@ -444,7 +444,7 @@ impl Contraction {
 }
 
 impl<'a> ContractionSearch<'a> {
-    /// Returns the search for this kernel, a schedule without steps, on at most so many ranks, devices `0..` of the machine.
+    /// Returns the search for this kernel, a schedule without steps, on at most `ranks` ranks, devices `0..` of the machine.
     pub fn new(schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Self {
         Self { schedule: schedule.clone(), ranks, machine, limits: Limits::default(), order: None }
     }

@@ -103,7 +103,7 @@ impl SequenceChoice {
 }
 
 impl<'a> SequenceSearch<'a> {
-    /// Returns the search for a sequence without kernels yet, on at most so many ranks, devices `0..` of the machine.
+    /// Returns the search for a sequence without kernels yet, on at most `ranks` ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
         Self { stages: Vec::new(), ranks, machine, limits: Limits::default(), most_meshes: usize::MAX }
     }
@@ -135,7 +135,7 @@ impl<'a> SequenceSearch<'a> {
         Self { limits, ..self }
     }
 
-    /// Looks at so many meshes, those first that could be the fastest; what it leaves open is the gap.
+    /// Looks at this many meshes, those first that could be the fastest; what it leaves open is the gap.
     pub(crate) fn most_meshes(self, most_meshes: usize) -> Self {
         Self { most_meshes, ..self }
     }
@@ -222,7 +222,7 @@ impl<'a> SequenceSearch<'a> {
         }
     }
 
-    /// The meshes of up to [`MOST_AXES`] axes over at most so many ranks; in all orders, if the machine has several levels.
+    /// The meshes of up to [`MOST_AXES`] axes over at most this many ranks; in all orders, if the machine has several levels.
     fn meshes(&self, kernels: &[&Kernel]) -> Vec<Mesh> {
         let mut found: Vec<Vec<usize>> = vec![Vec::new()];
         let mut all = found.clone();
@@ -246,7 +246,7 @@ impl<'a> SequenceSearch<'a> {
         all.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect()
     }
 
-    /// The sequence of the first so many stages, with these programs.
+    /// The sequence of the first stages, one for each of these programs.
     fn sequence(&self, programs: &[&Program]) -> Sequence {
         self.stages.iter().zip(programs).fold(Sequence::new(), |sequence, (stage, program)| {
             sequence.stage(program, stage.inputs.iter().copied(), stage.output)

@@ -37,7 +37,7 @@ pub(crate) struct Panels {
     pub(crate) count: usize,
     /// The parts of each panel, which come one after the other: 1 if they come whole.
     pub(crate) within: usize,
-    /// The axes whose coordinates each rank begins at, around the end: then not all ask the same rank at one time.
+    /// The axes whose coordinates each rank begins at, cyclically: then not all ask the same rank at one time.
     pub(crate) rotated: Vec<usize>,
     /// Whether each panel comes while the one before it is computed.
     pub(crate) ahead: bool,

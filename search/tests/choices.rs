@@ -499,7 +499,7 @@ fn what_cannot_be_searched_is_refused() {
         "the loops of `matmul` cannot be divided over exactly 4 ranks; leave some of them idle"
     );
     assert!(one.auto(4, &machine).find().expect("a choice").best().ranks() <= 3);
-    // Twelve loops on so many ranks: more grids than anybody compares.
+    // Twelve loops on a great number of ranks: more grids than anybody compares.
     let letters: String = ('a'..'m').collect();
     let shape = [9; 12];
     let spec = einsum(&letters, &[Operand { source: "A", shape: &shape }], DType::F64, "C").expect("an einsum");

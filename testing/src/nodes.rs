@@ -12,7 +12,7 @@ pub enum MapBy {
     Node,
 }
 
-/// Nodes with so many ranks each.
+/// Nodes, each with its number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nodes {
     /// The ranks of each node.

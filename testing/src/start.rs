@@ -25,7 +25,7 @@ pub struct Ended {
 pub enum Start {
     /// From the program: threads.
     Plain,
-    /// From `mpirun`: so many processes.
+    /// From `mpirun`: this many processes.
     Mpi(usize),
     /// From `mpirun` on these nodes, which are there while it runs.
     Nodes(Nodes),

@@ -141,7 +141,7 @@ fn arrays_and_threads_that_are_too_many_are_refused_before_they_are_made() {
     refused(Start::Plain, &polyshard(), &arguments, "40000 ranks cannot be threads of one process, which has");
 }
 
-/// Checks it on threads and on so many processes.
+/// Checks it on threads and on this many processes.
 #[track_caller]
 fn refused_everywhere_on(processes: usize, line: &str, message: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();

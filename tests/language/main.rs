@@ -67,7 +67,7 @@ kernel! {
 }
 
 kernel! {
-    /// The greatest change of a solver, which is no number once one of its values is none.
+    /// The greatest change of a solver, which is NaN once one of its values is.
     fn change(A: [f64; 700], B: [f64; 700]) -> D: f64 { D[] max= abs(A[i] - B[i]) }
     mesh(x: 3)
     .distribute([i], [io], [ii])
@@ -269,7 +269,7 @@ fn an_integer_is_rounded_once() {
     assert_eq!(sequential::<f32>(&program, |_, _| 0.0)[[0]], 1152921573326323713_i64 as f32);
 }
 
-/// One number among many that is none.
+/// One NaN among many numbers.
 fn diverged(tensor: usize, i: usize) -> f64 {
     if (tensor, i) == (1, 612) { f64::NAN } else { (i % 7) as f64 - 3.0 }
 }

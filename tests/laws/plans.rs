@@ -11,7 +11,7 @@ fn element(index: &[usize]) -> f64 {
     f64::from(index.iter().fold(1u32, |value, &i| value * 100 + i as u32))
 }
 
-/// Runs `f` on so many threads.
+/// Runs `f` on this many threads.
 fn on_ranks(ranks: usize, f: impl Fn(&World) -> Result<()> + Sync) {
     spmd(ranks, f).unwrap_or_else(|error| panic!("{error}"));
 }

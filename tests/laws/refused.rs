@@ -20,7 +20,7 @@ fn placed(swapped: bool) -> PlacedMesh {
 /// What [`check`] reduces over.
 const ALL: &str = "`x`, `y` of (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu";
 
-/// Checks what a program on so many threads fails with.
+/// Checks what a program on this many threads fails with.
 #[track_caller]
 fn check_on<R: Send>(ranks: usize, run: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
     let error = spmd(ranks, run).err().expect("it should be refused");

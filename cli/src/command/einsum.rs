@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Fix how an array is sharded over the mesh: 'A=i @ x, j @ y', or 'A=' to replicate it.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
-    /// List so many schedules, the fastest first.
+    /// List this many schedules, the fastest first.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
     /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])'.

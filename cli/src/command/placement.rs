@@ -29,8 +29,8 @@ const TIMED: u128 = 2_000;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \\
-      --traffic 'allreduce:data:1e9; alltoall:tensor:2e8' --draw placements.svg
-  polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic allgather:0,1:1e8 --top 3
+      --traffic 'all-reduce:data:1e9; all-to-all:tensor:2e8' --draw placements.svg
+  polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic all-gather:0,1:1e8 --top 3
   polyshard placement --hierarchy 4,16 --mesh 8x2x4 --json")]
 pub struct Arguments {
     /// The machine's levels: how many members each has in one of the level outside, outermost first [default: those
@@ -42,7 +42,7 @@ pub struct Arguments {
     mesh: String,
     /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
     /// that each rank holds before it. May be repeated, or hold several separated by `;`.
-    #[arg(long, value_name = "allreduce:0:1e9", value_delimiter = ';')]
+    #[arg(long, value_name = "all-reduce:0:1e9", value_delimiter = ';')]
     traffic: Vec<String>,
     #[command(flatten)]
     hardware: Hardware,

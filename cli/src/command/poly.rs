@@ -185,7 +185,7 @@ impl Kernels {
         }))
     }
 
-    /// Chooses schedules where none is written, on at most so many ranks of a machine.
+    /// Chooses schedules where none is written, on at most this many ranks of a machine.
     ///
     /// # Errors
     /// That none is found, or kernels do not fit together.

@@ -56,7 +56,7 @@ fn file(name: &str, text: &str) -> String {
     path.to_str().expect("cargo's folder has a plain name").to_owned()
 }
 
-/// Levels of so many members each, all on switches, as TOML.
+/// Levels of the given numbers of members, all on switches, as TOML.
 fn switches(levels: &[(&str, usize)]) -> String {
     let level = |(name, count): &(&str, usize)| {
         format!(

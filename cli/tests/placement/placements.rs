@@ -58,7 +58,7 @@ fn a_workload_ranks_placements_and_says_what_each_part_takes() {
         "--mesh",
         "8x2x4",
         "--traffic",
-        "allreduce:0:1e9; alltoall:1:2e8",
+        "all-reduce:0:1e9; all-to-all:1:2e8",
         "--traffic",
         "All-Gather:1,2:1e7",
     ]));

@@ -72,17 +72,17 @@ fn traffic_that_is_none_is_refused() {
     let with = |traffic: &str, message: &str| {
         COMMAND_LINE.refused(&["placement", "--machine", "a100", "--mesh", "4x16", "--traffic", traffic], message);
     };
-    let like = "write operation, axes and bytes per rank, such as allreduce:0,2:1e9";
+    let like = "write operation, axes and bytes per rank, such as all-reduce:0,2:1e9";
     with("allreduce", &format!("cannot read the traffic `allreduce`; {like}"));
     with("allreduce:x:1e9", "no axis `x` in the traffic `allreduce:x:1e9`; the axes are 0, 1");
     with("allreduce:0 1:1e9", &format!("cannot read the traffic `allreduce:0 1:1e9`; {like}"));
     with("allreduce:0:much", &format!("cannot read the traffic `allreduce:0:much`; {like}"));
-    let there = "there are allreduce, reducescatter, allgather, reduce, broadcast, alltoall";
+    let there = "there are all-reduce, reduce-scatter, all-gather, reduce, broadcast, all-to-all";
     with("scan:0:1", &format!("no operation `scan` in the traffic `scan:0:1`; {there}"));
     with("allreduce:2:1e9", "no axis 2; the matrix [[1 4] [4 4]] has axes 0..2");
-    with("alltoall:1,1:1e9", "axis 1 is named twice; name each axis once");
-    with("alltoall:1:-1", "an amount of data must be 0 bytes or more, found -1");
-    with("allgather:1:1e999", "an amount of data must be 0 bytes or more, found inf");
+    with("all-to-all:1,1:1e9", "axis 1 is named twice; name each axis once");
+    with("all-to-all:1:-1", "an amount of data must be 0 bytes or more, found -1");
+    with("all-gather:1:1e999", "an amount of data must be 0 bytes or more, found inf");
     let deep = file("deep_machine", &switches(&["a", "b", "c", "d", "e", "f"].map(|name| (name, 2))));
     let sum = ["placement", "--machine", &deep, "--mesh", "64", "--traffic", "allreduce:0:1e9"];
     COMMAND_LINE

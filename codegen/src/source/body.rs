@@ -1,4 +1,28 @@
 //! What runs need, made once, and the statements of `run_into`: loops, and the actions that the nest says, each as a call.
+//!
+//! What is done at a statement, in which order and in which iterations, [`Nest::actions`] says to the executor and to this file, so
+//! both make the same calls. Here each action becomes one method of a tile, which the runtime's executor calls too:
+//!
+//! | action | by | call |
+//! | --- | --- | --- |
+//! | `Reset` | | `c_tile.reset(&region, ReduceOp::Sum)` |
+//! | `TakeOver` | shift | `c_tile.shift(along_x, 1, &region)?` |
+//! | `Bring` | in place | `a_tile.hold(&region)`, or nothing if the leaf reads the shard |
+//! | | copy, all own it | `a_tile.copy(a, &a_region)` |
+//! | | one owner | `a_tile.broadcast(along_y, &[ko], a, &a_region)?` |
+//! | | parts | `a_tile.all_gather(along_y, a, &a_region)?` |
+//! | | permute | `a_tile.permute(grid, from, to, a, &a_region(grid.coords()))?` |
+//! | | halo, exchange | `a_tile.halo(grid, reach, a, a_region)?`, `a_tile.exchange(..)?` |
+//! | | shift | `a_tile.shift(along_y, 1, a, &a_region)?` |
+//! | `Send` | copy | `c_tile.combine_local(c, ReduceOp::Sum)` |
+//! | | one, all, parts | `c_tile.reduce(along_z, &[0], c, ReduceOp::Sum)?`, `all_reduce`, `reduce_scatter` |
+//! | | permute | `c_tile.permute_back(grid, to, from, c, ReduceOp::Sum)?` |
+//! | | halo, exchange | `c_tile.write_back(grid, reach, c, c_region, ReduceOp::Sum)?` |
+//! | `Arrive` | | `a_tile.arrive(grid.world(), a)?` |
+//! | `Compute` | | see `leaf` |
+//!
+//! Of a transfer ahead, calls that take time have `begin_` before them, and `arrive` ends them. The second leg of a route, which
+//! takes what the first left in tiles, has `_held` behind it.
 
 mod leaf;
 
@@ -15,14 +39,16 @@ use polyshard_program::{
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-/// What runs of a nest need, in the order in which it is made.
+/// What runs of a nest need, in the order in which it is made: tiles ahead take a group, and output tiles what is written, so these
+/// come before them.
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
     let writer = Writer::new(nest, names);
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
     made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).chain(writer.is_first()).collect()
 }
 
-/// The statements of a run.
+/// The statements of a run, and before them what they share: this rank's coordinates, tiles ahead set back to their beginning, and
+/// the inputs published.
 pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
     let writer = Writer::new(nest, names);
     let statements = writer.statements(statements);
@@ -41,6 +67,7 @@ fn coordinates(names: &Names, used_by: &TokenStream) -> Option<TokenStream> {
     used.iter().any(Option::is_some).then(|| quote! { let [#(#bound),*] = grid.coordinates(); })
 }
 
+/// Writes the calls of one nest over placeholders.
 struct Writer<'a> {
     nest: &'a Nest,
     names: &'a Names,
@@ -56,6 +83,8 @@ impl<'a> Writer<'a> {
         statements.iter().map(|statement| self.statement(statement)).collect()
     }
 
+    /// A statement as the calls of its actions, under their conditions. These are of one kind in a statement, so the first says
+    /// which: always, in one iteration and in all others, for another iteration, or in the first round.
     fn statement(&self, statement: &Statement) -> TokenStream {
         let note = match statement {
             Statement::Loop { counter, body, .. } => return self.serial_loop(*counter, body),
@@ -77,6 +106,7 @@ impl<'a> Writer<'a> {
         quote! { #note #code }
     }
 
+    /// `for ko in 0..2i64 { .. }`, headed by the step that made the loop.
     fn serial_loop(&self, LoopId(counter): LoopId, body: &[Statement]) -> TokenStream {
         let of = &self.nest.loops[counter];
         let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
@@ -91,6 +121,12 @@ impl<'a> Writer<'a> {
     }
 
     /// What is done where a counter has this value, and elsewhere.
+    ///
+    /// ```text
+    /// if ko == 0 { a_tile.hold(&Region::new([..])); } else { .. a_tile.shift(along_y, 1, a, &a_region)?; }
+    /// ```
+    ///
+    /// Where the counter is known, regions are written with its value.
     fn by_iteration(&self, counter: LoopId, value: i64, actions: &[(When, Action<'_>)]) -> TokenStream {
         let there = When::At(counter, value);
         let (there, elsewhere): (Vec<_>, Vec<_>) = actions.iter().partition(|(when, _)| *when == there);
@@ -101,7 +137,11 @@ impl<'a> Writer<'a> {
         quote! { if #name == #value { #(#there)* } #elsewhere }
     }
 
-    /// What is done for another iteration, if there is that one.
+    /// What is done for another iteration, if there is that one. The counter is bound anew, so that the region is of that iteration:
+    ///
+    /// ```text
+    /// if ko + 1i64 < 2i64 { let ko = ko + 1i64; .. b_tile.begin_broadcast(along_x, &[ko], b, &b_region)?; }
+    /// ```
     fn in_iteration(&self, counter: LoopId, iteration: Iteration, action: Action<'_>) -> TokenStream {
         let (begun, name) = (self.action(action, None), &self.names.loops[counter.0]);
         let bound = |value: TokenStream| mentions(&begun, &name.to_string()).then(|| quote! { let #name = #value; });
@@ -124,7 +164,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What a transfer is, as a comment.
+    /// What a transfer is, as a comment: `step 7: communicate(A, ko): A, broadcast(y)`.
     fn note(&self, TileId(number): TileId) -> TokenStream {
         let transfer = &self.nest.transfers[number];
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
@@ -169,13 +209,19 @@ impl<'a> Writer<'a> {
         &self.names.tensors[transfer.tensor.0]
     }
 
+    /// Steps by the numbers that they have in the module's header.
     fn steps(&self, numbers: &[StepId]) -> String {
         let steps: Vec<_> =
             numbers.iter().map(|&StepId(number)| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
     }
 
-    /// The tile buffers.
+    /// The tile buffers, with room for the largest region that they ever hold; none where the leaf works on the shard.
+    ///
+    /// ```text
+    /// Tile::new("A", 63)?   Tile::relay("A", 63)?   Tile::ahead("A", 63, 1, Some(&*along_y))?
+    /// OutTile::new("C", 42)?.within(c_written.clone()).in_any_order().in_pieces().fixed()
+    /// ```
     fn tiles(&self) -> Vec<Field> {
         let element = element(self.nest);
         let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
@@ -232,7 +278,8 @@ impl<'a> Writer<'a> {
         tiles.collect()
     }
 
-    /// The elements of the output that the kernel writes, where something has to know.
+    /// The elements of the output that the kernel writes, where something has to know: `=` clears them alone, and a tile that goes home
+    /// overwrites no others. In place, a leaf that clears nothing writes what it writes.
     fn written(&self) -> Option<Field> {
         let Written { base, strides, counts } = self.nest.kernel.written()?;
         if !super::items::clears(self.nest) && self.nest.output().route.is_in_place() {
@@ -275,7 +322,8 @@ impl<'a> Writer<'a> {
         self.nest.brings_once().then(|| Field { name: format_ident!("is_first"), r#type, new })
     }
 
-    /// The sub-communicators, one per set of axes and stages.
+    /// The sub-communicators, one per set of axes and stages: `grid.group(&[0])?`. The world makes one per set of axes and gives out
+    /// the same to all who ask, hence `Rc`.
     fn groups(&self) -> Vec<Field> {
         let groups = self.nest.groups().into_iter().map(|(axes, stages)| {
             let name = self.names.group(&axes, stages.as_ref()).clone();
@@ -289,6 +337,12 @@ impl<'a> Writer<'a> {
         groups.collect()
     }
 
+    /// A region with this rank's coordinates and the counters in its bounds, empty where its conditions do not hold.
+    ///
+    /// ```text
+    /// Region::new([7 * x..(7 * x + 7).min(13), 0..17]).periodic(0, 4).in_blocks(1, 3, 6)
+    /// if ko < 2 { Region::new([..]) } else { Region::empty(2usize) }
+    /// ```
     fn region(&self, region: &Region) -> TokenStream {
         let ranges = region.ranges.iter().map(|(low, high)| {
             let (low, high) = (self.index.expr(low), self.index.expr(high));
@@ -321,7 +375,11 @@ impl<'a> Writer<'a> {
         quote! { if #(#conditions)&&* { #new } else { Region::empty(#ndim) } }
     }
 
-    /// A closure over coordinates that yields `value`.
+    /// A closure over coordinates that yields `value`: where ranks ask what others need, the same expressions are taken for those.
+    ///
+    /// ```text
+    /// |at: &[i64]| { let x = at[0]; Region::new([7 * x..(7 * x + 7).min(13)]) }
+    /// ```
     fn of_rank(&self, value: TokenStream) -> TokenStream {
         let used = self.names.axes.iter().enumerate().filter(|(_, axis)| mentions(&value, &axis.to_string()));
         let bound = used.map(|(number, axis)| {
@@ -337,12 +395,14 @@ impl<'a> Writer<'a> {
         quote! { |#at: &[i64]| { #(#bound)* #value } }
     }
 
+    /// A rank by its coordinates: `vec![x, (x + y) % 2]`.
     fn rank(&self, coordinates: &[Expr]) -> TokenStream {
         let coordinates = coordinates.iter().map(|coordinate| self.index.expr(coordinate));
         quote! { vec![#(#coordinates),*] }
     }
 
-    /// A leg of an input's route.
+    /// A leg of an input's route. From tiles and ahead, the method has another name; what a rank owns itself is copied at once, also
+    /// ahead, by `begin_own`.
     fn bring(&self, number: TileId, leg: &Leg, region: TokenStream, from: Source) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
         let (tile, name, source) = (self.tile(number), &self.names.regions[number.0], self.tensor(transfer));
@@ -392,6 +452,13 @@ impl<'a> Writer<'a> {
     }
 
     /// The rank to which `image` maps this one, and the one that it maps here, as `permutation`.
+    ///
+    /// ```text
+    /// let a_region = |at: &[i64]| { .. };
+    /// let permutation = grid.permutation(|at: &[i64]| { .. vec![x, (x + y) % 2] }, &[x, (y - x).rem_euclid(2)], a_region);
+    /// ```
+    ///
+    /// A rank learns by the region what its partner needs: where that is nothing, it sends nothing.
     fn permutation(&self, image: &[Expr], inverse: &[Expr], region: TokenStream, name: &Ident) -> TokenStream {
         let (region, image) = (self.of_rank(region), self.of_rank(self.rank(image)));
         let inverse = inverse.iter().map(|coordinate| self.index.expr(coordinate));
@@ -401,7 +468,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A leg of an output's route.
+    /// A leg of an output's route: the calls of [`bring`](Self::bring) run backwards, with the operation that combines. In place there is
+    /// nothing to do, and a shift has been taken over where its sums began.
     fn send(&self, number: TileId, leg: &Leg, region: TokenStream) -> TokenStream {
         let (tile, name, c) = (self.tile(number), &self.names.regions[number.0], self.names.tensors.last());
         let op = reduce_op(self.nest.kernel.assign());
@@ -439,7 +507,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The digits of each stage of a collective.
+/// The digits of each stage of a collective: `vec![vec![AxisPart { axis: 0, stride: 2, extent: 2 }], ..]`.
 fn stages_of(stages: &Stages) -> TokenStream {
     let stages = stages.parts().iter().map(|parts| {
         let parts = parts.iter().map(|part| {
@@ -451,7 +519,7 @@ fn stages_of(stages: &Stages) -> TokenStream {
     quote! { vec![#(#stages),*] }
 }
 
-/// Where owners are.
+/// Where owners are, per axis in coordinates from the reader's: `&Neighbours::in_star([Reach::Within { low: -1, high: 1 }, Reach::OWN])`.
 fn reach_of(reach: &Neighbours) -> TokenStream {
     let number = Literal::i64_unsuffixed;
     let axes = reach.along.iter().map(|reach| match reach {

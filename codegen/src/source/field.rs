@@ -1,4 +1,10 @@
-//! What an emitted `Prepared` owns.
+//! What an emitted `Prepared` owns: groups, tiles, plans of moves, and whatever else is the same in all runs.
+//!
+//! A field is written three times, in the struct, in `new` and in the pattern that takes `self` apart:
+//!
+//! ```text
+//! a_tile: Tile<f64>,   let a_tile = Tile::new("A", 63)?;   let Self { a_tile, .. } = self;
+//! ```
 
 use proc_macro2::{Ident, TokenStream};
 
@@ -6,6 +12,7 @@ use proc_macro2::{Ident, TokenStream};
 pub(super) struct Field {
     pub name: Ident,
     pub r#type: TokenStream,
-    /// The expression that makes it.
+    /// The expression that makes it, which leaves `new` by `?` where it fails. It may use `world`, and in a module of one kernel
+    /// also `grid` and the fields before it.
     pub new: TokenStream,
 }

@@ -1,6 +1,13 @@
 //! Index expressions as Rust expressions over `i64`.
 //!
-//! Built as trees with explicit parentheses: spliced as tokens, `5 * (i % 2)` would lose them.
+//! ```text
+//! 7*x + 7             7 * x + 7
+//! min(7*x + 7, 13)    (7 * x + 7).min(13)
+//! (x + y + ko) mod 2  (x + y + ko) % 2, or (x - ko).rem_euclid(2) where the sum may be negative
+//! ```
+//!
+//! Built as trees with explicit parentheses: spliced as tokens, `5 * (i % 2)` would lose them. Nothing overflows: the limit of
+//! `program/src/bounds.rs` holds for every number that a program has.
 
 use super::names::Names;
 use polyshard_program::{Atom, Expr, Nest, Ranges};
@@ -8,7 +15,9 @@ use syn::parse_quote;
 
 /// Prints index expressions of one nest.
 pub(super) struct Index<'a> {
+    /// What coordinates and counters are called.
     pub names: &'a Names,
+    /// Which values they take, which says where `/` and `%` of Rust are those of isl.
     pub ranges: Ranges,
 }
 
@@ -17,6 +26,7 @@ impl<'a> Index<'a> {
         Self { names, ranges: nest.ranges() }
     }
 
+    /// A sum, with terms that are added before those that are subtracted, so that it begins with a minus only if it must.
     pub(super) fn expr(&self, expr: &Expr) -> syn::Expr {
         let mut sum: Option<syn::Expr> = None;
         for (atom, factor) in expr.positive_first() {
@@ -46,6 +56,8 @@ impl<'a> Index<'a> {
         }
     }
 
+    /// A symbol, a quotient, a remainder, a minimum or a maximum; `inside` of a sum or product, in parentheses if it is an
+    /// operator.
     fn atom(&self, atom: &Atom, inside: bool) -> syn::Expr {
         // Division and remainder of what may be negative round towards minus infinity here, as in isl.
         let natural = |e: &Expr| e.bounds(&self.ranges).0 >= 0;
@@ -76,6 +88,7 @@ impl<'a> Index<'a> {
         }
     }
 
+    /// What may stand before an operator or a method: a name as it is, all else in parentheses.
     fn grouped(&self, expr: &Expr) -> syn::Expr {
         let shown = self.expr(expr);
         if matches!(shown, syn::Expr::Path(_)) { shown } else { parse_quote!((#shown)) }

@@ -1,4 +1,16 @@
 //! The items of an emitted module: mesh, shardings, `run` and `run_into`.
+//!
+//! ```text
+//! pub fn mesh() -> Mesh { .. }
+//! pub fn sharding_a() -> Sharding { .. }                          per tensor
+//! pub fn run(world, &a, &b, scalars..) -> Result<DistArray>       makes a `Prepared` for one run
+//! pub fn run_into(world, &a, &b, &mut c, scalars..) -> Result<()>
+//! pub struct Prepared { grid, fields.. }
+//! impl Prepared { new(world); run(..); run_into(..); set_first(is_first) }
+//! ```
+//!
+//! `run` fills a new output with the identity of the kernel's operation and calls `run_into`, which has the statements and
+//! goes on from what the output holds; so each statement is emitted once.
 
 use super::field::Field;
 use super::index::literal;
@@ -10,6 +22,9 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 /// The items of a module: `fields` are made before the first run, which has `body` for statements.
+///
+/// In `run_into` stand, in this order: the fields by name, the checks that arrays are sharded as the program says, what the output is
+/// cleared by, the statements, and the release of the inputs, at which ranks that read one another's memory wait.
 pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenStream) -> TokenStream {
     let kernel = &nest.kernel;
     let mesh = mesh(&nest.mesh);
@@ -158,7 +173,7 @@ pub(super) fn writes_all(nest: &Nest) -> bool {
     nest.kernel.assign() == Assign::Set && nest.kernel.written().is_none()
 }
 
-/// Whether `=` clears the output before it sums up.
+/// Whether `=` clears the output before it sums up: not where the leaf gives each element its one value.
 pub(super) fn clears(nest: &Nest) -> bool {
     nest.kernel.assign() == Assign::Set && !nest.leaf.overwrites
 }
@@ -204,6 +219,7 @@ pub(super) fn mesh(mesh: &Mesh) -> TokenStream {
     }
 }
 
+/// `Mesh::new([("x", 2), ("y", 2)])`.
 fn new_mesh(mesh: &Mesh) -> TokenStream {
     if mesh.ndim() == 0 {
         return quote! { Mesh::default() };
@@ -215,7 +231,14 @@ fn new_mesh(mesh: &Mesh) -> TokenStream {
     quote! { Mesh::new([#(#axes),*]) }
 }
 
-/// A sharding in a module whose function `mesh` returns `own`.
+/// A sharding in a module whose function `mesh` returns `own`; one over another mesh, such as a refined one, brings its own.
+///
+/// ```text
+/// [0 @ x, 1 @ cyclic(y, 3)] of 13 x 11
+///   Sharding::new(&mesh(), &[13, 11], &[
+///       Placement::block(0usize, AxisExpr::axis("x")), Placement::block_cyclic(1usize, AxisExpr::axis("y"), 3usize),
+///   ]).expect(..)
+/// ```
 pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
     let shape = sharding.shape().iter().map(|&extent| literal(extent as i64));
     let mesh = if sharding.mesh() == own {
@@ -233,6 +256,7 @@ pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
     }
 }
 
+/// The outermost level makes the placement, `Placement::block(0usize, ..)`, and those inside are added, `.at(..)`.
 fn new_placement(placement: &Placement) -> TokenStream {
     match placement {
         Placement::Divided { dim, levels } => {
@@ -267,6 +291,7 @@ fn new_placement(placement: &Placement) -> TokenStream {
     }
 }
 
+/// `(AxisExpr::axis("x") + AxisExpr::axis("y")) % 2i64`, by the operators of the type; in parentheses if it is inside of one.
 fn axis_expr(expr: &AxisExpr, inside: bool) -> TokenStream {
     let shown = match expr {
         AxisExpr::Const(value) => return quote! { AxisExpr::Const(#value) },

@@ -5,6 +5,13 @@
 //! after it. So no list says which names emitted code needs for itself: they are those that it has. What is named
 //! after a user's name, `along_x` or `a_tile`, is a placeholder too.
 //!
+//! ```text
+//! wanted         __0: sharding_a, __1: a, __2: x        of a kernel with a tensor `A`, over an axis `x`
+//! code           fn run(__1: ..) { let [__2] = ..; }
+//! taken          fn, run, let, ..                       all other identifiers of the code
+//! chosen         sharding_a, a, x                       or `x_`, if the code says `x` already
+//! ```
+//!
 //! Names are written in lower case, as Rust writes variables. A constant or a variant, such as `None`, is then never
 //! what a pattern means.
 
@@ -15,10 +22,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The placeholders of one emitted module.
 pub(super) struct Names {
+    /// This rank's coordinates, per axis of the mesh: `x`, `y`.
     pub axes: Vec<Ident>,
+    /// The counters, per loop of the nest: `ko`.
     pub loops: Vec<Ident>,
     /// The inputs, then the output.
     pub tensors: Vec<Ident>,
+    /// The last parameters of `run`, in the kernel's order.
     pub scalars: Vec<Ident>,
     /// `sharding_a` and the like, per tensor.
     pub shardings: Vec<Ident>,
@@ -37,11 +47,13 @@ pub(super) struct Names {
     wanted: Wanted,
 }
 
-/// The names that placeholders are to get if they are free, the most public ones first.
+/// The names that placeholders are to get if they are free, the most public ones first: those that come later get the
+/// underscores, so that functions and parameters keep the names that a caller expects.
 #[derive(Default)]
 pub(super) struct Wanted(Vec<String>);
 
 impl Wanted {
+    /// A new placeholder, to be called `wanted`.
     pub(super) fn name(&mut self, wanted: &str) -> Ident {
         self.0.push(identifier(wanted));
         placeholder(self.0.len() - 1)
@@ -69,6 +81,7 @@ impl Wanted {
 }
 
 impl Names {
+    /// Placeholders in the order of preference: functions, parameters of `run`, variables, then what a leaf's closure binds.
     pub(super) fn new(nest: &Nest) -> Self {
         let mut wanted = Wanted::default();
         let kernel = &nest.kernel;

@@ -1,10 +1,19 @@
 //! Reductions as expressions that make them.
+//!
+//! The emitted program makes a [`Procedure`] again from its groups and steps, and with it the proof that these sum up all
+//! of it once: a source that somebody has edited cannot run steps that were not proved.
 
 use polyshard_program::reduction::Procedure;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-/// The expression for the procedure of a reduction, which was proved when it was made.
+/// The expression for the procedure of a reduction, which was proved when it was made: in rank order, or by steps.
+///
+/// ```text
+/// Procedure::in_order(vec![vec![0usize, 1usize]]).expect(..)
+/// Lowered::from_steps(vec![vec![0usize, 1usize]], 2usize, vec![LoweredStep { collective: Collective::ReduceScatter, .. }, ..])
+///     .and_then(Procedure::by_steps).expect(..)
+/// ```
 pub(super) fn procedure(procedure: &Procedure) -> TokenStream {
     let reduced = groups(procedure.groups());
     let Some(lowered) = procedure.steps() else {

@@ -1,4 +1,12 @@
 //! The kernel's right-hand side as a Rust expression over elements.
+//!
+//! ```text
+//! alpha * A[m, k] + n        f64   ((alpha * v0) + n0)
+//! B[m] / 2 - max(A[m], 0)    i32   Element::subtract(Element::divide(v0, 2i32), Element::maximum(v1, 0i32))
+//! ```
+//!
+//! Floats have the operators of Rust, which are IEEE's and so the executor's. All else calls the functions that the executor
+//! calls: integers wrap and panic with a message of the runtime where they are divided by 0, and `exp` is the runtime's own.
 
 use super::names::Names;
 use polyshard_program::{Comparison, DType, Function, Nest, Number, Value};
@@ -23,6 +31,9 @@ impl Values<'_> {
     }
 
     /// The value; `next` are the numbers of the next access and of the next index.
+    ///
+    /// Parts are visited in the order of [`Value::accesses`] and [`Value::indices`], by which the leaf orders what it hands to
+    /// the closure. Each operator has parentheses around it; [`bare`] takes away those that nothing is outside of.
     fn expr(&self, value: &Value, next: &mut [usize; 2]) -> syn::Expr {
         let float = self.nest.kernel.dtype().is_float();
         match value {
@@ -102,6 +113,7 @@ impl Values<'_> {
         }
     }
 
+    /// A literal of the element type, with its suffix, so that nothing is inferred: `2` in a kernel of `f32` is `2f32`.
     fn number(&self, number: Number) -> syn::Expr {
         let literal = match (self.nest.kernel.dtype(), number) {
             // Not by way of `f64`, which would round twice.

@@ -1,4 +1,6 @@
 //! Arguments of schedule steps: names, lists of names, numbers and meshes.
+//!
+//! Each function reads one argument and leaves the comma behind it to its caller. Numbers are expressions of literals, `2 * 64`.
 
 use crate::constant::evaluate;
 use crate::errors;

@@ -1,5 +1,14 @@
 //! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `m @ x @ y`, `dim(0) @ x`,
 //! `pin(z, 0)`, `partial(z)`.
+//!
+//! ```text
+//! clause = "pin" "(" axis "," number ")" | "partial" "(" axis ")" | dim ("@" level)+
+//! dim    = index | "dim" "(" number ")"
+//! level  = "[" axis, .. "]" | "cyclic" "(" axes "," number ")" | axes
+//! axes   = sums, differences, multiples by numbers and remainders of axes: `(x + 2*y) % 4`
+//! ```
+//!
+//! `pin`, `partial`, `dim` and `cyclic` are words only before parentheses, so an index or an axis may be called so.
 
 use super::arguments::{Result, comma, end, error, ident, inside, list, size, small};
 use crate::constant::evaluate;
@@ -68,6 +77,7 @@ fn level(input: ParseStream, form: Form) -> Result<Level> {
     Ok(Level::Block { at: axes(&input.parse()?)? })
 }
 
+/// The coordinates that own a block, from an expression of Rust.
 fn axes(expr: &Expr) -> Result<AxisExpr> {
     let wrong = || {
         let help = "write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`";

@@ -1,4 +1,7 @@
 //! One step: its method's name and arguments.
+//!
+//! The table of examples below is the grammar as a user sees it: names are unknown unless they are in it, and a step that cannot be read is
+//! answered with its line.
 
 use super::Written;
 use super::arguments::{
@@ -58,6 +61,7 @@ pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Resu
     })
 }
 
+/// The arguments, up to what may follow the last of them; the name is one of the table.
 fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     Ok(Written::Whole(match method.to_string().as_str() {
         "split" => {
@@ -144,6 +148,7 @@ fn three(input: ParseStream) -> syn::Result<(Name, Name, Name)> {
     Ok((first, second, ident(input)?))
 }
 
+/// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may stand in front of the chain instead.
 fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     let loops = list(input)?;
     comma(input)?;
@@ -186,6 +191,7 @@ fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
     }
 }
 
+/// A pattern as programs print it. One that is written as the method takes it, `Pattern::broadcast(["x"])`, has a list in its parentheses.
 fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
     let word: Ident = input.parse()?;
     let arguments = |input: ParseStream| {

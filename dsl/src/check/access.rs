@@ -1,4 +1,7 @@
 //! Accesses: of which tensor, with how many indices, written or read.
+//!
+//! The output is written and never read: `+=` and its like go on from what it holds, and there is no other order between the
+//! instances of a statement. An access with a mistake stays in the list, without its tensor, so that its indices still count as used.
 
 use super::index;
 use crate::errors::{Errors, count, listed};
@@ -68,6 +71,7 @@ pub(crate) fn inputs<'a>(block: &'a Block, errors: &mut Errors) -> Vec<Site<'a>>
     sites
 }
 
+/// What is known of an access, with an error for each index that is not affine.
 fn site<'a>(syntax: &'a value::Access, tensor: Option<&'a Tensor>, errors: &mut Errors) -> Site<'a> {
     let counted = tensor.filter(|tensor| right_count(syntax, tensor, errors));
     let mut vars = Vec::new();

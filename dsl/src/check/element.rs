@@ -1,4 +1,9 @@
 //! Element types: one for all tensors, one of four or a name that stands for one of them.
+//!
+//! ```text
+//! A: [f32; n]    known       A: [T; n]    a name of the surroundings, which rustc resolves
+//! A: [u8; n]     refused     A: [T; n], B: [f32; n]    refused, even if `T` is `f32`: the texts differ
+//! ```
 
 use crate::checked::Element;
 use crate::errors::Errors;

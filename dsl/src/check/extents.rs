@@ -1,5 +1,10 @@
 //! Index variables: each has one range, which is stated or follows from where the index stands alone.
 //!
+//! ```text
+//! C[i, j] = A[i, k] * B[k, j]           i, j and k stand alone somewhere
+//! B[i] = A[i + r] for r in 0..3         r does not, and needs a range
+//! ```
+//!
 //! Only extents that are numbers are compared here; `KernelSpec::check` compares the others when the
 //! program runs.
 
@@ -19,6 +24,7 @@ pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &
     unbound(block, sites, errors);
 }
 
+/// Extents below 0, and ranges that end before they start.
 fn negative(block: &Block, ranges: &[Bounds], errors: &mut Errors) {
     let of_tensors =
         super::tensors(block).flat_map(|tensor| tensor.extents.iter().map(|extent| (&tensor.name, extent)));
@@ -37,7 +43,7 @@ fn negative(block: &Block, ranges: &[Bounds], errors: &mut Errors) {
     }
 }
 
-/// The later place is the one to blame, the output last: it is what follows. A stated range holds whatever
+/// Indices with two extents. The later place is the one to blame, the output last: it is what follows. A stated range holds whatever
 /// the extents, as long as accesses stay inside.
 fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let mut known: Vec<(Name, i128, String)> = Vec::new();
@@ -84,6 +90,7 @@ fn fitting(var: Name, sites: &[&Site]) -> Option<String> {
     Some(format!("`for {var} in {}..{}`", range.start, range.end))
 }
 
+/// Indices that stand alone nowhere and have no range. Each is reported once, where it occurs first.
 fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let output = &block.output.name;
     let mut seen: Vec<&Ident> = block.ranges.iter().map(|range| &range.var).collect();

@@ -1,4 +1,12 @@
 //! Index expressions: Rust expressions that must be affine, `2*i + r - 1`, or the remainder of one, `(i + 1) % n`.
+//!
+//! ```text
+//! index  = sum | ("(" sum ")" | name) "%" modulus       one remainder, around all of it
+//! sum    = sum ("+" | "-") sum | sum "*" sum | "-" sum | "(" sum ")" | name | number
+//! ```
+//!
+//! In a product, one side is a number. The modulus is any expression of the surroundings: `(i + n - 1) % n` is `(i - 1) % n`, since
+//! multiples of it change nothing.
 
 use crate::constant::evaluate;
 use crate::errors::error;
@@ -54,6 +62,7 @@ fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> 
     })
 }
 
+/// The sum in 64 bits, which all index arithmetic of the analysis has.
 fn narrow(index: &Expr, sum: Sum) -> Result<Affine> {
     let small = |number: i128| {
         i64::try_from(number).map_err(|_| error(index, format!("{number} does not fit 64 bits"), "use smaller numbers"))
@@ -83,12 +92,13 @@ pub(crate) fn identifiers(index: &Expr) -> Vec<Ident> {
     }
 }
 
-/// Numbers are kept wide, and are narrowed once the whole is known.
+/// Multiples of names and a number. They are kept wide, and are narrowed once the whole is known: `i * 2^63 - i * 2^63` is 0.
 struct Sum {
     terms: Vec<(Name, i128)>,
     constant: i128,
 }
 
+/// The index as a sum; what is not affine is refused on the part of it that is not.
 fn sum(index: &Expr) -> Result<Sum> {
     let wrong = || {
         let help = "an index is a sum of multiples of variables and a number, such as `2*i + r - 1`";

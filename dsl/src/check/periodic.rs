@@ -1,4 +1,7 @@
 //! Periodic indices: `A[(i + 1) % n]`, whose modulus is a number or a name from the surroundings.
+//!
+//! An index that wraps is always inside of the tensor, so what is checked is the modulus: at most the extent, where both are numbers, and
+//! made of no index. The output is not written at an index that wraps: the inputs can wrap the other way.
 
 use super::access::Site;
 use super::index::{identifiers, remainder};

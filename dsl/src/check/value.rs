@@ -1,4 +1,8 @@
 //! Values: literals of the element type, scalars captured by name, functions that exist.
+//!
+//! A name that is neither tensor nor index is a scalar: what it is, rustc or a text's `--let` says. An index may stand in a value as a
+//! number, `(i + 1) * A[i]`. Where the element type is a name of the surroundings, what depends on it is left to them: whether literals fit,
+//! and whether `exp` exists.
 
 use super::access::Site;
 use crate::checked::Element;
@@ -19,6 +23,7 @@ pub(crate) fn check(
     Context { block, element, sites, scalars, errors }.value(&block.statement.value)
 }
 
+/// What names mean, and what is found on the way: captured scalars and mistakes.
 struct Context<'a> {
     block: &'a Block,
     element: Option<&'a Element>,
@@ -68,6 +73,7 @@ impl Context<'_> {
         }
     }
 
+    /// A call of one of the [`FUNCTIONS`], with as many arguments as it takes, and of floats if it is a function of these.
     fn call(&mut self, name: &Ident, arguments: &[Syntax]) -> Option<Value> {
         if super::tensors(self.block).any(|tensor| tensor.name == *name) {
             let help = format!("an access is written with brackets: `{name}[..]`");
@@ -120,6 +126,7 @@ impl Context<'_> {
         }
     }
 
+    /// A name without brackets or parentheses.
     fn scalar(&mut self, name: &Ident) -> Option<Value> {
         if let Some(tensor) = super::tensors(self.block).find(|tensor| tensor.name == *name) {
             let indices = vec![".."; tensor.extents.len()].join(", ");
@@ -133,6 +140,7 @@ impl Context<'_> {
         Some(Value::Scalar(crate::name::name(name)))
     }
 
+    /// Refuses the divisor 0 of integers, where it can be seen; of floats it gives infinities, and a scalar's value comes later.
     fn divisor(&mut self, divisor: &Syntax) {
         let integers = self.element.and_then(|element| element.known).is_some_and(|dtype| !dtype.is_float());
         if integers && number(divisor) == Some(0) {
@@ -141,6 +149,7 @@ impl Context<'_> {
         }
     }
 
+    /// A number of the element type, which has no suffix but that one. Where the type is not known yet, integers fit 64 bits.
     fn literal(&mut self, literal: &Lit, negative: bool) -> Option<Value> {
         let known = self.element.and_then(|element| element.known);
         let suffix = match literal {

@@ -1,4 +1,7 @@
 //! Rounds around kernels of a file: `repeat(100, A = B, until s < 1e-9) { .. }`.
+//!
+//! In each round but the first, `A` is what `B` was in the round before; they end after 100, or after one in which `s`, a tensor of no
+//! dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by rounds inside of it.
 
 use super::values::{Values, alone};
 use crate::errors::{Errors, error};
@@ -89,6 +92,7 @@ impl Repeated {
         Ok(Self { at, times, carried, until, kernels: first..first })
     }
 
+    /// The rounds with numbers, of which there may be names in the text: `repeat(rounds, ..)` with `--let rounds=5`.
     pub(super) fn bound(&self, values: &Values) -> Result<Rounds> {
         let unknown = |expr: &Expr, what: &str| {
             let known = alone(expr).map_or_else(|| "5".to_owned(), |name| format!("--let {name}=5"));

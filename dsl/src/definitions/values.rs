@@ -1,4 +1,12 @@
 //! Names that have values: extents, moduli and scalars become numbers, as if they had been written so.
+//!
+//! ```text
+//! A: [f64; n, 2 * n]                  A: [f64; 5, 10]        with n = 5, alpha = 0.5
+//! B[i] = alpha * A[(i + 1) % n, j]    B[i] = 0.5 * A[(i + 1) % 5, j]
+//! ```
+//!
+//! This is done before the checks, so that these see literals, and messages quote numbers. Numbers take the spans of the names that they
+//! replace. An index keeps its name, also if a value is given for it.
 
 use crate::check::index::{identifiers, remainder};
 use crate::constant::evaluate;
@@ -109,6 +117,7 @@ impl Values {
         }
     }
 
+    /// Puts numbers in place of scalars. A negative one becomes a sign and a number, as the grammar has it.
     fn value(&self, value: &mut Value, indices: &[Ident]) {
         match value {
             Value::Access(Access { indices: of_access, outside, .. }) => {

@@ -1,4 +1,14 @@
 //! A kernel from one statement: the tensors' extents come from the arrays, and the output's from its indices.
+//!
+//! ```text
+//! C[i, k] = A[i, j] * B[j, k]                                           with arrays of 4 x 6 and 6 x 5
+//!   fn einsum(A: [f64; 4, 6], B: [f64; 6, 5]) -> C: [f64; 4, 5] {
+//!   C[i, k] = A[i, j] * B[j, k]
+//!   }
+//! ```
+//!
+//! The statement is looked at only for its accesses before that text is read as any kernel. So what is wrong in it is found by the
+//! same checks, and its place is moved back by the line in front of it.
 
 use super::{EinsumError, Operand};
 use crate::text::parse_kernel;
@@ -85,7 +95,8 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Resu
     })
 }
 
-/// The accesses of a text, as they follow one another.
+/// The accesses of a text, as they follow one another: a word, and what is in the brackets behind it. Whether that is a statement is
+/// found later.
 fn accesses(text: &str) -> Vec<Written<'_>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut found = Vec::new();

@@ -171,7 +171,7 @@ fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<
     groups
 }
 
-/// The bytes that a rank reads and writes to combine what it sees of the others of so many members with what it has.
+/// The bytes that a rank reads and writes to combine what it sees of the other members with what it has.
 fn combined(received: f64, members: f64) -> f64 {
     received + 2.0 * received / f64::max(members - 1.0, 1.0)
 }

@@ -37,9 +37,9 @@ pub struct Report {
 pub struct StepReport {
     /// The operation.
     pub op: Collective,
-    /// The type before.
+    /// The source type.
     pub from: String,
-    /// The type after.
+    /// The target type.
     pub to: String,
     /// The axes, or digits of axes, along which the ranks of a group differ.
     pub axes: Vec<String>,

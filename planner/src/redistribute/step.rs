@@ -48,13 +48,13 @@ impl PlanStep {
         self.op
     }
 
-    /// Returns the type before.
+    /// Returns the source type of this step.
     #[must_use]
     pub fn from(&self) -> &DistType {
         &self.from
     }
 
-    /// Returns the type after.
+    /// Returns the target type of this step.
     #[must_use]
     pub fn to(&self) -> &DistType {
         &self.to

@@ -498,7 +498,7 @@ impl Builder {
         Ok(*ids.last().unwrap_or(&home))
     }
 
-    /// Has the body's statements be those inside so many rounds; the second time, those that they were.
+    /// Has the body's statements be those inside this many rounds; the second time, those that they were.
     fn swap_statements(&mut self, depth: usize) {
         if let Some(around) = self.around.get_mut(depth) {
             std::mem::swap(&mut self.body.statements, around);

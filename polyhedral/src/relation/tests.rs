@@ -57,7 +57,7 @@ fn indices(ranges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     })
 }
 
-/// Pairs of points as a relation, of so many numbers each.
+/// Pairs of points as a relation, of `from` and `to` numbers.
 fn points(pairs: &[(Vec<usize>, Vec<usize>)], [from, to]: [usize; 2]) -> Conditions {
     let pair = |(a, b): &(Vec<usize>, Vec<usize>)| {
         let mut pair = Conditions::new(from, to);

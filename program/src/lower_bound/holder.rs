@@ -1,4 +1,4 @@
-//! How many instances a rank can compute from so many elements of each tensor: Hölder's inequality, in all its forms.
+//! How many instances a rank can compute from a number of elements of each tensor: Hölder's inequality, in all its forms.
 
 use crate::kernel::{IndexVar, Kernel};
 use crate::value::{Access, Choice, Value};

@@ -1,4 +1,4 @@
-//! The fewest elements from which so many instances can be computed: a small convex problem.
+//! The fewest elements from which a number of instances can be computed: a small convex problem.
 
 /// The problem: the least sum of `x` with `from <= x <= to`, such that for each row of exponents the product of `x` to their
 /// powers is at least the number of instances.

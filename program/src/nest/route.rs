@@ -292,7 +292,7 @@ impl Transfer {
         at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level }))
     }
 
-    /// The iteration of a shift's loop, of so many, in which its tile comes from the owners or goes to them: the first for an
+    /// The iteration of a shift's loop, of `iterations`, in which its tile comes from the owners or goes to them: the first for an
     /// input, the last for an output.
     pub(crate) fn iteration_at_owners(&self, iterations: i64) -> i64 {
         match self.direction {

@@ -61,7 +61,7 @@ fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -
     }
 }
 
-/// The most elements of so many terms that a rank wants and has not.
+/// The most elements, of `terms` terms each, that a rank wants and has not.
 fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
     let ranks = source.mesh().size();
     if ranks > COUNTED {

@@ -90,7 +90,7 @@ impl InRounds {
         Self { first: add(self.first, other.first), later: add(self.later, other.later) }
     }
 
-    /// Returns what is received in so many rounds.
+    /// Returns what is received in this many rounds.
     #[must_use]
     pub fn in_all(self, times: u64) -> u64 {
         match times.checked_sub(1) {

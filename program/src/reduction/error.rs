@@ -39,7 +39,7 @@ pub enum ReductionError {
     NoChunks,
     /// An array of more chunks than its steps divide it into.
     #[error(
-        "an array of {chunks} chunks is in more than these steps make of it on so many ranks; give {most} or fewer"
+        "an array of {chunks} chunks is in more than these steps make of it on this many ranks; give {most} or fewer"
     )]
     TooManyChunks { chunks: usize, most: usize },
     /// A step that says that ranks hold something else than they do.

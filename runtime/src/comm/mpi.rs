@@ -166,7 +166,7 @@ impl MpiCommunicator {
         }
     }
 
-    fn gather_headers(&self, header: Header, into: &mut Vec<Header>) -> Result<()> {
+    fn all_gather_headers(&self, header: Header, into: &mut Vec<Header>) -> Result<()> {
         into.clear();
         into.resize(self.size, Header::default());
         let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into));
@@ -268,7 +268,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Others may be in this rank's memory until it has come to the fence.
+        // Others may write into this rank's memory until all have called the fence.
         if !matches!(collective, CollectiveCall::Fence) {
             process::check_flights()?;
         }
@@ -308,7 +308,7 @@ impl Communicator for MpiCommunicator {
             CollectiveCall::ReduceScatter { send, into, counts, combining } => {
                 self.reduce_scatter_parts(send, into, counts, combining.dtype, combining.op)?;
             }
-            CollectiveCall::Headers { header, into, .. } => self.gather_headers(header, into)?,
+            CollectiveCall::Headers { header, into, .. } => self.all_gather_headers(header, into)?,
         }
         self.count(received);
         Ok(())

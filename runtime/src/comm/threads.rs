@@ -174,7 +174,7 @@ impl Communicator for ThreadComm {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Others may be in this rank's memory until it has come to the fence.
+        // Others may write into this rank's memory until all have called the fence.
         if !matches!(collective, CollectiveCall::Fence) {
             self.check()?;
         }

@@ -39,7 +39,7 @@ pub enum GroupError {
     Leading { ranks: usize, size: usize },
 }
 
-/// Says how a program is started on so many ranks.
+/// Says how a program is started on a number of ranks.
 fn started(backend: Backend, ranks: usize) -> String {
     match backend {
         Backend::Threads => format!("call `spmd({ranks}, ..)`"),

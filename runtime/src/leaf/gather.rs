@@ -24,7 +24,7 @@ pub(super) struct Gather<'a, T> {
     gathered: &'a mut [T],
     /// The current row of each operand that is in parts.
     parts: SmallVec<[Parts; 10]>,
-    /// The points of the current row, beyond its first one, from which on some operand is read in another place.
+    /// The points of the current row, beyond its first one, at which some operand begins to be read in another place.
     cuts: SmallVec<[usize; 16]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,

@@ -46,7 +46,8 @@ pub fn recall(world: &World, folder: Option<&Path>, anew: bool) -> Result<Recall
     let file = folder.map(|folder| folder.join(name(world, &topology)));
     // Rank 0 alone looks at files, so that all find the same.
     let before = file.as_deref().filter(|_| world.is_root() && !anew).and_then(|file| read(file, &topology));
-    let told = world.tell(&before.map_or_else(String::new, |(text, age)| format!("{}\n{text}", age.as_secs())))?;
+    let told =
+        world.broadcast_text(&before.map_or_else(String::new, |(text, age)| format!("{}\n{text}", age.as_secs())))?;
     if let Some((age, text)) = told.split_once('\n') {
         let machine = Machine::from_toml(text).map_err(super::probe::refused)?;
         let age = Duration::from_secs(age.parse().unwrap_or_default());
@@ -59,7 +60,7 @@ pub fn recall(world: &World, folder: Option<&Path>, anew: bool) -> Result<Recall
         (Some(file), None) if world.is_root() => write(file, &machine).err().unwrap_or_default(),
         (Some(_), None) => String::new(),
     };
-    let failed = world.tell(&failed)?;
+    let failed = world.broadcast_text(&failed)?;
     let kept = file.filter(|_| failed.is_empty()).ok_or(failed);
     Ok(Recalled { machine, age: None, kept })
 }

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of an arena: a handle has room for so many.
+/// The bytes of an arena: the most that a handle can name.
 const ARENA: usize = 64 << 20;
 
-/// The bytes from which on a block has a segment of its own.
+/// Minimum bytes of a block that has a segment of its own.
 pub(super) const LONG: usize = ARENA / 4;
 
-/// The bytes from which on a block starts with a page, and its memory is had at once and given back.
+/// Minimum bytes of a block that starts with a page, whose memory is allocated at once and given back.
 const PAGES: usize = 1 << 16;
 
 const PAGE: usize = 4096;

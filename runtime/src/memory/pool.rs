@@ -12,7 +12,7 @@ use super::pages::{Pages, Visibility};
 use std::cell::RefCell;
 use std::io;
 
-/// The bytes from which on memory is kept: below, the allocator is as good.
+/// Minimum bytes of memory that is kept: for less, the allocator is as good.
 pub(super) const LEAST: usize = 1 << 20;
 
 #[derive(Default)]

@@ -1,12 +1,14 @@
 //! Moving pieces through shared memory: each member writes its pieces straight into the others' tiles.
 //!
 //! ```text
-//! all tell where their tiles are  |  each writes its pieces into all tiles  |  fence
+//! all publish their tiles  |  each writes its pieces into all tiles  |  fence
 //! ```
 //!
-//! One copy per element and no staging. A tile may be given up or read by its owner only when nobody writes
-//! into it any more, whatever happens meanwhile. Therefore the group's members are let in all or none (whoever
-//! learns where the tiles are knows that all others do), and whoever was let in comes to the fence, also when it panics.
+//! One copy per element and no staging. The owner of a tile may read it or free it only when no other member can write
+//! into it any more, even if one of them fails. Two rules make this so. Publishing succeeds on all members or on none, so a
+//! member that has the addresses knows that the others have them too. And each member for which it has succeeded calls the fence,
+//! which returns when all have called it, by `Drop` if it panics: so no owner waits for a member that does not come, and none goes on
+//! while another writes.
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
 use super::hop::Hop;
@@ -78,12 +80,11 @@ pub(super) fn run(
         None => {
             let tiles = locate(hop, memory, &headers);
             let addresses: Vec<_> = tiles.iter().map(|(tile, bytes)| (tile.address, *bytes)).collect();
-            // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
-            // its tile mutably until it returns from this function, which it does only after all members have
-            // come to the fence: `publish` has succeeded on all of them, since it does so for all or none, and each that it
-            // succeeded for comes to the fence when `fence` is dropped, at the latest by unwinding. The ranks write to
-            // different elements, because each element of a tile comes from one rank; nobody reads a tile before
-            // all have passed the fence.
+            // SAFETY: the tiles are at the addresses, and of the lengths, that their owners have published. Each owner has
+            // borrowed its tile mutably until it returns from this function, which it does only after all members have
+            // called the fence: `publish` succeeds on all of them or on none, and each member calls the fence when `fence` is
+            // dropped, at the latest by unwinding. The ranks write to different elements, because each element of a tile comes
+            // from one rank; nobody reads a tile before all have passed the fence.
             unsafe { hand_out(hop, element, source, &addresses) };
             memory.sync();
             Outcome::Done
@@ -98,7 +99,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Makes this rank come to the fence with the others, at the latest when it is dropped.
+/// Calls the fence with the others, at the latest when it is dropped.
 struct Fence<'a> {
     comm: &'a dyn Communicator,
 }

@@ -10,7 +10,7 @@ use std::fs;
 /// gives a process.
 const MAX_RANKS: usize = 4096;
 
-/// Checks that so many ranks can be threads of this process.
+/// Checks that this many ranks can be threads of this process.
 ///
 /// # Errors
 /// If they are too many, with how many would do.

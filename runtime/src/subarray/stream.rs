@@ -7,10 +7,10 @@
 
 use std::ptr;
 
-/// Bytes of a tile from which on it is written past the cache.
+/// Minimum bytes of a tile that is written past the cache.
 const LARGE: usize = 4 << 20;
 
-/// Bytes of a row from which on the lines that it fills outweigh those that it shares with its neighbours.
+/// Minimum bytes of a row whose own cache lines outweigh those that it shares with its neighbours.
 const LONG: usize = 512;
 
 /// Copies rows to where other ranks may see them.

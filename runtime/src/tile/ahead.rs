@@ -404,7 +404,7 @@ impl<T: Element> Tile<T> {
     }
 }
 
-/// A message of so many elements, to be filled.
+/// A message of this many elements, to be filled.
 pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
     Piece::new(elements * size_of::<T>(), "a message of a tile")
 }

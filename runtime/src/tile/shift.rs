@@ -1,4 +1,4 @@
-//! Tiles that travel round a group: each step a rank hands on what it holds.
+//! Tiles that are shifted cyclically through a group: at each step a rank hands on what it holds.
 
 use super::{Held, Tile, cyclic_neighbour, one_box, room};
 use crate::subarray::mail;
@@ -6,8 +6,8 @@ use crate::{Element, Grid, Group, Region, Result, Shards};
 use std::mem::swap;
 
 impl<T: Element> Tile<T> {
-    /// Receives `region` from the member `by` further on, round the group, and sends what the tile holds to
-    /// the member `by` before (MPI 3.1, section 3.7).
+    /// Receives `region` from the member `by` places after this one, cyclically through the group, and sends what the tile holds to
+    /// the member `by` places before (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// by 1     member 0: a    member 1: b    member 2: c

@@ -250,8 +250,8 @@ impl<T: Element> OutTile<T> {
         Ok(true)
     }
 
-    /// Takes over the sums of the member `by` further on, round the group, which are those of `region`, and gives its
-    /// own to the member `by` before (MPI 3.1, section 3.7).
+    /// Takes over the sums of the member `by` places after this one, cyclically through the group, which are those of `region`, and
+    /// gives its own to the member `by` places before (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// by 1     member 0: a    member 1: b    member 2: c

@@ -34,20 +34,20 @@ impl World {
         )))
     }
 
-    /// Returns what rank 0 says, on all ranks; what the others say does not matter. Collective.
+    /// Returns the text of rank 0 on all ranks; what the others give is not looked at. Collective.
     ///
     /// ```
     /// use polyshard_runtime::{Error, spmd};
-    /// let told = spmd(3, |world| Ok::<_, Error>(world.tell(&format!("rank {}", world.rank()))?))?;
-    /// assert_eq!(told, ["rank 0"; 3]);
+    /// let texts = spmd(3, |world| Ok::<_, Error>(world.broadcast_text(&format!("rank {}", world.rank()))?))?;
+    /// assert_eq!(texts, ["rank 0"; 3]);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`Communicator::broadcast`](crate::comm::Communicator::broadcast).
-    pub fn tell(&self, says: &str) -> Result<String> {
-        let told = exchange_words(&*self.comm, "a text of rank 0", [says.len() as u64])?;
-        self.text_of(0, says, told[0][0] as usize)
+    pub fn broadcast_text(&self, text: &str) -> Result<String> {
+        let lengths = exchange_words(&*self.comm, "a text of rank 0", [text.len() as u64])?;
+        self.text_of(0, text, lengths[0][0] as usize)
     }
 
     /// Returns what `rank` says, `bytes` bytes; collective.

@@ -54,7 +54,7 @@ impl World {
 
     /// Returns the world of the first `ranks` ranks, with the same numbers; none on the others, which are idle while it computes.
     ///
-    /// Collective over this world, the first time that it is asked for so many; it is kept.
+    /// Collective over this world, the first time that it is asked for that many; it is kept.
     ///
     /// ```
     /// use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};

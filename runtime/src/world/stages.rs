@@ -111,7 +111,7 @@ impl Group {
     }
 
     /// Returns, by member of this rank's group in a stage, the elements that it has when all stages before have gathered those of
-    /// the members, of which each brings so many.
+    /// the members, of which member `r` brings `each(r)`.
     pub(crate) fn counts_in(&self, stage: usize, each: impl Fn(usize) -> usize) -> Vec<usize> {
         let Some(InStages { groups, numbers, .. }) = &self.in_stages else { return Vec::new() };
         let own = &numbers[self.rank()];

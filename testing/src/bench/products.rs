@@ -180,7 +180,7 @@ pub struct InPanels {
     pub local: Schedule,
 }
 
-/// Returns a product in so many panels or a few more, with the loop over them and the loops of the leaf. Cannon's algorithm has as many
+/// Returns a product in this many panels or a few more, with the loop over them and the loops of the leaf. Cannon's algorithm has as many
 /// as its ring has ranks.
 ///
 /// # Panics

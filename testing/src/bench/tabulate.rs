@@ -6,7 +6,7 @@ use std::io;
 /// Reads the records on standard input; lines of other kinds are passed over.
 ///
 /// # Panics
-/// If a line begins as a record and is none.
+/// If a line begins as a record but is not a valid one.
 pub fn read() -> Vec<Record> {
     let lines = io::stdin().lines().map(|line| line.expect("standard input is text"));
     let records = lines.filter(|line| line.starts_with("record "));

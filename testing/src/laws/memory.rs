@@ -19,7 +19,7 @@ fn all(elements: usize) -> Region {
     Region::new(std::iter::once(0..elements as i64))
 }
 
-/// Publishes an array of so many elements of `T`, and reads all of it on every rank.
+/// Publishes an array of this many elements of `T`, and reads all of it on every rank.
 pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let sharding = blocks(world.size(), elements);
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
@@ -32,7 +32,7 @@ pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     inputs.release()
 }
 
-/// Adds up tiles of so many elements of `T`, of which each rank gets its part.
+/// Adds up tiles of this many elements of `T`, of which each rank gets its part.
 pub fn sum_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let sharding = blocks(world.size(), elements);
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;

@@ -74,7 +74,7 @@ impl Draw {
     }
 }
 
-/// The meshes of one, two and three axes with so many ranks; some axes have one.
+/// The meshes of one, two and three axes with this many ranks; some axes have one.
 pub fn meshes(ranks: usize) -> Vec<Mesh> {
     let divisors = |n: usize| (1..=n).filter(move |divisor| n.is_multiple_of(*divisor));
     let mut meshes = vec![Mesh::new([("X", ranks)])];

@@ -84,7 +84,7 @@ fn large_hold<T: Element>(world: &World) -> Result<usize> {
     Ok(schedules.len())
 }
 
-/// The schedule that these choices are of this kind, if it is for so many ranks.
+/// The schedule that these choices are of this kind, if it is for this many ranks.
 fn schedule<T: Element>(ranks: usize, kind: usize, choices: &[u32]) -> Option<Schedule> {
     let mut choices = Choices::new(choices);
     if kind > 1 {

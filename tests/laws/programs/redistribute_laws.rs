@@ -126,7 +126,7 @@ impl Draw {
     }
 }
 
-/// The meshes of one and of two axes with so many ranks.
+/// The meshes of one and of two axes with this many ranks.
 fn meshes(ranks: usize) -> Vec<Mesh> {
     let across = (1..=ranks).filter(|x| ranks.is_multiple_of(*x));
     let two = across.map(|x| Mesh::new([("x", x), ("y", ranks / x)]));
@@ -335,7 +335,7 @@ fn open_sums(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The meshes of three axes with so many ranks.
+/// The meshes of three axes with this many ranks.
 fn three_axes(ranks: usize) -> impl Iterator<Item = Mesh> {
     let pairs = (1..=ranks).flat_map(move |x| (1..=ranks / x).map(move |y| (x, y)));
     let whole = pairs.filter(move |(x, y)| ranks.is_multiple_of(x * y));

@@ -25,7 +25,7 @@ pub(crate) struct Choosing {
     /// Measure the machine that it runs on anew, and keep that, instead of taking what was measured before.
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
-    /// End the search after so many seconds.
+    /// End the search after this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = real, allow_negative_numbers = true)]
     at_most: Option<f64>,
 }
@@ -88,7 +88,7 @@ impl Choosing {
         Ok(Limits { memory: self.memory.map(|bytes| bytes as u64), at_most: at_most.transpose()? })
     }
 
-    /// The machine that is named, or this host as if it had so many ranks.
+    /// The machine that is named, or this host as if it had this many ranks.
     pub(crate) fn machine(&self, ranks: usize) -> Result<Found> {
         if let Some(name) = &self.machine {
             return named(name, ranks);

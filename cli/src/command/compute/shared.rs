@@ -43,7 +43,7 @@ impl<C> Shared<C> {
                 let found = if world.is_root() { Some(find()?) } else { None };
                 let text = found.as_ref().map(|found| serde_json::to_string(program(found)));
                 let text = text.transpose().map_err(|why| bug(&why))?;
-                let told = world.tell(&text.unwrap_or_default())?;
+                let told = world.broadcast_text(&text.unwrap_or_default())?;
                 self.once.get_or_init(|| match found {
                     Some(found) => Ok(Origin::Found(found)),
                     None => serde_json::from_str(&told)

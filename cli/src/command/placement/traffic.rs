@@ -1,38 +1,38 @@
-//! Collectives of a workload as they are written on a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
+//! Collectives of a workload as they are written on a command line: `all-reduce:0:1e9`, or `all-reduce:data:1e9`.
 
 use crate::error::{CliError, Result};
 use polyshard::machine::Collective;
 use polyshard::machine::units::scaled;
 use polyshard::planner::placement::Traffic;
 
-/// The operations, as they are printed.
-const OPERATIONS: [Collective; 6] = [
-    Collective::AllReduce,
-    Collective::ReduceScatter,
-    Collective::AllGather,
-    Collective::Reduce,
-    Collective::Broadcast,
-    Collective::AllToAll,
+/// The operations, as they are written.
+const OPERATIONS: [(&str, Collective); 6] = [
+    ("all-reduce", Collective::AllReduce),
+    ("reduce-scatter", Collective::ReduceScatter),
+    ("all-gather", Collective::AllGather),
+    ("reduce", Collective::Reduce),
+    ("broadcast", Collective::Broadcast),
+    ("all-to-all", Collective::AllToAll),
 ];
 
-/// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each
+/// Reads `all-reduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each
 /// rank holds before it.
 ///
-/// Case, hyphens and underscores of the operation do not matter: `all-reduce` is `allreduce`.
+/// Case, hyphens and underscores of the operation do not matter: `AllReduce` is `all-reduce`.
 ///
 /// # Errors
 /// If it is not of this form, or there is no such operation or axis.
 pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let wrong = || {
-        let form = "operation, axes and bytes per rank, such as allreduce:0,2:1e9";
+        let form = "operation, axes and bytes per rank, such as all-reduce:0,2:1e9";
         CliError::unreadable(format!("the traffic `{text}`"), form)
     };
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
     let [name, axes, bytes] = parts[..] else { return Err(wrong()) };
     let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-    let operation = OPERATIONS.into_iter().find(|operation| plain(&operation.to_string()) == plain(name));
-    let operation = operation.ok_or_else(|| {
-        let there = OPERATIONS.map(|operation| operation.to_string().to_lowercase());
+    let operation = OPERATIONS.into_iter().find(|(written, _)| plain(written) == plain(name));
+    let (_, operation) = operation.ok_or_else(|| {
+        let there = OPERATIONS.map(|(written, _)| written);
         let known = format!("there are {}", there.join(", "));
         CliError::unknown(format!("operation `{name}` in the traffic `{text}`"), known)
     })?;

@@ -1,4 +1,20 @@
 //! The leaf: the call that computes, and what it needs between calls.
+//!
+//! ```text
+//! contract(&[m, n, k], &[Role::M, Role::N, Role::K], 1f64, a_view, b_view, c_view);              two operands, as GEMM
+//! products.run(&[..], 1f64, &[a_view, b_view, d_view], c_view);                                  several, two at a time
+//! leaf.run(&[..], &[a_view, b_view], c_view);                                                    registered by the user
+//! nest(&[..], c_view, ReduceOp::Sum, &[a_view], &pointwise(|[v0]: [f64; 1]| alpha * v0));        any other statement
+//! ```
+//!
+//! The first argument is the number of iterations of each loop of the leaf; a view says at which index of the tensor the first
+//! iteration is, and how far each loop goes along each dimension:
+//!
+//! ```text
+//! a_tile.view(a).strided(&[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]])     A[m, k] in loops mi, ni, ki
+//! ```
+//!
+//! A view of a tile takes the tensor too, since what the rank owns may be read where it is.
 
 use super::super::field::Field;
 use super::super::items::{element, reduce_op};
@@ -11,7 +27,12 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 impl Writer<'_> {
-    /// The leaf that the user has registered, if the nest calls one.
+    /// The leaf that the user has registered, if the nest calls one: looked up when the program is prepared, by the statement that it
+    /// has to compute, so that a run cannot find another one.
+    ///
+    /// ```text
+    /// let leaf = Named::find("weighted", &["i", "j", "k"], &TileStatement { target: .., assign: Assign::Add, value: .. })?;
+    /// ```
     pub(super) fn registered(&self) -> Option<Field> {
         let LeafOp::Named { name, statement, .. } = &self.nest.leaf.op else { return None };
         let (name, loops) = (name.as_str(), self.nest.leaf.loops.iter().map(|l| l.var.as_str()));
@@ -62,7 +83,15 @@ impl Writer<'_> {
         Some(Field { name: format_ident!("products"), r#type: quote! { Products<#element> }, new })
     }
 
-    /// The leaf, in slices if something comes while it computes.
+    /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled.
+    ///
+    /// ```text
+    /// let mut slices = Slices::new(&[..], 0, true);
+    /// while let Some(slice) = slices.next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?) {
+    ///     let from = slice.start as i64;
+    ///     contract(&[slice.len(), ..], .., a_tile.view(a).strided(&[7 * x + from, ..], ..), ..);
+    /// }
+    /// ```
     pub(super) fn leaf(&self) -> TokenStream {
         let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
         let call = self.call();
@@ -81,7 +110,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The numbers of iterations of the leaf's loops.
+    /// The numbers of iterations of the leaf's loops; `count` of the runtime makes a negative one, of a tile past the end, 0.
     fn counts(&self) -> Vec<syn::Expr> {
         let count = |l: &LeafLoop| match l.count.as_constant() {
             Some(count) => literal(count.max(0)),
@@ -144,7 +173,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The indices that are numbers, as an argument, if there are any.
+    /// The indices that are numbers, as an argument, if there are any: `&[Ramp::new(7 * x, vec![1, 0])]`, rows that grow by the strides.
     fn numbers(&self) -> TokenStream {
         let numbers = self.nest.leaf.numbers.iter().map(|number| {
             let base = self.index.expr(&number.base);
@@ -160,6 +189,7 @@ impl Writer<'_> {
         }
     }
 
+    /// The view of an operand, of the rank's shard or of a tile.
     fn operand(&self, operand: OperandId) -> TokenStream {
         let access = &self.nest.leaf.operands[operand.0];
         let (tensor, walk) = (&self.names.tensors[access.tensor.0], self.walk(access));
@@ -173,7 +203,8 @@ impl Writer<'_> {
         }
     }
 
-    /// What an operand is outside of its array.
+    /// What an operand is outside of its array: `.outside(0f64, &[Some(13), None])`, with the extents of the dimensions
+    /// whose index may leave them.
     fn outside(&self, access: &Access) -> Option<TokenStream> {
         let kernel = &self.nest.kernel;
         let value = bare(Values { nest: self.nest, names: self.names }.constant(access.outside.as_ref()?));
@@ -187,6 +218,7 @@ impl Writer<'_> {
         Some(quote! { .outside(#value, &[#(#extents),*]) })
     }
 
+    /// The view of the output. A leaf that gives each element its one value is told to overwrite.
     fn target(&self, access: &LeafAccess) -> TokenStream {
         let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
         match self.nest.output().tile.buffers {
@@ -196,6 +228,7 @@ impl Writer<'_> {
         }
     }
 
+    /// `.strided(&[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]])`: where the first iteration is, and the strides of the loops per dimension.
     fn walk(&self, access: &LeafAccess) -> TokenStream {
         let base = access.base.iter().zip(&access.strides);
         let base = base.map(|(base, strides)| self.moved(self.index.expr(base), strides));

@@ -131,7 +131,7 @@ impl Network {
 }
 
 impl Timetable {
-    /// Takes the first so many seconds that are free from `earliest` on; returns when they begin and end. What ended
+    /// Takes the first `seconds` seconds that are free from `earliest` on; returns when they begin and end. What ended
     /// before `now` is forgotten.
     fn take(&mut self, earliest: f64, seconds: f64, now: f64) -> (f64, f64) {
         self.busy.retain(|(_, until)| *until > now);

@@ -60,12 +60,12 @@ impl Wire {
         self.members[self.rank()]
     }
 
-    /// Returns the rank `places` places after this one, around the end.
+    /// Returns the rank `places` places after this one, cyclically.
     pub(super) fn after(&self, places: usize) -> usize {
         (self.rank() + places) % self.size()
     }
 
-    /// Returns the rank `places` places before this one, around the end.
+    /// Returns the rank `places` places before this one, cyclically.
     pub(super) fn before(&self, places: usize) -> usize {
         (self.rank() + self.size() - places % self.size()) % self.size()
     }

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use mpi::ffi;
 use std::ffi::c_int;
 
-/// Bytes from which on a rank sleeps while it waits for a message.
+/// Minimum bytes of a message for which a rank sleeps while it waits.
 const LONG: usize = 1 << 20;
 
 impl MpiCommunicator {

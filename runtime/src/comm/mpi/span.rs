@@ -1,6 +1,6 @@
 //! Lengths as MPI wants them: a count, which is a C `int`, and a datatype.
 //!
-//! A length that fits is so many bytes. A longer one is one element of a datatype made for it: chunks of
+//! A length that fits is a count of bytes. A longer one is one element of a datatype made for it: chunks of
 //! the largest count there is, and the rest. The bytes on the way are the same, so the two sides of a
 //! message need not describe it alike.
 //!

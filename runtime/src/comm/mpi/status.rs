@@ -33,7 +33,7 @@ impl MpiCommunicator {
 pub(super) enum Arrival {
     /// As long as its buffer.
     Whole,
-    /// With so many bytes, if that is known.
+    /// With this many bytes, if that is known.
     OtherLength(Option<usize>),
 }
 

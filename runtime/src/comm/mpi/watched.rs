@@ -62,7 +62,7 @@ impl Watched {
 
     /// Notes that this rank calls this, and agrees with the others that it does.
     fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
-        // Others may be in this rank's memory until it has come to the fence.
+        // Others may write into this rank's memory until all have called the fence.
         if *call != Call::Fence {
             process::check_flights()?;
         }

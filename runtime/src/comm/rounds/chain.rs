@@ -22,7 +22,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Returns two chains around a group of `size` ranks that begin at `root`, one in each direction, for these segments each.
+    /// Returns two chains that run cyclically through a group of `size` ranks that begin at `root`, one in each direction, for these segments each.
     ///
     /// ```
     /// use polyshard_runtime::comm::Chain;

@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes from which on a message is read in place: to copy a shorter one takes less time than to wait for its readers.
+/// Minimum bytes of a message that is read in place: to copy a shorter one takes less time than to wait for its readers.
 const LEAST: usize = 1 << 16;
 
 /// The bytes of one message, which all ranks may read.

@@ -40,7 +40,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Returns that of a flight of so many messages, none of which has been copied.
+    /// Returns that of a flight of this many messages, none of which has been copied.
     pub(super) fn new(sends: usize, receives: usize) -> Self {
         let arrived = Mutex::new((0..receives).map(|_| None).collect());
         Self { left: AtomicUsize::new(sends + receives), arrived, error: OnceLock::new() }

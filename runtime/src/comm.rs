@@ -19,7 +19,9 @@
 //! | `call` | what a rank calls, without its buffers, and whether the calls of a group fit |
 //! | `check` | what all refuse alike |
 //! | `received` | what a rank counts of what it receives |
+//! | `combine` | buffers of bytes, combined element by element by a type that is a value |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
+//! | `launcher` | whether an MPI launcher has started this process |
 //! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
 //! | `words` | sentences about ranks |
 //!
@@ -103,7 +105,7 @@ pub fn exchange_words<const N: usize>(
     tag: impl Into<Cow<'static, str>>,
     words: [u64; N],
 ) -> Result<Vec<[u64; N]>> {
-    const { assert!(N <= size_of::<Header>() / size_of::<u64>(), "a header has no room for so many words") };
+    const { assert!(N <= size_of::<Header>() / size_of::<u64>(), "a header has no room for that many words") };
     let mut header = Header::default();
     header[..N].copy_from_slice(&words);
     let mut headers = Vec::new();
@@ -138,6 +140,9 @@ impl fmt::Display for Work {
 ///
 /// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
 /// and operation. The threads find out when they are not; MPI does so in [checked programs](crate::spmd_checked).
+///
+/// An implementation gives the methods without a body. Collectives are all written in terms of [`collective`](Self::collective), and are
+/// not given by any: so each is checked, counted and watched in one place.
 pub trait Communicator {
     /// Returns this rank's number in the group.
     fn rank(&self) -> usize;
@@ -158,7 +163,7 @@ pub trait Communicator {
     /// receive afterwards should [`exchange`](Self::exchange) instead.
     ///
     /// # Errors
-    /// If `to` is this rank or none of the group, another rank failed, or the ranks wait for each other in
+    /// If `to` is this rank or not in the group, another rank failed, or the ranks wait for each other in
     /// a circle.
     fn send(&self, to: usize, data: &[u8]) -> Result<()>;
 
@@ -206,7 +211,7 @@ pub trait Communicator {
     /// ```
     ///
     /// # Errors
-    /// If a rank is none of the group, messages of this rank to itself do not pair, another rank failed, or this rank has dropped
+    /// If a rank is not in the group, messages of this rank to itself do not pair, another rank failed, or this rank has dropped
     /// a flight.
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight>;
 
@@ -334,8 +339,8 @@ pub trait Communicator {
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
     /// does not return before all have called it (MPI 3.1, section 5.3).
     ///
-    /// For ranks that have let others write into their memory, and must not give it up before these are done.
-    /// Whoever was let in must call it, so it may be used only where nothing can fail in between.
+    /// For ranks that have published memory to be written by others, and must not free it before these are done. All ranks of
+    /// the group must call it once the memory is published, also those that fail in between: else it does not return.
     ///
     /// # Errors
     /// If the MPI library reports one.

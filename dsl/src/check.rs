@@ -3,6 +3,20 @@
 //! The checks run one after the other and add to one list, so a kernel with three mistakes shows
 //! three errors. A check stays silent about what an earlier one has already reported.
 //!
+//! | order | check | leaves for the next ones |
+//! | --- | --- | --- |
+//! | 1 | names of tensors differ | what a name means; if two are alike, all stops after 2 |
+//! | 2 | ranges are `start..end` | [`Bounds`], and so which names are indices |
+//! | 3 | `element` | the one element type, against which literals are held |
+//! | 4 | `access` | a [`Site`] per access: its tensor, its affine indices |
+//! | 5 | names of indices, `extents`, `periodic` | indices with one extent each; the moduli that are captured |
+//! | 6 | unused inputs and ranges | |
+//! | 7 | `value` | the value, with a scalar for each name that is nothing else |
+//! | 8 | `KernelSpec::check` | if everything is a literal |
+//!
+//! Names are resolved in this order too: a tensor, then an index, which is what stands in an access or has a range, and all that is left is
+//! captured from the surroundings.
+//!
 //! What depends on values that only the running program knows is left to `KernelSpec::check`. If all
 //! extents are literals that check runs here too, so that `A[i + 1]` outside `A` does not compile.
 
@@ -70,6 +84,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
     }
 }
 
+/// The error of `KernelSpec::check`, on the access that it speaks of, if there is one, and else on the statement.
 fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], statement: &TokenStream) -> syn::Error {
     match wrong {
         KernelError::OutOfBounds { access, tensor, .. } => {
@@ -90,6 +105,7 @@ fn silent(block: &Block) -> syn::Error {
     error(&block.statement.tokens, "a check failed without a reason", "this is a bug of Polyshard, please report it")
 }
 
+/// Whether no two tensors, the output among them, have one name.
 fn distinct_tensors(block: &Block, errors: &mut Errors) -> bool {
     let tensors: Vec<_> = tensors(block).map(|tensor| &tensor.name).collect();
     let mut distinct = true;
@@ -117,6 +133,7 @@ fn ranges(block: &Block, errors: &mut Errors) -> Vec<Bounds> {
     ranges
 }
 
+/// No name is an index and a tensor: `A[B]` was most likely meant as `A[B[i]]`, which no analysis of affine indices covers.
 fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let vars = sites.iter().flat_map(|site| &site.vars).chain(block.ranges.iter().map(|range| &range.var));
     let mut wrong: Vec<&Ident> = Vec::new();

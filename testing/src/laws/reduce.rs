@@ -40,7 +40,7 @@ pub fn placements(counts: &[usize], extents: &[usize]) -> Vec<PlacedMesh> {
     matrices.iter().map(placed).collect()
 }
 
-/// The ways to write `n` as a product of at most so many factors of at least 2; of 1, as itself.
+/// The ways to write `n` as a product of at most this many factors of at least 2; of 1, as itself.
 pub fn factorizations(n: usize, most: usize) -> Vec<Vec<usize>> {
     let mut found = vec![vec![n]];
     if most > 1 {

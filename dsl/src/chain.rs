@@ -6,6 +6,15 @@
 //! .shard(A, m @ x, k @ y)
 //! ```
 //!
+//! ```text
+//! chain = ("mesh" "(" axes ")")? ("." step)*
+//! axes  = (name ":" number), ..
+//! step  = name "(" arguments ")"                as `Step` prints; see steps.rs, and placement.rs for `shard`
+//! ```
+//!
+//! Steps are read first, each by itself, and then completed in their order: the mesh in front belongs to the first `distribute` that lacks
+//! one, and which that is shows only when all before it are known.
+//!
 //! Names are not looked up here, and no rule of a schedule is known: a step that is written correctly
 //! may still be illegal, which `polyhedral` finds. The errors of all steps are reported at once.
 
@@ -91,7 +100,9 @@ const SHAPE: &str = "a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribu
 
 /// A step as it was written: only the mesh may be missing.
 enum Written {
+    /// With all its arguments.
     Whole(Step),
+    /// A `distribute` that takes the mesh in front of the chain.
     WithoutMesh(Box<dyn FnOnce(Mesh) -> Step>),
 }
 

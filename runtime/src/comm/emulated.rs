@@ -72,7 +72,7 @@ impl Emulated {
         self.received.message(bytes);
     }
 
-    /// Carries out a collective with a root: two chains around the group, one in each direction, each with half of the data.
+    /// Carries out a collective with a root: two chains that run cyclically through the group, one in each direction, each with half of the data.
     ///
     /// ```text
     /// broadcast from 0     first half  0 -> 1 -> 2 -> 3      second half  0 -> 3 -> 2 -> 1
@@ -244,7 +244,7 @@ impl Communicator for Emulated {
     }
 }
 
-/// Returns where the segments of a half begin, and where the last ends, for so many hops: without anyone to hand them on, one will
+/// Returns where the segments of a half begin, and where the last ends, for `hops` hops: without anyone to hand them on, one will
 /// do. There is one even if it is empty, so that the ranks meet.
 fn segments(half: Range<usize>, unit: usize, hops: usize) -> Vec<usize> {
     let count = if hops == 1 { 1 } else { half.len().div_ceil(LEAST).clamp(1, SEGMENTS) };
