@@ -83,7 +83,7 @@ pub(crate) fn mutated(rng: &mut Rng, pool: &Pool, longest: usize) -> Vec<u8> {
 }
 
 fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
-    match rng.u8(..16) {
+    match rng.u8(..20) {
         0 if !bytes.is_empty() => {
             let at = rng.usize(..bytes.len());
             bytes[at] ^= 1 << rng.u8(..8);
@@ -120,6 +120,25 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
                 replace(bytes, at, &[]);
             }
         }
+        // What is in brackets is a part of its own: one is left out, put elsewhere, or replaced by one of another input.
+        16 => {
+            if let Some(at) = bracketed(rng, bytes) {
+                let comma = usize::from(bytes.get(at.end) == Some(&b','));
+                replace(bytes, at.start..at.end + comma, &[]);
+            }
+        }
+        17 | 18 => {
+            let source = if rng.bool() { other.to_vec() } else { bytes.clone() };
+            if let (Some(at), Some(part)) = (bracketed(rng, bytes), bracketed(rng, &source)) {
+                replace(bytes, at, &source[part]);
+            }
+        }
+        19 => {
+            if let Some(at) = bracketed(rng, bytes) {
+                let part = [b",", &bytes[at.clone()]].concat();
+                replace(bytes, at.end..at.end, &part);
+            }
+        }
         13 => {
             if let Some(at) = word(rng, bytes) {
                 let part = bytes[at.clone()].to_vec();
@@ -138,6 +157,19 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
             }
         }
     }
+}
+
+/// What one pair of brackets and all between them is, if there is one.
+fn bracketed(rng: &mut Rng, bytes: &[u8]) -> Option<Range<usize>> {
+    let from = rng.usize(..bytes.len().max(1));
+    let is_open = |byte: &u8| matches!(byte, b'{' | b'[' | b'(');
+    let start = (from..bytes.len()).chain(0..from).find(|&at| is_open(&bytes[at]))?;
+    let mut depth = 0i64;
+    let end = bytes[start..].iter().position(|byte| {
+        depth += i64::from(is_open(byte)) - i64::from(matches!(byte, b'}' | b']' | b')'));
+        depth == 0
+    })?;
+    Some(start..start + end + 1)
 }
 
 /// Replaces a number by a notable one, or by one near it.

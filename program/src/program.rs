@@ -31,7 +31,7 @@ pub use report::InRounds;
 pub use rooms::Rooms;
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, NestId, TransferId};
+use crate::ids::{ArrayId, TransferId};
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
@@ -117,13 +117,7 @@ impl TryFrom<Written> for Program {
     fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
         dtype.native()?;
         body.forget_frees();
-        let mut program = Self::new(&mesh, dtype, arrays, body)?;
-        // What the file says of what can be decided here counts for nothing.
-        for number in 0..program.body.nests.len() {
-            let nest = program.body.nests[number].proved_again();
-            program.body.nests[number] = nest.map_err(|why| program.misfit(NestId(number), why))?;
-        }
-        program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
+        let program = Self::new(&mesh, dtype, arrays, body)?;
         let mut is_gone_through = true;
         for Numbered { number, part, .. } in program.body.numbered() {
             if let Part::Nest(id, _) = part {

@@ -96,7 +96,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_1(),
                 None,
                 &sharding_a_2(),
-                Way::Pairs(Rows::Packed),
+                Way::Gathered,
             )?,
         })
     }

@@ -131,7 +131,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_5(),
                 None,
                 &sharding_a_7(),
-                Way::Pairs(Rows::Packed),
+                Way::Gathered,
             )?,
             step_4: columns_2::Prepared::new(world)?,
             step_5: largest_3::Prepared::new(world)?,

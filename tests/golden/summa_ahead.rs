@@ -108,7 +108,7 @@ impl<'world> Prepared<'world> {
         let along_x = grid.group(&[0])?;
         let along_y = grid.group(&[1])?;
         let a_tile = Tile::ahead("A", 63, 2, None)?;
-        let b_tile = Tile::ahead("B", 36, 2, Some(&*along_x))?;
+        let b_tile = Tile::ahead("B", 36, 2, None)?;
         let known_inputs = InputTable::default();
         Ok(Self {
             grid,

@@ -243,21 +243,21 @@ proptest! {
 /// Conjugate gradients on the Laplacian of a rectangle, whose edges are 0, until the square of the residual is below a bound.
 fn conjugate_gradients(mesh: &Mesh, [rows, columns]: [usize; 2], below: f64) -> Program {
     let [x, y] = mesh.axes();
-    vars!(i, j, io, ii, jo, ji, a, b);
+    vars!(i, j, io, ii, jo, ji, b);
     let laplace = kernel! {
         fn laplace(D: [f64; rows, columns]) -> Q: [f64; rows, columns] {
             Q[i, j] = 4.0 * D[i, j] - (D[i - 1, j] else 0.0) - (D[i + 1, j] else 0.0)
                 - (D[i, j - 1] else 0.0) - (D[i, j + 1] else 0.0)
         }
     };
-    // Sums of blocks that are the same on every mesh, and the sum of these in one order.
-    let (down, across) = (rows.div_ceil(4), columns.div_ceil(4));
-    let blocks = kernel! {
-        fn blocks(A: [f64; rows, columns], B: [f64; rows, columns]) -> P: [f64; down, across] {
-            P[a, b] += (A[4 * a + i, 4 * b + j] else 0.0) * (B[4 * a + i, 4 * b + j] else 0.0) for i in 0..4, j in 0..4
+    // Sums of parts of rows that are the same on every mesh, each in one order, and the sum of these.
+    let across = columns.div_ceil(4);
+    let parts = kernel! {
+        fn parts(A: [f64; rows, columns], B: [f64; rows, columns]) -> P: [f64; rows, across] {
+            P[i, b] += (A[i, 4 * b + j] else 0.0) * (B[i, 4 * b + j] else 0.0) for j in 0..4
         }
     };
-    let sum = kernel! { fn sum(P: [f64; down, across]) -> s: f64 { s[] += P[a, b] } };
+    let sum = kernel! { fn sum(P: [f64; rows, across]) -> s: f64 { s[] += P[i, b] } };
     let onward = kernel! {
         fn onward(A: [f64; rows, columns], p: f64, q: f64, B: [f64; rows, columns]) -> C: [f64; rows, columns] {
             C[i, j] = A[i, j] + p[] / q[] * B[i, j]
@@ -270,21 +270,20 @@ fn conjugate_gradients(mesh: &Mesh, [rows, columns]: [usize; 2], below: f64) -> 
     };
     let over = |schedule: Schedule, indices: [Var; 2], tensors: &[&'static str]| {
         let schedule = schedule.distribute(indices, [io, jo], [ii, ji], mesh);
-        let schedule =
-            tensors.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x), dim(1).at(y)]));
-        schedule.lower().expect("a legal schedule")
+        tensors.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x), dim(1).at(y)]))
     };
-    let laplace = over(laplace, [i, j], &["D", "Q"]);
-    let blocks = over(blocks, [a, b], &["A", "B", "P"]);
-    let sum = sum.replicate(mesh).lower().expect("a legal schedule");
-    let [onward, back] = [onward, back].map(|schedule| over(schedule, [i, j], &["A", "B", "C"]));
+    let lowered = |schedule: Schedule| schedule.lower().expect("a legal schedule");
+    let laplace = lowered(over(laplace, [i, j], &["D", "Q"]));
+    let parts = lowered(over(parts, [i, b], &["A", "B", "P"]));
+    let sum = lowered(sum.replicate(mesh));
+    let [onward, back] = [onward, back].map(|schedule| lowered(over(schedule, [i, j], &["A", "B", "C"])));
     let round = Sequence::new()
         .stage(&laplace, ["D"], "Q")
-        .stage(&blocks, ["D", "Q"], "curvatures")
+        .stage(&parts, ["D", "Q"], "curvatures")
         .stage(&sum, ["curvatures"], "dq")
         .stage(&onward, ["X", "rr", "dq", "D"], "X2")
         .stage(&back, ["R", "rr", "dq", "Q"], "R2")
-        .stage(&blocks, ["R2", "R2"], "squares")
+        .stage(&parts, ["R2", "R2"], "squares")
         .stage(&sum, ["squares"], "rr2")
         .stage(&onward, ["R2", "rr2", "rr", "D"], "D2")
         .carry("X2", "X")
@@ -293,7 +292,7 @@ fn conjugate_gradients(mesh: &Mesh, [rows, columns]: [usize; 2], below: f64) -> 
         .carry("rr2", "rr")
         .until("rr2", below);
     // It begins at 0, where the residual is the right-hand side.
-    let start = Sequence::new().stage(&blocks, ["R", "R"], "first").stage(&sum, ["first"], "rr");
+    let start = Sequence::new().stage(&parts, ["R", "R"], "first").stage(&sum, ["first"], "rr");
     start.repeat(1000, round).keep("X").build().expect("rounds")
 }
 

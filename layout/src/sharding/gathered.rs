@@ -8,6 +8,9 @@ use std::ops::Range;
 /// The indices that a rank owns along each dimension.
 type Bounds = Vec<Range<usize>>;
 
+/// Which copy a rank reads from, by coordinates, and what it gets of it.
+type Wanted = (Vec<usize>, Bounds);
+
 impl Sharding {
     /// Returns the groups of ranks in which the members' shards, one after the other in the order of the ranks, are the shard that each of
     /// them owns by `other`, which is what an all-gather makes (MPI 3.1, section 5.7); each ascending, and of two ranks at least. None if
@@ -34,13 +37,13 @@ impl Sharding {
         }
         // Of several owners, a rank reads from the one that stands where it does itself.
         let copies: Vec<usize> = (0..self.mesh.ndim()).filter(|&axis| !self.places(axis)).collect();
-        let mut groups: HashMap<(Vec<usize>, Bounds), Vec<(usize, Bounds)>> = HashMap::new();
+        let mut groups: HashMap<Wanted, Vec<(usize, Bounds)>> = HashMap::new();
         for rank in 0..ranks {
             let [before, after] = [self, other].map(|sharding| sharding.mesh.coordinates(rank));
             let key = copies.iter().map(|&axis| before[axis]).collect();
             groups.entry((key, other.bounds(&after))).or_default().push((rank, self.bounds(&before)));
         }
-        let follow = |(_, whole): &(Vec<usize>, Bounds), members: &[(usize, Bounds)]| {
+        let follow = |(_, whole): &Wanted, members: &[(usize, Bounds)]| {
             let Some(dim) = whole.iter().position(|range| range.len() > 1).or(Some(0)).filter(|_| len(whole) > 0)
             else {
                 return members.iter().all(|(_, part)| len(part) == 0);

@@ -9,7 +9,6 @@ use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{OperandId, StepId, TensorId};
-use crate::matching::Matching;
 use crate::reduction::counted;
 use polyshard_layout::{AxisSource, Reach};
 
@@ -46,11 +45,7 @@ impl Nest {
             self.transfer(transfer).map_err(|why| format!("has a transfer, number {number}, {why}"))?;
         }
         self.leaf_fits(&self.leaf)?;
-        let ranges = self.ranges();
-        let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
-        if let Err(mismatch) = matching.check(&self.transfers, |tensor| self.tensor_name(tensor)) {
-            return Err(format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why));
-        }
+        self.matches()?;
         match self.clone().completed(self.report.proofs.clone()) == *self {
             true => Ok(()),
             false => Err("has tiles or bounds that do not follow from its transfers".into()),

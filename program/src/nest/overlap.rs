@@ -1,6 +1,6 @@
 //! What of a transfer can be brought, or taken away, while something is computed.
 
-use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Role, Transfer};
 
 /// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
 /// computed.

@@ -6,7 +6,7 @@ use super::{Part, Program};
 use crate::ids::{NestId, TileId};
 use crate::matching::Matching;
 use crate::nest::{Leg, Nest};
-use crate::proof::{Property, Report};
+use crate::proof::{Proof, Property, Report};
 use polyshard_layout::Stages;
 
 /// What tests that say how a collective is carried out begin with.
@@ -87,7 +87,7 @@ impl Program {
     }
 
     /// That a nest cannot be part of the program.
-    pub(super) fn misfit(&self, nest: NestId, why: String) -> ProgramError {
+    fn misfit(&self, nest: NestId, why: String) -> ProgramError {
         let why = format!("`{}` {why}", self.body.nests[nest.0].kernel.name());
         ProgramError::Misfit { statement: self.number_of(nest), why }
     }
@@ -100,14 +100,19 @@ impl Program {
 }
 
 impl Nest {
-    /// The nest, whose routes lead as before, with what follows from them.
-    pub(super) fn proved_again(&self) -> Result<Self, String> {
+    /// What holds of the calls of ranks that communicate together.
+    pub(crate) fn matches(&self) -> Result<Vec<Proof>, String> {
         let ranges = self.ranges();
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
         let found = matching.check(&self.transfers, |tensor| self.tensor_name(tensor));
-        let found = found.map_err(|mismatch| {
+        found.map_err(|mismatch| {
             format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why)
-        })?;
+        })
+    }
+
+    /// The nest, whose routes lead as before, with what follows from them.
+    fn proved_again(&self) -> Result<Self, String> {
+        let found = self.matches()?;
         let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching).cloned();
         Ok(self.clone().completed(kept.chain(found).collect()))
     }

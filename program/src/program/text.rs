@@ -4,7 +4,7 @@ use super::body::Numbered;
 use super::{Array, ArrayKind, MoveBy, Origin, Part, Program, Repeat};
 use crate::display;
 use crate::ids::ArrayId;
-use crate::proof::{self, Property};
+use crate::proof;
 use crate::way::{Rows, Way};
 use std::fmt::{self, Write as _};
 
@@ -91,12 +91,14 @@ impl Program {
                 Part::Await(_) | Part::Free(_) => {}
             }
         }
-        let (decided, stated): (Vec<_>, Vec<_>) =
-            self.report.proofs.iter().cloned().partition(|proof| proof.property == Property::Matching);
         match self.origin {
             Origin::Derived => list(text, "proved", &proof::lines(&self.report.proofs))?,
             Origin::File { is_gone_through } => {
                 let steps = "in every step, each rank is brought what it reads and writes what it owns or hands on";
+                // Whether calls match is decided when a program is read, whatever the file says.
+                let decided: Vec<_> = self.nests().flat_map(|nest| nest.matches().unwrap_or_default()).collect();
+                let stated = self.report.proofs.iter().filter(|proof| !decided.contains(proof));
+                let stated: Vec<_> = stated.cloned().collect();
                 let steps = is_gone_through.then(|| steps.to_owned());
                 let checked: Vec<_> = steps.into_iter().chain(proof::lines(&decided)).collect();
                 list(text, "checked when it was read", &checked)?;
