@@ -123,7 +123,16 @@ impl<'a> Search<'a> {
     /// memory; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
     /// tensor, or are of none; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
     /// does not say how fast it computes.
+    ///
+    /// # Panics
+    /// If it finds neither a schedule nor an error: a bug of polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
+        let found = self.find_below(f64::INFINITY)?;
+        Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
+    }
+
+    /// As [`find`](Self::find), of what takes fewer seconds than this; perhaps none if nothing does.
+    pub(crate) fn find_below(&self, seconds: f64) -> Result<Option<Choice>, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
@@ -150,19 +159,22 @@ impl<'a> Search<'a> {
             .collect();
         grids.sort_by(|one, other| one.order(other, 0));
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
-        let (prices, mut found) = (Prices::new(self.machine), Found::new(memory));
+        let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
         let mut open = None;
         let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
         for Bounded { least: [bound, _], way, .. } in &grids {
-            if found.nth(self.at_least).is_some_and(|seconds| seconds <= *bound) {
+            if *bound >= found.wanted(self.at_least) {
                 break;
             }
             if !found.candidates.is_empty() && is_late() {
                 open = Some(*bound);
                 break;
             }
-            self.variants(&space, way, |variant| found.add(&space, variant, &prices))?;
+            self.variants(&space, way, |variant| match bounds.seconds_along(variant) < found.wanted(self.at_least) {
+                true => found.add(&space, variant, &prices),
+                false => Ok(()),
+            })?;
         }
         // What is pipelined must be clearly faster than all so far.
         grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
@@ -176,20 +188,28 @@ impl<'a> Search<'a> {
                 open = Some(open.map_or(*bound, |open: f64| open.min(*bound)));
                 break;
             }
-            self.variants(&space, way, |variant| found.add_ahead(&space, variant, &bounds, &prices, &mut left))?;
+            self.variants(&space, way, |variant| {
+                // No more is hidden than a leaf takes.
+                let least = bounds.seconds_along(variant) - bounds.leaf(&bounds.extents(&way.0));
+                match least < found.clearly() {
+                    true => found.add_ahead(&space, variant, &bounds, &prices, &mut left),
+                    false => Ok(()),
+                }
+            })?;
         }
         let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
         match (best, least, failed) {
             (Some(program), ..) => {
                 let machine = self.machine.clone();
-                Ok(Choice { machine, ranks: self.ranks, memory, program, candidates, open, considered })
+                Ok(Some(Choice { machine, ranks: self.ranks, memory, program, candidates, open, considered }))
             }
             (None, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
             (None, None, Some(failed)) => Err(SearchError::Home {
                 why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),
             }),
+            (None, None, None) if seconds < f64::INFINITY => Ok(None),
             (None, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
@@ -258,6 +278,8 @@ impl Bounded {
 /// What is known so far.
 pub(crate) struct Found {
     pub(crate) memory: u64,
+    /// Seconds below which another search has found something.
+    below: f64,
     pub(crate) candidates: Vec<Candidate>,
     /// The least memory of any.
     pub(crate) least: Option<u64>,
@@ -266,9 +288,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Nothing is known.
-    pub(crate) fn new(memory: u64) -> Self {
-        Self { memory, candidates: Vec::new(), least: None, failed: None }
+    /// Nothing is known, but that what takes `below` seconds or more is not wanted.
+    pub(crate) fn new(memory: u64, below: f64) -> Self {
+        Self { memory, below, candidates: Vec::new(), least: None, failed: None }
     }
 
     /// The seconds of the n-th fastest, from 1; of the fastest for 0.
@@ -278,6 +300,11 @@ impl Found {
             return None;
         }
         Some(*seconds.select_nth_unstable_by(n.max(1) - 1, f64::total_cmp).1)
+    }
+
+    /// The seconds below which a schedule is wanted: one of this many that are the fastest, from 1.
+    fn wanted(&self, schedules: usize) -> f64 {
+        self.nth(schedules).unwrap_or(f64::INFINITY).min(self.below)
     }
 
     /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
@@ -345,7 +372,8 @@ impl Found {
 
     /// The seconds below which a schedule is clearly faster than all so far.
     fn clearly(&self) -> f64 {
-        self.nth(1).map_or(0.0, |seconds| (1.0 - NOISE) * seconds)
+        let so_far = self.nth(1).unwrap_or(if self.below < f64::INFINITY { self.below } else { 0.0 });
+        (1.0 - NOISE) * so_far.min(self.below)
     }
 
     /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are

@@ -99,7 +99,7 @@ impl<'a> Bounds<'a> {
         self.kernel.vars().iter().zip(grid).map(|(var, &ranks)| var.extent.div_ceil(ranks)).collect()
     }
 
-    /// The elements of an access that loops of these extents touch.
+    /// The elements of an access that loops of these extents touch: those of a box, or of a diagonal in it.
     pub(crate) fn elements(&self, access: &Access, extents: &[usize]) -> f64 {
         let along = |index: &Affine| {
             let reach = index.terms.iter().map(|&(name, factor)| {
@@ -108,7 +108,10 @@ impl<'a> Bounds<'a> {
             });
             1.0 + reach.sum::<f64>().max(-1.0)
         };
-        access.index.iter().map(along).product()
+        let of_box: f64 = access.index.iter().map(along).product();
+        let is_read = |name: Name| access.index.iter().any(|index| index.terms.iter().any(|term| term.0 == name));
+        let vars = self.kernel.vars().iter().zip(extents);
+        of_box.min(vars.filter(|(var, _)| is_read(var.name)).map(|(_, &extent)| extent as f64).product())
     }
 
     /// The elements that a rank touches and does not hold.
@@ -193,13 +196,18 @@ impl<'a> Bounds<'a> {
         ahead
     }
 
+    /// Seconds that a rank computes at least, of this many iterations of each loop.
+    pub(crate) fn leaf(&self, extents: &[usize]) -> f64 {
+        let touched: f64 = self.accesses.iter().map(|access| self.elements(access, extents)).sum();
+        let bytes = touched * self.kernel.dtype().size() as f64;
+        f64::max(self.operations(extents) / self.rate, bytes / self.machine.device().memory_bandwidth)
+    }
+
     /// Seconds where nothing moves while a leaf computes, and for each loop where its panels do.
     fn of_loops(&self, grid: &Grid) -> (f64, Vec<(f64, usize)>) {
         let extents = self.extents(grid);
         let size = self.kernel.dtype().size() as f64;
-        let touched: f64 = self.accesses.iter().map(|access| self.elements(access, &extents)).sum();
-        let leaf =
-            f64::max(self.operations(&extents) / self.rate, touched * size / self.machine.device().memory_bandwidth);
+        let leaf = self.leaf(&extents);
         let Some(port) = &self.port else { return (leaf, Vec::new()) };
         let moved: Vec<f64> = self.fetched(grid, &extents).map(|words| port.seconds(words * size)).collect();
         let all = leaf + moved.iter().sum::<f64>();
@@ -309,8 +317,9 @@ impl Bounds<'_> {
             })
             .collect();
         let elements = |block: &Vec<usize>| -> f64 {
-            let along = indexed.iter().zip(block).map(|(&var, &number)| self.iterations(variant, var, number));
-            along.map(|length| length as f64).product()
+            // A diagonal has one index.
+            let once = indexed.iter().enumerate().filter(|(nth, var)| !indexed[..*nth].contains(var));
+            once.map(|(nth, &var)| self.iterations(variant, var, block[nth]) as f64).product()
         };
         let touched: f64 = blocks.iter().map(elements).sum();
         touched - devices as f64 * self.held(access, grid)

@@ -469,7 +469,7 @@ impl<'a> ContractionSearch<'a> {
         Self { order: Some(order), ..self }
     }
 
-    /// Searches: first what could be the fastest by its bound, until nothing else can be.
+    /// Searches: first the orders that could be the fastest by their bounds, then one kernel, until nothing else can be.
     ///
     /// # Errors
     /// As [`Search::find`] and [`SequenceSearch::find`].
@@ -493,19 +493,23 @@ impl<'a> ContractionSearch<'a> {
         let only = orders.len() == 1;
         let mut orders: Vec<(f64, Option<Order>)> =
             orders.into_iter().map(|order| (if only { 0.0 } else { bound(&order) }, order)).collect();
-        orders.sort_by(|one, other| one.0.total_cmp(&other.0));
+        // Of one kernel there are far more schedules, of which what is found before leaves out most.
+        orders.sort_by(|one, other| one.1.is_none().cmp(&other.1.is_none()).then(one.0.total_cmp(&other.0)));
         let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
         for (bound, order) in orders {
             let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
             let at_most = self.limits.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
             let limits = Limits { at_most, ..self.limits };
-            if bound >= so_far || (best.is_some() && at_most == Some(Duration::ZERO)) {
+            if bound >= so_far {
+                continue;
+            }
+            if best.is_some() && at_most == Some(Duration::ZERO) {
                 break;
             }
             let found = match order {
                 None => {
                     let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(limits);
-                    whole.find().map(|choice| Some(Contraction::Whole(Box::new(choice))))
+                    whole.find_below(so_far).map(|found| found.map(|choice| Contraction::Whole(Box::new(choice))))
                 }
                 Some(order) => {
                     let found = self.ordered(&order, limits).find_below(so_far);

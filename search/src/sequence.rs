@@ -388,7 +388,7 @@ impl State<'_> {
             ways.push(Way { candidate, program: Ok(program.clone()).into() });
             return Ok(());
         }
-        let mut found = Found::new(self.memory);
+        let mut found = Found::new(self.memory, f64::INFINITY);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // What other kernels read and write is not skewed.
         let space = Space { kernel, homes: &[], rotates: false };
