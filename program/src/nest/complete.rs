@@ -1,6 +1,6 @@
 //! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer};
+use super::{Buffers, CollectiveBy, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
@@ -51,11 +51,16 @@ impl Nest {
 
     /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
     fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
-        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, stages }] = route.at_owners() else {
+        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, by }] = route.at_owners() else {
             return false;
         };
         let bytes = (capacity as u64).saturating_mul(self.kernel.dtype().size() as u64);
-        let pays = stages.is_some() || SumKind::pays_in_pieces(bytes, self.mesh.group_size(axes));
+        let pays = match by {
+            None => SumKind::pays_in_pieces(bytes, self.mesh.group_size(axes)),
+            Some(CollectiveBy::Stages(_)) => true,
+            // It says itself who adds up what.
+            Some(CollectiveBy::Procedure(_)) => false,
+        };
         pays && direction == (Direction::Out { any_order: false })
     }
 
