@@ -9,9 +9,10 @@ use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::prelude::*;
 use polyshard::search::product::Product;
 use polyshard::{
-    DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy,
-    Transport, reference, runtime, rust_source,
+    CollectiveBy, DType, DistType, Kernel, NestId, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence,
+    SourceOptions, StagedLeg, Strategy, TileId, Transport, reference, runtime, rust_source,
 };
+use polyshard_testing::laws::reduce::machine;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::staged::staged;
 use polyshard_testing::written::read_back;
@@ -37,6 +38,7 @@ golden! {
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     in_stages "golden/in_stages.rs"
+    by_procedure "golden/by_procedure.rs"
     scattered "golden/scattered.rs"
     scattered_ahead "golden/scattered_ahead.rs"
     syrk "golden/syrk.rs"
@@ -300,6 +302,44 @@ impl InStages {
         let program = self.0.lower()?;
         Ok(staged(&program, &mut Choices::new(&[])).expect("it has collectives"))
     }
+}
+
+/// A schedule whose sums meet by a procedure.
+struct ByProcedure(Schedule);
+
+impl ByProcedure {
+    fn lower(&self) -> Result<Program, polyshard::LowerError> {
+        let program = self.0.lower()?;
+        let machine = machine(&[2, 2, 2]);
+        let matrix = ParallelismMatrix::new(vec![vec![2, 1, 1], vec![1, 2, 2]]).expect("a matrix");
+        let placed = PlacedMesh::new(program.mesh(), &machine, &matrix).expect("the matrix is for both");
+        let plan = placed.reduction(&["z"], 44, DType::F64, Strategy::Best).expect("there is one");
+        let by = Some(CollectiveBy::Procedure(plan.procedure_in_mesh()));
+        let (nest, tile, why) = (NestId(0), TileId(2), "nodes are of 2 ranks".into());
+        Ok(program.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why }]).expect("its sums meet along z"))
+    }
+}
+
+/// Sums that meet by the steps that a planner has found, rows after rows.
+#[test]
+fn sums_by_a_procedure_are_pinned_compile_and_agree() {
+    vars!(m, n, k, mo, mi, ko, ki, po, pi);
+    let mesh = Mesh::new([("x", 2), ("z", 4)]);
+    let [x, z] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .distribute([m, k], [mo, ko], [mi, ki], &mesh)
+        .divide(mi, po, pi, 2)
+        .reorder([po, pi, n, ki])
+        .shard("A", [m.at(x), k.at(z)])
+        .shard("B", [k.at(z)])
+        .shard("C", [m.at(x)])
+        .communicate("C", po)
+        .tensorize([pi, n, ki]);
+    let schedule = ByProcedure(schedule);
+    check!(by_procedure, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
 /// A factor that is broadcast, and sums that meet part by part, in stages.

@@ -7,6 +7,7 @@ use polyshard::{Clause, DType, Direction, Element, ErrorKind, Leg, Statement, Tr
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::by_procedures::by_procedure;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
 use polyshard_testing::random::pipelined::pipelined;
@@ -75,6 +76,8 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     // Other stages for each schedule, the same each time.
     let seed: Vec<u32> = schedule.to_string().bytes().map(u32::from).collect();
     programs.extend(staged(&program, &mut Choices::new(&seed)).map(|staged| (read_back(&staged), "in stages")));
+    let by_procedure = by_procedure(&program, &mut Choices::new(&seed));
+    programs.extend(by_procedure.map(|program| (read_back(&program), "by a procedure")));
     for (program, how) in programs {
         let found = distributed::<T>(&program, true)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;

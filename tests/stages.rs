@@ -7,7 +7,7 @@ use polyshard::planner::placement::matrices;
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
 use polyshard::{
-    AxisPart, Direction, Leg, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport, staged_on,
+    AxisPart, CollectiveBy, Direction, Leg, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport, staged_on,
 };
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -67,7 +67,7 @@ fn products(mesh: &Mesh, sizes: [usize; 3]) -> Vec<(&'static str, Program)> {
 }
 
 fn is_staged(program: &Program) -> bool {
-    program.nest().transfers.iter().any(|transfer| transfer.route.legs.iter().any(Leg::is_in_stages))
+    program.nest().transfers.iter().any(|transfer| transfer.route.legs.iter().any(|leg| leg.stages().is_some()))
 }
 
 /// On all placements, by messages that take the time of the machine's ports and in place, also where tiles are short and empty.
@@ -139,7 +139,7 @@ fn random_programs_show_every_collective_in_stages() {
         let Some(program) = staged(&program, &mut Choices::new(&choices)) else { continue };
         for transfer in &program.nest().transfers {
             let is_in = transfer.direction == Direction::In;
-            for leg in transfer.route.legs.iter().filter(|leg| leg.is_in_stages()) {
+            for leg in transfer.route.legs.iter().filter(|leg| leg.stages().is_some()) {
                 let Leg::Collective { owners, .. } = leg else { unreachable!("only collectives are in stages") };
                 shown.insert((
                     is_in,
@@ -189,7 +189,7 @@ fn stages_that_cannot_be_are_refused() {
         nest: NestId(0),
         tile: TileId(tile),
         leg,
-        stages: Some(stages),
+        by: Some(CollectiveBy::Stages(stages)),
         why: "it is tried".into(),
     };
     let refused = |program: &Program, leg| program.in_stages(&[leg]).expect_err("it should be refused").to_string();

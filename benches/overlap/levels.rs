@@ -80,10 +80,7 @@ pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Res
 
 /// The stages of the first collective that has some.
 fn stages_of(program: &Program) -> Option<&Stages> {
-    program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(|leg| match leg {
-        Leg::Collective { stages, .. } => stages.as_ref(),
-        _ => None,
-    })
+    program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(Leg::stages)
 }
 
 /// Products that communicate in one way each, over all ranks of the mesh: its second operand or its output is the large matrix.

@@ -8,7 +8,7 @@ use crate::cost::{CostError, CostedPart, Prices};
 use crate::placement::PlacedMesh;
 use polyshard_layout::{AxisPart, Stages};
 use polyshard_machine::units::seconds as shown;
-use polyshard_program::{Direction, Leg, NestId, Owners, Program, StagedLeg, TileId, TransferId};
+use polyshard_program::{CollectiveBy, Direction, Leg, NestId, Owners, Program, StagedLeg, TileId, TransferId};
 
 /// Returns the program with each collective that crosses levels of the machine carried out in the stages in which the program takes
 /// the least time there, or at once; [`explain`](Program::explain) says which, and why.
@@ -38,7 +38,7 @@ use polyshard_program::{Direction, Leg, NestId, Owners, Program, StagedLeg, Tile
 ///
 /// What is moved, and what the program computes, stay the same; sums and products of floats are taken in the order of the stages, which is
 /// the same on all ranks and in each run, so that results differ from those at once by rounding. What is pipelined is not carried out in
-/// stages.
+/// stages, and what is carried out by a procedure stays so.
 ///
 /// # Errors
 /// [`CostError::Mesh`] if the program is of another mesh than the placement, and as [`cost_on`](crate::cost_on).
@@ -58,10 +58,17 @@ pub fn staged_on(program: &Program, placed: &PlacedMesh) -> Result<Program, Cost
             for (leg, route) in transfer.route.legs.iter().enumerate() {
                 let Leg::Collective { axes, owners, .. } = route else { continue };
                 let levels = levels_of(placed, axes);
-                if levels.len() < 2 || (*owners == Owners::All && transfer.direction == Direction::In) {
+                let is_given = route.procedure().is_some();
+                if is_given || levels.len() < 2 || (*owners == Owners::All && transfer.direction == Direction::In) {
                     continue;
                 }
-                let staged = |stages, why| StagedLeg { nest, tile, leg, stages, why };
+                let staged = |stages: Option<Stages>, why| StagedLeg {
+                    nest,
+                    tile,
+                    leg,
+                    by: stages.map(CollectiveBy::Stages),
+                    why,
+                };
                 if transfer.ahead > 0 {
                     chosen.push(staged(None, "at once, since it is pipelined".into()));
                     continue;

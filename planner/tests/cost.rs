@@ -8,7 +8,8 @@ use polyshard_machine::{
 };
 use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{DType, Program, example};
+use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
+use polyshard_program::{CollectiveBy, DType, NestId, Program, StagedLeg, TileId, example};
 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;
@@ -228,6 +229,32 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     close(any_order(vec![m.at("z")]), time(Collective::ReduceScatter, bytes));
     close(moving(vec![]), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
     close(any_order(vec![]), time(Collective::AllReduce, bytes));
+    // By a procedure, each step as what it is.
+    let [pairs, across] = [[[0, 1], [2, 3]], [[0, 2], [1, 3]]].map(|groups| groups.map(Vec::from).to_vec());
+    let steps = [
+        (Collective::ReduceScatter, &pairs, 1),
+        (Collective::AllReduce, &across, 2),
+        (Collective::AllGather, &pairs, 2),
+    ];
+    let step = |&(collective, groups, parts): &(_, &Vec<Vec<usize>>, _)| LoweredStep {
+        collective,
+        groups: groups.clone().into(),
+        parts,
+    };
+    let lowered = Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps.iter().map(step).collect()).expect("of 4 ranks");
+    let priced = |by: Procedure| {
+        let program = divided.clone().shard("C", vec![]).lower().expect("it is legal");
+        let by = Some(CollectiveBy::Procedure(by));
+        let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: 0, by, why: "it is tried".into() };
+        cost(&program.in_stages(&[leg]).expect("it adds up all"), &machine).expect("a cost").moving()
+    };
+    let each = steps.iter().map(|&(operation, groups, parts)| {
+        let collective = GroupedCollective { operation, groups: groups.clone(), bytes: bytes / parts as f64 };
+        seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
+    });
+    close(priced(Procedure::by_steps(lowered).expect("it adds up all once")), each.sum());
+    let in_order = Procedure::in_order(vec![vec![0, 1, 2, 3]]).expect("each rank once");
+    close(priced(in_order), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
     close(any_order(vec![pin("z", 0)]), time(Collective::Reduce, bytes));
     // Those who have no use for the sums send them to the one that has.
     let gathered = |bytes: f64| {

@@ -2,7 +2,9 @@
 
 use crate::expr::Expr;
 use crate::ids::{LoopId, TileId, TransferId};
-use crate::nest::{Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
+use crate::nest::{
+    CollectiveBy, Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer,
+};
 use crate::pattern::list;
 use crate::statement::{Iteration, Statement};
 use polyshard_layout::{Neighbours, Reach, Sharding, Stencil};
@@ -87,8 +89,8 @@ impl Nest {
             (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
             (Leg::Copy, Direction::In) => "gathered from own shard".into(),
             (Leg::Copy, Direction::Out { .. }) => "combined into own shard".into(),
-            (Leg::Collective { axes, owners, stages }, Direction::In) => {
-                let stages = stages.as_ref().map(|stages| show_stages(&stages.names(&self.mesh)));
+            (Leg::Collective { axes, owners, .. }, Direction::In) => {
+                let stages = leg.stages().map(|stages| show_stages(&stages.names(&self.mesh)));
                 let stages = stages.unwrap_or_default();
                 match owners {
                     Owners::One(root) => {
@@ -101,33 +103,36 @@ impl Nest {
                     Owners::All => format!("own shard, as all along {} have it", names(axes)),
                 }
             }
-            (Leg::Collective { axes, owners, stages }, Direction::Out { any_order }) => {
+            (Leg::Collective { axes, owners, by }, Direction::Out { any_order }) => {
                 let order = if any_order {
                     ", in any order"
-                } else if stages.is_some() {
+                } else if leg.stages().is_some() {
                     ", terms in their order"
                 } else if tile.in_pieces {
                     ", each rank a piece"
                 } else {
                     ""
                 };
-                let stages = stages.as_ref().map(|stages| {
-                    let mut names = stages.names(&self.mesh);
-                    names.reverse();
-                    if *owners == Owners::All {
-                        let back = names[..names.len() - 1].iter().rev().map(|name| format!("back along {name}"));
-                        let back: Vec<_> = back.collect();
-                        names.extend(back);
+                let by = match by {
+                    None => String::new(),
+                    Some(CollectiveBy::Stages(stages)) => {
+                        let mut names = stages.names(&self.mesh);
+                        names.reverse();
+                        if *owners == Owners::All {
+                            let back = names[..names.len() - 1].iter().rev().map(|name| format!("back along {name}"));
+                            let back: Vec<_> = back.collect();
+                            names.extend(back);
+                        }
+                        show_stages(&names)
                     }
-                    show_stages(&names)
-                });
-                let stages = stages.unwrap_or_default();
+                    Some(CollectiveBy::Procedure(procedure)) => format!(" {}", procedure.shown()),
+                };
                 match owners {
                     Owners::One(root) => {
-                        format!("reduce along {} to {}{stages}{order}", names(axes), self.show_root(axes, root))
+                        format!("reduce along {} to {}{by}{order}", names(axes), self.show_root(axes, root))
                     }
-                    Owners::All => format!("all-reduce along {}{stages}{order}", names(axes)),
-                    Owners::Parts => format!("reduce-scatter along {}{stages}{order}", names(axes)),
+                    Owners::All => format!("all-reduce along {}{by}{order}", names(axes)),
+                    Owners::Parts => format!("reduce-scatter along {}{by}{order}", names(axes)),
                 }
             }
             (Leg::Permute { owner, served }, Direction::In) => {

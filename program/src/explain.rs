@@ -51,6 +51,8 @@ impl Nest {
                 };
                 writeln!(text, "    at most {} bytes received per rank and step{own}", volume.each)?;
             }
+            let steps = (1..).zip(route.procedure().into_iter().flat_map(|procedure| procedure.lines()));
+            steps.into_iter().try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
             if transfer.direction == Direction::In
                 && matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }])
             {

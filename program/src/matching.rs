@@ -7,11 +7,11 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{LoopId, TensorId};
-use crate::nest::{Direction, Hop, Leg, Owners, Region, Shift, Transfer};
+use crate::nest::{CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use crate::reduction::counted;
-use polyshard_layout::{Mesh, Name, Stages};
+use polyshard_layout::{Mesh, Name};
 
 /// What is decided about one program.
 pub struct Matching<'a> {
@@ -103,7 +103,8 @@ impl Matching<'_> {
             _ if *level == 0 => "no loop is around it",
             _ if route.is_local() => "nothing is sent for it",
             _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
-            _ if route.legs.iter().any(Leg::is_in_stages) => "a stage waits for the one before it",
+            _ if route.legs.iter().any(|leg| leg.stages().is_some()) => "a stage waits for the one before it",
+            _ if route.procedure().is_some() => "a step of its procedure waits for the one before it",
             (2.., _) if route.shift().is_some() => "a tile travels to the next rank in one iteration",
             _ if *ahead > MOST_AHEAD => "there are too many buffers",
             _ => return Ok(()),
@@ -119,23 +120,19 @@ impl Matching<'_> {
     fn leg(&self, Hop { leg, region, level }: &Hop<'_>, direction: Direction) -> Result<Option<String>, String> {
         Ok(Some(match leg {
             Leg::InPlace | Leg::Copy => return Ok(None),
-            Leg::Collective { axes, owners: Owners::One(root), stages } => {
+            Leg::Collective { axes, owners: Owners::One(root), by } => {
                 self.known(region, root, *level)?;
                 self.shared(axes, region, root)?;
-                format!(
-                    "its extent and root are independent of {}{}",
-                    self.names(axes),
-                    self.stages(axes, stages.as_ref())?
-                )
+                format!("its extent and root are independent of {}{}", self.names(axes), self.by(axes, by.as_ref())?)
             }
-            Leg::Collective { axes, owners: Owners::All | Owners::Parts, stages } => {
+            Leg::Collective { axes, owners: Owners::All | Owners::Parts, by } => {
                 self.known(region, &[], *level)?;
                 self.shared(axes, region, &[])?;
                 let what = match direction {
                     Direction::In => "gathered",
                     Direction::Out { .. } => "summed up",
                 };
-                format!("what is {what} is independent of {}{}", self.names(axes), self.stages(axes, stages.as_ref())?)
+                format!("what is {what} is independent of {}{}", self.names(axes), self.by(axes, by.as_ref())?)
             }
             Leg::Shift(shift) => {
                 self.known(region, &[], *level)?;
@@ -153,13 +150,23 @@ impl Matching<'_> {
         }))
     }
 
-    /// What was decided of the stages of a collective, if it has some: each of its ranks is one combination of their digits, so that the
-    /// groups of a stage are disjoint, and the stages lead from each rank to each other one.
-    fn stages(&self, axes: &[usize], stages: Option<&Stages>) -> Result<String, String> {
-        let Some(stages) = stages else { return Ok(String::new()) };
-        stages.check(self.mesh, axes).map_err(|error| error.to_string())?;
-        let digits = stages.parts().concat().iter().map(|part| part.display(self.mesh).to_string()).collect::<Vec<_>>();
-        Ok(format!(", of which each rank is one combination of {}", list(&digits)))
+    /// What was decided of how a collective is carried out. In stages, each of its ranks is one combination of their digits, so that the
+    /// groups of a stage are disjoint, and the stages lead from each rank to each other one. A procedure, which is proved already, adds
+    /// up each of the collective's groups.
+    fn by(&self, axes: &[usize], by: Option<&CollectiveBy>) -> Result<String, String> {
+        match by {
+            None => Ok(String::new()),
+            Some(CollectiveBy::Stages(stages)) => {
+                stages.check(self.mesh, axes).map_err(|error| error.to_string())?;
+                let digits = stages.parts().concat();
+                let digits = digits.iter().map(|part| part.display(self.mesh).to_string()).collect::<Vec<_>>();
+                Ok(format!(", of which each rank is one combination of {}", list(&digits)))
+            }
+            Some(CollectiveBy::Procedure(procedure)) => {
+                procedure.check_along(self.mesh, axes).map_err(|why| format!("its procedure {why}"))?;
+                Ok(format!(", and its procedure combines the ranks along {} once", self.names(axes)))
+            }
+        }
     }
 
     /// Every symbol has a value where the call is made, which other ranks can work out.

@@ -21,7 +21,7 @@ pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
 pub(crate) use route::Hop;
-pub use route::{Direction, Leg, Owners, Route, Shift};
+pub use route::{CollectiveBy, Direction, Leg, Owners, Route, Shift};
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;

@@ -2,7 +2,7 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::TensorId;
-use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer};
+use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
 use crate::part::{self, Along};
 use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
 use std::convert::Infallible;
@@ -60,6 +60,8 @@ fn others(transfer: &Transfer, nest: &Nest) -> u64 {
         [Leg::Halo { reach } | Leg::Exchange { reach }] if !all_is_fetched(reach) => {
             nest.mesh.others_in_reach(reach) as u64
         }
+        // All ranks go through the steps of a procedure.
+        [Leg::Collective { by: Some(CollectiveBy::Procedure(_)), .. }] => nest.mesh.size() as u64,
         _ => 1,
     }
 }
@@ -197,14 +199,20 @@ impl<'a> Rank<'a> {
         let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges);
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
-            Leg::Collective { axes, owners, stages: Some(stages) } => {
+            Leg::Collective { axes, owners, by: Some(CollectiveBy::Stages(stages)) } => {
                 self.combined_in_stages(axes, owners, stages, region, counters)
             }
-            Leg::Collective { axes, owners: Owners::Parts, stages: None } => {
+            Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
+                // Other groups may have other tiles, and are of no account to this rank.
+                let elements = (self.bytes(region, counters) / sums.element) as usize;
+                let received = procedure.received(|_| elements)[nest.mesh.rank(&self.coordinates)];
+                (received as u64).saturating_mul(sums.element)
+            }
+            Leg::Collective { axes, owners: Owners::Parts, by: None } => {
                 let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));
                 (nest.mesh.group_size(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
-            Leg::Collective { axes, owners, stages: None } => {
+            Leg::Collective { axes, owners, by: None } => {
                 let root = match owners {
                     Owners::One(root) => Some(self.values(root, counters)),
                     Owners::All | Owners::Parts => None,

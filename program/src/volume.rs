@@ -2,7 +2,7 @@
 
 use crate::expr::{Ranges, Symbol};
 use crate::ids::LoopId;
-use crate::nest::{Direction, Leg, Nest, Owners, Transfer};
+use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
 use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
@@ -101,7 +101,7 @@ impl<'a> Bound<'a> {
             (Leg::InPlace | Leg::Copy, _) => 0,
             (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
             // What a stage gathers lies apart from what the one before gathered.
-            (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
+            (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
             (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match self.parts_along(axes) {
                 // Parts are received where they belong, and sent from where they lie.
                 Some(dim) if self.transfer.ahead == 0 && self.is_whole_behind(dim) => 0,
@@ -109,8 +109,11 @@ impl<'a> Bound<'a> {
                 _ => tile.saturating_add(part),
             },
             // The terms of a stage, what they add up to, and the contributions to a part of it.
-            (Leg::Collective { owners: Owners::Parts, stages: Some(_), .. }, Direction::Out { .. }) => {
+            (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::Out { .. }) => {
                 tile.saturating_mul(3)
+            }
+            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+                self.of_tile(|elements| procedure.most_staged(elements))
             }
             // The members' contributions to one piece, and the piece; or the others' tiles, and what is sent.
             (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
@@ -196,13 +199,23 @@ impl<'a> Bound<'a> {
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
             Leg::Permute { .. } => tile,
-            Leg::Collective { owners, stages: Some(stages), .. } => self.sums_received_in_stages(owners, stages),
+            Leg::Collective { owners, by: Some(CollectiveBy::Stages(stages)), .. } => {
+                self.sums_received_in_stages(owners, stages)
+            }
+            Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
+                self.of_tile(|elements| procedure.most_received(elements))
+            }
             Leg::Collective { axes, owners: Owners::Parts, .. } => {
                 (nest.mesh.group_size(axes) - 1).saturating_mul(part)
             }
             Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, nest.mesh.group_size(axes)),
             Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
         }
+    }
+
+    /// The bytes of what a number of elements is of a tile's.
+    fn of_tile(&self, of: impl Fn(usize) -> usize) -> u64 {
+        (of(self.transfer.tile.capacity) as u64).saturating_mul(self.nest.kernel.dtype().size() as u64)
     }
 
     /// The same, by a collective in stages.

@@ -6,15 +6,17 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest,
-    NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route, Shift, Statement, StepId,
-    Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, CollectiveBy, DType, Expr, LeafOp, Leg, LoopId, Move,
+    MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route, Shift,
+    Statement, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
 };
 
 #[path = "refused/ahead.rs"]
 mod ahead;
 #[path = "refused/moves.rs"]
 mod moves;
+#[path = "refused/procedures.rs"]
+mod procedures;
 #[path = "refused/rounds.rs"]
 mod rounds;
 
@@ -168,7 +170,10 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
     );
     let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
-    let in_stages = |stages| Leg::Collective { axes: vec![0], owners: Owners::Parts, stages: Some(stages) };
+    let in_stages = |stages| {
+        let by = Some(CollectiveBy::Stages(stages));
+        Leg::Collective { axes: vec![0], owners: Owners::Parts, by }
+    };
     let staged = [
         (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "which do not make up 0.."),
         (
@@ -531,8 +536,9 @@ fn reductions_that_do_not_close_the_sums() {
         let [terms, whole] = [vec![Placement::partial("x")], vec![]]
             .map(|clauses| Sharding::new(&mesh, &[4], &clauses).expect("a sharding"));
         let error = Program::reduction("A", [&terms, &whole], DType::F32, both()).expect_err("it is for 2 ranks");
-        let expected =
-            format!("statement 1: the reduction of `A` is for 2 ranks, but the mesh (x: {ranks}) has {ranks}");
+        let expected = format!(
+            "statement 1: the reduction of `A` from [partial(x)] to replicated is for 2 ranks, but the mesh (x: {ranks}) has {ranks}"
+        );
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -12,6 +12,7 @@ use crate::layout::Sharding;
 use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 use step::{CollectiveStep, Staging};
 
@@ -108,10 +109,10 @@ impl<T: Element> Reduction<T> {
     fn agreed(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
         let steps = match procedure.steps() {
-            Some(lowered) => step::steps::<T>(world, lowered, elements)?,
-            None => step::in_order::<T>(world, procedure.groups(), elements)?,
+            Some(lowered) => step::steps(world, lowered)?,
+            None => step::in_order(world, procedure.groups())?,
         };
-        let staging = RefCell::new(Staging::new(&steps)?);
+        let staging = RefCell::new(Staging::new(&steps, elements)?);
         let received = procedure.received(|_| elements)[world.rank()];
         Ok(Self { elements, received, steps, staging })
     }
@@ -123,14 +124,20 @@ impl<T: Element> Reduction<T> {
     /// # Errors
     /// [`ReductionRunError::Length`] if `data` has not as many elements as the reduction. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
-        T::reduce(self, data, op)
-    }
-
-    pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
             return Err(ReductionRunError::Length { given, elements }.into());
         }
+        T::reduce(self, data, op)
+    }
+
+    /// As [`run`](Self::run), of data that may be shorter in some groups: a tile.
+    ///
+    /// # Panics
+    /// If they are longer.
+    pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
+        let (given, elements) = (data.len(), self.elements);
+        assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug of polyshard");
         let staging = &mut *self.staging.borrow_mut();
         self.steps.iter().try_for_each(|step| step.run(data, op, staging))
     }
@@ -156,20 +163,16 @@ impl<T: Element> Reduction<T> {
     }
 }
 
+impl<T> fmt::Debug for Reduction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reduction").field("elements", &self.elements).finish_non_exhaustive()
+    }
+}
+
 /// Whether a reduction in these groups closes what the target does not keep open, and all else stays where it is.
 fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
     let Ok(axes) = source.closed_axes(target) else { return false };
-    let mesh = source.mesh();
-    let size = axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>();
-    let along = |group: &Vec<usize>| {
-        let apart = |rank: usize| {
-            let mut at = mesh.coordinates(rank);
-            axes.iter().for_each(|&axis| at[axis] = 0);
-            at
-        };
-        group.len() == size && group.iter().all(|&rank| apart(rank) == apart(group[0]))
-    };
-    procedure.ranks() == mesh.size() && procedure.groups().iter().all(along) && source.closed_along(&axes) == *target
+    procedure.is_along(source.mesh(), &axes) && source.closed_along(&axes) == *target
 }
 
 /// Refuses a reduction for other ranks, and arrays that no memory can hold.

@@ -127,18 +127,6 @@ impl Subarray {
         if found.len == 0 || owner != reader && elsewhere(&found.first) { Self::default() } else { found }
     }
 
-    /// Returns these ranges of an array of `len` elements, in this order.
-    pub(crate) fn of_ranges(len: usize, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
-        let ranges = ranges.into_iter().filter(|range| !range.is_empty());
-        let mut packed = 0;
-        let ranges = ranges.map(|range| {
-            packed += range.len();
-            (range.start, [range.start, packed - range.len()], range.len())
-        });
-        let found = spans::group(ranges, None);
-        Self::new([found], [vec![len], vec![packed]])
-    }
-
     /// The subarray with the first global index and the spans of each dimension, in a block and a region of these shapes.
     fn new(along: impl IntoIterator<Item = (usize, Vec<Group>)>, [block, region]: [Vec<usize>; 2]) -> Self {
         let (first, dims): (_, Vec<_>) = along.into_iter().unzip();

@@ -30,7 +30,7 @@ use super::field::Field;
 use super::index::{Index, literal};
 use super::items::{element, reduce_op};
 use super::names::Names;
-use super::{comment, mentions};
+use super::{comment, mentions, reduction};
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
     Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Passing, Region, Shift, Source, Statement,
@@ -258,6 +258,10 @@ impl<'a> Writer<'a> {
                     let within = self.nest.kernel.written().map(|_| quote! { .within(#written.clone()) });
                     let order = any_order.then(|| quote! { .in_any_order() });
                     let pieces = tile.in_pieces.then(|| quote! { .in_pieces() });
+                    let procedure = transfer.route.procedure().map(|procedure| {
+                        let procedure = reduction::procedure(procedure);
+                        quote! { .reduced_by(Reduction::new(world, &#procedure, #capacity)?) }
+                    });
                     let new = match tile.buffers {
                         Buffers::Ahead(depth) => {
                             let depth = literal(depth as i64);
@@ -265,7 +269,7 @@ impl<'a> Writer<'a> {
                         }
                         _ => quote! { OutTile::new(#tensor, #capacity)? },
                     };
-                    quote! { #new #within #order #pieces }
+                    quote! { #new #within #order #pieces #procedure }
                 }
             };
             let fixed = tile.is_fixed.then(|| quote! { .fixed() });
@@ -419,14 +423,14 @@ impl<'a> Writer<'a> {
             Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
             Leg::InPlace => quote! { #tile.hold(&#region); },
             Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
-            Leg::Collective { axes, owners: Owners::One(root), stages } => {
-                let group = self.names.group(axes, stages.as_ref());
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                let group = self.names.group(axes, leg.stages());
                 let root = root.iter().map(|root| self.index.expr(root));
                 let broadcast = call("broadcast");
                 quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
             }
-            Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                let (group, gather) = (self.names.group(axes, stages.as_ref()), call("all_gather"));
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                let (group, gather) = (self.names.group(axes, leg.stages()), call("all_gather"));
                 quote! { #bound #tile.#gather(#group, #source, &#name)?; }
             }
             Leg::Permute { owner, served } => {
@@ -480,18 +484,18 @@ impl<'a> Writer<'a> {
         match leg {
             Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
             Leg::Copy => quote! { #tile.combine_local(#c, #op); },
-            Leg::Collective { axes, owners: Owners::One(root), stages } => {
-                let group = self.names.group(axes, stages.as_ref());
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                let group = self.names.group(axes, leg.stages());
                 let root = root.iter().map(|root| self.index.expr(root));
                 let reduce = call("reduce");
                 quote! { #tile.#reduce(#group, &[#(#root),*], #c, #op)?; }
             }
-            Leg::Collective { axes, owners: Owners::All, stages } => {
-                let (group, all_reduce) = (self.names.group(axes, stages.as_ref()), call("all_reduce"));
+            Leg::Collective { axes, owners: Owners::All, .. } => {
+                let (group, all_reduce) = (self.names.group(axes, leg.stages()), call("all_reduce"));
                 quote! { #tile.#all_reduce(#group, #c, #op)?; }
             }
-            Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                let (group, reduce_scatter) = (self.names.group(axes, stages.as_ref()), call("reduce_scatter"));
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                let (group, reduce_scatter) = (self.names.group(axes, leg.stages()), call("reduce_scatter"));
                 quote! { #tile.#reduce_scatter(#group, #c, #op)?; }
             }
             Leg::Permute { owner, served } => {

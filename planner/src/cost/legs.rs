@@ -1,8 +1,10 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
 use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
-use polyshard_program::reduction::LoweredStep;
-use polyshard_program::{Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way};
+use polyshard_program::reduction::{Lowered, LoweredStep};
+use polyshard_program::{
+    CollectiveBy, Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way,
+};
 
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Action {
@@ -62,11 +64,18 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     };
     let dtype = nest.kernel.dtype();
     let leg = |leg: &Leg| match (leg, transfer.direction) {
-        (Leg::Collective { owners: Owners::One(_) | Owners::Parts, stages: Some(stages), .. }, Direction::In) => {
-            spread(at_owners, leg, stages, mesh, tile)
-        }
-        (Leg::Collective { stages: Some(stages), .. }, Direction::Out { any_order }) => {
+        (
+            Leg::Collective { owners: Owners::One(_) | Owners::Parts, by: Some(CollectiveBy::Stages(stages)), .. },
+            Direction::In,
+        ) => spread(at_owners, leg, stages, mesh, tile),
+        (Leg::Collective { by: Some(CollectiveBy::Stages(stages)), .. }, Direction::Out { any_order }) => {
             met(at_owners, leg, stages, mesh, tile, !any_order && meets_in_order(dtype))
+        }
+        (Leg::Collective { axes, by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+            match procedure.steps() {
+                Some(lowered) => by_steps(at_owners, lowered, tile),
+                None => sums(at_owners, Collective::AllReduce, axes, mesh, [tile, received], Some(true)),
+            }
         }
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
         (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
@@ -223,19 +232,24 @@ fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) ->
     }
 }
 
+/// The steps of a procedure, on `bytes` bytes each time.
+fn by_steps(times: u64, lowered: &Lowered, bytes: f64) -> Vec<Action> {
+    let step = |step: &LoweredStep| {
+        let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
+        let bytes = bytes / step.parts as f64;
+        Action::Together { times, operation, groups, bytes, touched: combined(bytes, 2.0) }
+    };
+    lowered.steps().iter().map(step).collect()
+}
+
 /// What a move between two arrays is; no rank receives more bytes by it than `received`.
 pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
     let mesh = program.mesh();
     let size = program.dtype().size() as f64;
     let elements = |id| program.array(id).sharding.largest_shard() as f64;
     let source = elements(moved.source) * size;
-    if let Some(steps) = moved.reduction().and_then(|reduction| reduction.procedure.steps()) {
-        let step = |step: &LoweredStep| {
-            let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
-            let bytes = source / step.parts as f64;
-            Action::Together { times: 1, operation, groups, bytes, touched: combined(bytes, 2.0) }
-        };
-        return steps.steps().iter().map(step).collect();
+    if let Some(lowered) = moved.reduction().and_then(|reduction| reduction.procedure.steps()) {
+        return by_steps(1, lowered, source);
     }
     if received == 0.0 {
         return vec![Action::Copy { times: 1, bytes: source }];

@@ -5,7 +5,7 @@
 //! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
 //! asked: that isl proved when the schedule was lowered, and the file says so.
 
-use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
+use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{OperandId, StepId, TensorId};
@@ -141,12 +141,35 @@ impl Nest {
         };
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => Ok(()),
-            Leg::Collective { axes, owners, stages } => {
+            Leg::Collective { axes, owners, by } => {
                 if !axes.is_sorted_by(|a, b| a < b) || axes.last().is_some_and(|&axis| axis >= ndim) {
                     return Err(format!("along axes {axes:?} of a mesh of {ndim}"));
                 }
-                if let Some(Err(error)) = stages.as_ref().map(|stages| stages.check(&self.mesh, axes)) {
-                    return Err(format!("by a collective in stages that cannot be: {error}"));
+                match by {
+                    None => {}
+                    Some(CollectiveBy::Stages(stages)) => {
+                        let checked = stages.check(&self.mesh, axes);
+                        checked.map_err(|error| format!("by a collective in stages that cannot be: {error}"))?;
+                    }
+                    Some(CollectiveBy::Procedure(procedure)) => {
+                        let is_in_order = procedure.steps().is_none();
+                        let refused = match (direction, owners) {
+                            (Direction::In, _) => Some("it adds up sums, but this is an input".into()),
+                            (_, Owners::One(_)) => {
+                                Some("it leaves the sums on all its ranks, but one of them owns them".into())
+                            }
+                            (_, Owners::Parts) => {
+                                Some("it leaves the sums on all its ranks, but each owns a part of them".into())
+                            }
+                            (Direction::Out { any_order: true }, _) if is_in_order => Some(
+                                "it is in the order of the ranks, but the communication library is to choose".into(),
+                            ),
+                            _ => procedure.check_along(&self.mesh, axes).err().map(|why| format!("it {why}")),
+                        };
+                        if let Some(why) = refused {
+                            return Err(format!("by a procedure that cannot be: {why}"));
+                        }
+                    }
                 }
                 match owners {
                     Owners::One(root) => ranks(root, axes.len()),

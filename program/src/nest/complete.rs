@@ -1,6 +1,6 @@
 //! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Passing, Route, Tile, Transfer};
+use super::{Buffers, CollectiveBy, Direction, LeafOp, Leg, Nest, Owners, Passing, Route, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
@@ -66,7 +66,7 @@ impl Nest {
     /// Whether at most half of the members of a group that gathers parts of a region own one: an all-gather passes on parts of one size
     /// well, and others badly.
     fn is_owned_by_few(&self, Transfer { tensor, route, region, ahead, .. }: &Transfer) -> bool {
-        let [Leg::Collective { axes, owners: Owners::Parts, stages: None }, ..] = route.at_owners() else {
+        let [Leg::Collective { axes, owners: Owners::Parts, by: None }, ..] = route.at_owners() else {
             return false;
         };
         let dims = self.shardings[tensor.0].dims().iter().zip(region.max_extents(&self.ranges()));
@@ -77,10 +77,15 @@ impl Nest {
 
     /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
     fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
-        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, stages }] = route.at_owners() else {
+        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, by }] = route.at_owners() else {
             return false;
         };
-        let pays = stages.is_some() || SumKind::pays_in_pieces(self.bytes_of(capacity), self.mesh.group_size(axes));
+        let pays = match by {
+            None => SumKind::pays_in_pieces(self.bytes_of(capacity), self.mesh.group_size(axes)),
+            Some(CollectiveBy::Stages(_)) => true,
+            // It says itself who adds up what.
+            Some(CollectiveBy::Procedure(_)) => false,
+        };
         pays && direction == (Direction::Out { any_order: false })
     }
 

@@ -19,6 +19,7 @@ use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::LoopId;
 use crate::pattern::Pattern;
+use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Stages, Stencil};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ pub enum Direction {
     /// From the ranks that compute an output to its owners, who combine what they get.
     Out {
         /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
-        /// the ranks.
+        /// the ranks, or of the [procedure](CollectiveBy::Procedure).
         any_order: bool,
     },
 }
@@ -58,11 +59,9 @@ pub enum Leg {
         axes: Vec<usize>,
         /// Which of these ranks own it.
         owners: Owners,
-        /// The stages that it is carried out in, one after the other; at once if there are none. What comes spreads along them
-        /// from the first to the last; sums meet from the last to the first, in which the ranks' order is that of the terms, and
-        /// are handed back from the first to the last where all own them.
+        /// How it is carried out; at once if nothing is said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stages: Option<Stages>,
+        by: Option<CollectiveBy>,
     },
     /// From the tile that a neighbour had in the iteration before.
     Shift(Shift),
@@ -85,6 +84,17 @@ pub enum Leg {
         /// Where owners are, seen from the rank that reads or writes; as for a halo.
         reach: Neighbours,
     },
+}
+
+/// How a collective is carried out that is not one call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CollectiveBy {
+    /// In stages, one after the other. What comes spreads along them from the first to the last; sums meet from the last to the
+    /// first, in which the ranks' order is that of the terms, and are handed back from the first to the last where all own them.
+    Stages(Stages),
+    /// By a procedure in ranks of the mesh, whose groups are those of the collective: sums of an output that all members own. In
+    /// each of its steps the communication library adds up terms as it likes.
+    Procedure(Procedure),
 }
 
 /// Which ranks along the axes of a collective own the region.
@@ -176,6 +186,12 @@ impl Route {
         }
     }
 
+    /// Returns the procedure by which sums meet at the owners, if one is given.
+    #[must_use]
+    pub fn procedure(&self) -> Option<&Procedure> {
+        self.legs.iter().find_map(Leg::procedure)
+    }
+
     /// Returns the pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, direction: Direction, mesh: &Mesh) -> Pattern {
@@ -203,23 +219,35 @@ impl Leg {
     /// Returns the leg by a collective along axes, given as positions, at once.
     #[must_use]
     pub fn collective(axes: Vec<usize>, owners: Owners) -> Self {
-        Self::Collective { axes, owners, stages: None }
+        Self::Collective { axes, owners, by: None }
     }
 
     /// Returns the axes along which ranks communicate as a group, if they do, and the stages that they do it in.
     #[must_use]
     pub fn group(&self) -> Option<(Vec<usize>, Option<Stages>)> {
         match self {
-            Self::Collective { axes, stages, .. } => Some((axes.clone(), stages.clone())),
+            Self::Collective { axes, .. } => Some((axes.clone(), self.stages().cloned())),
             Self::Shift(shift) => Some((vec![shift.axis], None)),
             Self::InPlace | Self::Copy | Self::Permute { .. } | Self::Halo { .. } | Self::Exchange { .. } => None,
         }
     }
 
-    /// Returns whether it is a collective in stages.
+    /// Returns the stages of a collective that is carried out in stages.
     #[must_use]
-    pub fn is_in_stages(&self) -> bool {
-        matches!(self, Self::Collective { stages: Some(_), .. })
+    pub fn stages(&self) -> Option<&Stages> {
+        match self {
+            Self::Collective { by: Some(CollectiveBy::Stages(stages)), .. } => Some(stages),
+            _ => None,
+        }
+    }
+
+    /// Returns the procedure of a collective that is carried out by one.
+    #[must_use]
+    pub fn procedure(&self) -> Option<&Procedure> {
+        match self {
+            Self::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => Some(procedure),
+            _ => None,
+        }
     }
 
     /// Returns the pattern, with axes by name.

@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, MoveBy, Part, Re
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
-use crate::reduction::{Reduction, counted, listed};
+use crate::reduction::Reduction;
 use crate::statement::Statement;
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 
@@ -325,38 +325,8 @@ fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2], axes: &[usi
     if by.op == Assign::Set {
         return Err(format!("`=` combines nothing; reduce `{name}` by `+=`, `*=`, `max=` or `min=`"));
     }
-    let (ranks, size) = (by.procedure.ranks(), source.mesh().size());
-    if ranks != size {
-        return Err(format!(
-            "the reduction of `{name}` is for {}, but the mesh ({}) has {size}",
-            counted(ranks, "rank"),
-            source.mesh()
-        ));
-    }
-    let wanted = groups_along(source.mesh(), axes);
-    let in_mesh_order = || by.procedure.groups().iter().all(|group| group.is_sorted());
-    if ascending(by.procedure.groups()) != wanted || by.procedure.steps().is_none() && !in_mesh_order() {
-        return Err(format!(
-            "the reduction of `{name}` from {source} to {target} combines the groups {}; it must combine {}",
-            listed(by.procedure.groups()),
-            listed(&wanted)
-        ));
-    }
-    Ok(())
-}
-
-/// The ranks that differ along these axes only, in groups by their first rank.
-fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
-    let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
-    let firsts = firsts.filter(|first| axes.iter().all(|&axis| first[axis] == 0));
-    firsts.map(|first| mesh.members(&first, axes).map(|member| mesh.rank(&member)).collect()).collect()
-}
-
-fn ascending(groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut groups = groups.to_vec();
-    groups.iter_mut().for_each(|group| group.sort_unstable());
-    groups.sort_unstable();
-    groups
+    let checked = by.procedure.check_along(source.mesh(), axes);
+    checked.map_err(|why| format!("the reduction of `{name}` from {source} to {target} {why}"))
 }
 
 fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {

@@ -1,18 +1,18 @@
-//! The same program with collectives carried out in stages.
+//! The same program with collectives carried out in stages, or by procedures.
 
 use super::body::Numbered;
 use super::check::ProgramError;
 use super::{Part, Program};
 use crate::ids::{NestId, TileId};
 use crate::matching::Matching;
-use crate::nest::{Leg, Nest};
+use crate::nest::{CollectiveBy, Leg, Nest};
 use crate::proof::{Proof, Property, Report};
-use polyshard_layout::Stages;
 
 /// What tests that say how a collective is carried out begin with.
 const STAGES: &str = "stages: ";
+const PROCEDURE: &str = "procedure: ";
 
-/// The stages in which a collective of a program is carried out, and why.
+/// How a collective of a program is carried out, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagedLeg {
     /// The nest.
@@ -21,24 +21,24 @@ pub struct StagedLeg {
     pub tile: TileId,
     /// The position of the leg in the transfer's route.
     pub leg: usize,
-    /// The stages; at once if there are none.
-    pub stages: Option<Stages>,
+    /// The stages or the procedure; at once if there is none.
+    pub by: Option<CollectiveBy>,
     /// Why, for [`explain`](Program::explain).
     pub why: String,
 }
 
 impl Program {
-    /// Returns the same program with these collectives carried out in stages; all others as they are.
+    /// Returns the same program with these collectives carried out in stages or by a procedure; all others as they are.
     ///
-    /// What is moved stays the same, and so do the bits, but for sums and products of floats, whose terms are added up in the
-    /// order of the stages.
+    /// In stages, what is moved stays the same, and so do the bits, but for sums and products of floats, whose terms are added up
+    /// in the order of the stages.
     ///
     /// ```
     /// # use polyshard_dsl::*;
     /// # use polyshard_polyhedral::*;
     /// # use polyshard_program::example;
     /// use polyshard_layout::{AxisPart, Mesh, Stages};
-    /// use polyshard_program::{NestId, StagedLeg, TileId};
+    /// use polyshard_program::{CollectiveBy, NestId, StagedLeg, TileId};
     /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
     /// let mesh = Mesh::new([("x", 8)]);
     /// let [x] = mesh.axes();
@@ -47,32 +47,64 @@ impl Program {
     /// let rows = rows.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).communicate("B", "ko");
     /// let program = rows.lower()?;
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(4);
-    /// let stages = Some(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?);
+    /// let by = Some(CollectiveBy::Stages(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?));
     /// let (nest, tile) = (NestId(0), TileId(1));
-    /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: 0, stages, why: "nodes are of 4 ranks".into() }])?;
+    /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why: "nodes are of 4 ranks".into() }])?;
     /// assert!(staged.to_string().contains("broadcast along x from x = ko in stages: x/4, then x%4"), "{staged}");
     /// assert_eq!(staged.report().traffic_bytes, program.report().traffic_bytes);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// Sums of an output that all its ranks own may meet by a procedure that a planner has found, or one written by hand. What
+    /// each rank receives is what [`Procedure::received`](crate::reduction::Procedure::received) says, and sums and products of
+    /// floats are rounded in the order of its steps, in each of which the communication library chooses.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::example;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
+    /// use polyshard_program::{CollectiveBy, NestId, StagedLeg, TileId};
+    /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
+    /// let mesh = Mesh::new([("z", 4)]);
+    /// let [z] = mesh.axes();
+    /// let k = Var::new("k");
+    /// let sums = matmul.distribute(["k"], ["ko"], ["ki"], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
+    /// let pairs = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1], vec![2, 3]].into(), parts };
+    /// let across = LoweredStep {
+    ///     collective: Collective::AllReduce,
+    ///     groups: vec![vec![0, 2], vec![1, 3]].into(),
+    ///     parts: 2,
+    /// };
+    /// let steps = vec![pairs(Collective::ReduceScatter, 1), across, pairs(Collective::AllGather, 2)];
+    /// let by = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps)?)?;
+    /// let (nest, tile, by) = (NestId(0), TileId(2), Some(CollectiveBy::Procedure(by)));
+    /// let program = sums.lower()?.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why: "nodes are of 2 ranks".into() }])?;
+    /// assert!(program.to_string().contains("all-reduce along z by ReduceScatter-AllReduce-AllGather"), "{program}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Misfit`](ProgramError::Misfit) if there is no such collective, its stages do not lead from each of its ranks to each other
-    /// one, or what it brings begins ahead.
+    /// one, or what it brings begins ahead. By a procedure besides if it is not an output that all its ranks own, the procedure's
+    /// groups are not those of the ranks along its axes, or it is in their order, which the communication library is to choose.
     pub fn in_stages(&self, legs: &[StagedLeg]) -> Result<Self, ProgramError> {
         let mut program = self.clone();
-        for StagedLeg { nest, tile, leg, stages, why } in legs {
+        for StagedLeg { nest, tile, leg, by, why } in legs {
             let transfer = program.body.nests.get_mut(nest.0).and_then(|nest| nest.transfers.get_mut(tile.0));
             let found = transfer.and_then(|transfer| {
-                let Leg::Collective { stages, .. } = transfer.route.legs.get_mut(*leg)? else { return None };
-                Some((stages, &mut transfer.tests))
+                let Leg::Collective { by, .. } = transfer.route.legs.get_mut(*leg)? else { return None };
+                Some((by, &mut transfer.tests))
             });
             let Some((place, tests)) = found else {
                 let why = format!("nest {} has no collective as leg {leg} of transfer {}", nest.0, tile.0);
                 return Err(ProgramError::Misfit { statement: self.number_of(*nest), why });
             };
-            place.clone_from(stages);
-            tests.retain(|test| !test.starts_with(STAGES));
-            tests.push(format!("{STAGES}{why}"));
+            place.clone_from(by);
+            tests.retain(|test| ![STAGES, PROCEDURE].iter().any(|what| test.starts_with(what)));
+            let what = if matches!(by, Some(CollectiveBy::Procedure(_))) { PROCEDURE } else { STAGES };
+            tests.push(format!("{what}{why}"));
         }
         for (number, nest) in program.body.nests.iter_mut().enumerate() {
             if *nest == self.body.nests[number] {

@@ -1,10 +1,12 @@
 //! How ranks in groups combine: by proved steps, or in one fixed order.
 
 use super::chunk::chunk;
+use super::counted;
 use super::error::ReductionError;
 use super::lowered::{Lowered, ranks_of};
+use super::text::listed;
 use crate::kernel::Assign;
-use polyshard_layout::Collective;
+use polyshard_layout::{Collective, Mesh};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -106,6 +108,49 @@ impl Procedure {
         self.groups().iter().map(Vec::len).sum()
     }
 
+    /// Returns whether its groups are those of the ranks of a mesh that differ along `axes`, given as positions, alone.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_program::reduction::Procedure;
+    /// let columns = Procedure::in_order(vec![vec![0, 2], vec![1, 3]])?;
+    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    /// assert!(columns.is_along(&mesh, &[0]) && !columns.is_along(&mesh, &[1]));
+    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// ```
+    #[must_use]
+    pub fn is_along(&self, mesh: &Mesh, axes: &[usize]) -> bool {
+        let apart = |rank: usize| {
+            let mut at = mesh.coordinates(rank);
+            axes.iter().for_each(|&axis| at[axis] = 0);
+            at
+        };
+        let along = |group: &Vec<usize>| {
+            group.len() as u64 == mesh.group_size(axes) && group.iter().all(|&rank| apart(rank) == apart(group[0]))
+        };
+        self.ranks() == mesh.size() && self.groups().iter().all(along)
+    }
+
+    /// Checks that it [is along](Self::is_along) these axes, and in the order of the mesh if it is [`in_order`](Self::in_order).
+    ///
+    /// # Errors
+    /// What it does instead, as a clause after what it reduces.
+    pub(crate) fn check_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<(), String> {
+        let (ranks, size) = (self.ranks(), mesh.size());
+        if ranks != size {
+            return Err(format!("is for {}, but the mesh ({mesh}) has {size}", counted(ranks, "rank")));
+        }
+        let in_mesh_order = || self.groups().iter().all(|group| group.is_sorted());
+        if self.is_along(mesh, axes) && (self.steps().is_some() || in_mesh_order()) {
+            return Ok(());
+        }
+        let firsts = (0..size).map(|rank| mesh.coordinates(rank));
+        let firsts = firsts.filter(|first| axes.iter().all(|&axis| first[axis] == 0));
+        let members = |first: Vec<usize>| mesh.members(&first, axes).map(|member| mesh.rank(&member)).collect();
+        let wanted: Vec<Vec<usize>> = firsts.map(members).collect();
+        Err(format!("combines the groups {}; it must combine {}", listed(self.groups()), listed(&wanted)))
+    }
+
     /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
     ///
     /// # Errors
@@ -167,6 +212,23 @@ impl Procedure {
             }
         }
         received
+    }
+
+    /// Returns a bound on the elements that a rank [receives](Self::received), of arrays of at most `elements` elements.
+    #[must_use]
+    pub fn most_received(&self, elements: usize) -> usize {
+        let received = match &self.0 {
+            Kind::Steps(steps) => {
+                // Of no shorter array is a chunk longer than one of equal chunks.
+                let even = elements.checked_next_multiple_of(steps.chunks()).unwrap_or(elements);
+                self.received(|_| even).into_iter().max()
+            }
+            Kind::InOrder(groups) => {
+                let pieces = |size: usize| elements.div_ceil(size).saturating_mul(size - 1).saturating_add(elements);
+                groups.iter().map(|group| pieces(group.len()) - elements / group.len()).max()
+            }
+        };
+        received.unwrap_or(0)
     }
 
     /// Returns a bound on the elements that a rank holds besides its array of `elements` elements.

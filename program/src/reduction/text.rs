@@ -29,6 +29,11 @@ impl Procedure {
             None => vec![format!("in the order of the ranks in {}", listed(self.groups()))],
         }
     }
+
+    /// How something is done that is done so: `by ReduceScatter-AllGather`, or `in the order of the ranks`.
+    pub(crate) fn shown(&self) -> String {
+        format!("{} {self}", if self.steps().is_some() { "by" } else { "in" })
+    }
 }
 
 /// `ReduceScatter-AllGather`, or what is done instead.
@@ -54,6 +59,6 @@ impl fmt::Display for Reduction {
             Assign::Max => "of maxima ",
             Assign::Min => "of minima ",
         })?;
-        write!(f, "{} {}", if self.procedure.steps().is_some() { "by" } else { "in" }, self.procedure)
+        f.write_str(&self.procedure.shown())
     }
 }

@@ -7,8 +7,8 @@ use crate::layout::Stages;
 use crate::leaf::{Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, Transport, World, Written,
-    count,
+    DistArray, Element, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, Tile, Transport,
+    World, Written, count,
 };
 use polyshard_program::{
     Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, Leg, Nest, OperandId, Owners,
@@ -129,7 +129,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
             Written::new(world, nest.output_sharding(), &written.base, &steps, &written.counts)
         });
-        let output @ Transfer { tile, direction, .. } = nest.output();
+        let output @ Transfer { tile, direction, route, .. } = nest.output();
         let out_tile = match tile.buffers {
             Buffers::Shard => None,
             Buffers::One | Buffers::Relay | Buffers::Ahead(_) => {
@@ -143,6 +143,10 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 };
                 let made = if *direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
                 let made = if tile.in_pieces { made.in_pieces() } else { made };
+                let made = match route.procedure() {
+                    Some(procedure) => made.reduced_by(Reduction::new(world, procedure, tile.capacity)?),
+                    None => made,
+                };
                 let made = if tile.is_fixed { made.fixed() } else { made };
                 Some(match &written {
                     Some(written) => made.within(written.clone()),
@@ -429,16 +433,16 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 }
                 Ok(())
             }
-            Leg::Collective { axes, owners: Owners::One(root), stages } => {
-                let (group, root) = (self.groups.along(axes, stages.as_ref()), self.values(root));
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                let (group, root) = (self.groups.along(axes, leg.stages()), self.values(root));
                 match from {
                     Source::Shards => tile.broadcast(group, &root, source, here),
                     Source::Tiles => tile.broadcast_held(group, &root, source, here),
                     Source::Ahead => tile.begin_broadcast(group, &root, source, here),
                 }
             }
-            Leg::Collective { axes, owners: Owners::Parts, stages } => {
-                let group = self.groups.along(axes, stages.as_ref());
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                let group = self.groups.along(axes, leg.stages());
                 match from {
                     Source::Ahead => tile.begin_all_gather(group, source, here),
                     Source::Shards | Source::Tiles => tile.all_gather(group, source, here),
@@ -489,8 +493,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 tile.combine_local(self.output, self.op);
                 Ok(())
             }
-            Leg::Collective { axes, owners, stages } => {
-                let group = self.groups.along(axes, stages.as_ref());
+            Leg::Collective { axes, owners, .. } => {
+                let group = self.groups.along(axes, leg.stages());
                 match (owners, is_ahead) {
                     (Owners::One(root), false) => tile.reduce(group, &self.values(root), self.output, self.op),
                     (Owners::One(root), true) => tile.begin_reduce(group, &self.values(root), self.output, self.op),

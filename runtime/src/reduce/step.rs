@@ -1,18 +1,18 @@
 //! One step of a reduction, as one rank sees it: a collective of its group on ranges of the data.
 //!
-//! What a rank holds before and after each step is the layout of the steps, the same for all lengths; here it becomes
-//! ranges of this array. Chunk `c` stays at its place in the data, so that the last step ends with the sum where the data
-//! was. What lies together is reduced, sent and received there; only what is scattered is packed.
+//! What a rank holds before and after each step is the layout of the steps, in chunks, the same for all lengths; when a step
+//! runs, chunks become ranges of the array that it is given. Chunk `c` stays at its place in the data, so that the last step ends
+//! with the sum where the data was. What lies together is reduced, sent and received there; only what is scattered is packed.
 //!
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
 use super::Comm;
 use crate::comm::{Broadcast, Combining, Order};
-use crate::subarray::{Place, Subarray};
 use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::reduction::{Collective, Lowered, chunk};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A step that this rank takes part in.
 pub(super) struct CollectiveStep {
@@ -20,24 +20,24 @@ pub(super) struct CollectiveStep {
     /// Whether a reduce-scatter combines in the order of the group's ranks, whatever the communicator likes.
     order: Order,
     comm: Comm,
-    /// What the group's data is: of an all-reduce, reduce or broadcast, what the first holds before; else the pieces
-    /// one after the other.
-    whole: Subarray,
-    /// By member, the piece that it is left with by a reduce-scatter or brings to an all-gather; else none.
-    pieces: Vec<Subarray>,
-    /// The bytes of each member's piece.
-    counts: Vec<usize>,
+    /// How many chunks the array is in.
+    chunks: usize,
+    /// By member, the chunks that it is left with by a reduce-scatter or brings to an all-gather; else what the first one
+    /// holds before. One after the other they are the group's data.
+    pieces: Vec<Vec<Range<usize>>>,
 }
 
 /// What steps copy to and from, allocated once.
 pub(super) struct Staging<T> {
     whole: Vec<T>,
     own: Vec<T>,
+    /// The bytes of each member's piece.
+    counts: Vec<usize>,
 }
 
 /// Returns the steps that have something to do for this rank; collective over the world, since groups become
 /// communicators.
-pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usize) -> Result<Vec<CollectiveStep>> {
+pub(super) fn steps(world: &World, lowered: &Lowered) -> Result<Vec<CollectiveStep>> {
     let layout = lowered.layout().map_err(|error| ReductionRunError::Steps(Box::new(error)))?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
@@ -46,24 +46,15 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
         let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&world.rank()))) else {
             continue;
         };
-        let chunks = |range: &Range<usize>| {
-            let [first, last] = [range.start, range.end - 1].map(|at| chunk(elements, lowered.chunks(), at));
-            first.start..last.end
+        let at = nth + usize::from(step.collective == Collective::ReduceScatter);
+        let holders = match step.collective {
+            Collective::ReduceScatter | Collective::AllGather => &group[..],
+            _ => &group[..1],
         };
-        let held = |rank: usize| {
-            let at = nth + usize::from(step.collective == Collective::ReduceScatter);
-            layout[at][rank].iter().filter(|range| !range.is_empty()).map(chunks)
-        };
-        let (holders, in_pieces) = match step.collective {
-            Collective::ReduceScatter | Collective::AllGather => (&group[..], true),
-            _ => (&group[..1], false),
-        };
-        let whole = Subarray::of_ranges(elements, holders.iter().flat_map(|&rank| held(rank)));
-        let pieces = holders.iter().filter(|_| in_pieces).map(|&rank| Subarray::of_ranges(elements, held(rank)));
-        steps.push(CollectiveStep::new::<T>(step.collective, Order::Any, comm, whole, pieces.collect()));
+        let pieces = holders.iter().map(|&rank| layout[at][rank].clone()).collect();
+        let (collective, chunks) = (step.collective, lowered.chunks());
+        steps.push(CollectiveStep { collective, order: Order::Any, comm, chunks, pieces });
     }
-    // Every member finds the same; a group may hold nothing, or chunks without elements.
-    steps.retain(|step| step.whole.len() > 0);
     Ok(steps)
 }
 
@@ -72,38 +63,17 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
 /// A library adds in an order that depends on the length and on which ranks share a node, and so do steps that suit a
 /// machine. Here every rank combines one piece of all by itself, in the order of the mesh's coordinates, and hands it on.
 /// Which rank combines which piece has no influence on the bits.
-pub(super) fn in_order<T: Element>(
-    world: &World,
-    groups: &[Vec<usize>],
-    elements: usize,
-) -> Result<Vec<CollectiveStep>> {
-    let Some(comm) = world.ordered(groups)?.filter(|_| elements > 0) else { return Ok(Vec::new()) };
-    let ranges: Vec<_> = (0..comm.size()).map(|member| chunk(elements, comm.size(), member)).collect();
-    let pieces = || ranges.iter().map(|range| Subarray::of_ranges(elements, [range.clone()])).collect();
+pub(super) fn in_order(world: &World, groups: &[Vec<usize>]) -> Result<Vec<CollectiveStep>> {
+    let Some(comm) = world.ordered(groups)? else { return Ok(Vec::new()) };
+    let (order, chunks) = (Order::RanksInPieces, comm.size());
     let step = |collective| {
-        CollectiveStep::new::<T>(
-            collective,
-            Order::RanksInPieces,
-            comm.clone(),
-            Subarray::of_ranges(elements, ranges.iter().cloned()),
-            pieces(),
-        )
+        let pieces = (0..chunks).map(|chunk| std::iter::once(chunk..chunk + 1).collect()).collect();
+        CollectiveStep { collective, order, comm: Rc::clone(&comm), chunks, pieces }
     };
     Ok(vec![step(Collective::ReduceScatter), step(Collective::AllGather)])
 }
 
 impl CollectiveStep {
-    fn new<T: Element>(
-        collective: Collective,
-        order: Order,
-        comm: Comm,
-        whole: Subarray,
-        pieces: Vec<Subarray>,
-    ) -> Self {
-        let counts = pieces.iter().map(|piece| piece.len() * size_of::<T>()).collect();
-        Self { collective, order, comm, whole, pieces, counts }
-    }
-
     /// Does the step on `data`.
     ///
     /// ```text
@@ -116,6 +86,10 @@ impl CollectiveStep {
     ///
     /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
     pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
+        // Every member finds the same; a group may hold nothing, or chunks without elements.
+        if self.whole(data.len()).next().is_none() {
+            return Ok(());
+        }
         match self.collective {
             Collective::AllReduce => self.in_place(data, staging, true, |data| {
                 self.comm.all_reduce(cast_slice_mut(data), Combining::any_order(T::DTYPE, op))
@@ -146,55 +120,112 @@ impl CollectiveStep {
         changes: bool,
         collective: impl FnOnce(&mut [T]) -> Result<()>,
     ) -> Result<()> {
-        if let Some(range) = self.whole.contiguous(Place::Block) {
+        let len = data.len();
+        if let Some(range) = contiguous(self.whole(len)) {
             return collective(&mut data[range]);
         }
-        let packed = &mut staging.whole[..self.whole.len()];
-        self.whole.copy(Place::Block, data, Place::Packed, packed);
+        let packed = pack(self.whole(len), data, &mut staging.whole);
         collective(packed)?;
         if changes {
-            self.whole.copy(Place::Packed, packed, Place::Block, data);
+            unpack(self.whole(len), packed, data);
         }
         Ok(())
     }
 
     fn reduce_scatter<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
-        let Staging { whole, own } = staging;
-        let send = self.whole.packed_in(Place::Block, data, whole);
-        let own = &mut own[..self.own().len()];
-        let into = cast_slice_mut(own);
+        let (len, Staging { whole, own, counts }) = (data.len(), staging);
+        self.count::<T>(len, counts);
+        let send = match contiguous(self.whole(len)) {
+            Some(range) => &data[range],
+            None => pack(self.whole(len), data, whole),
+        };
+        let own = &mut own[..counts[self.comm.rank()] / size_of::<T>()];
         let combining = Combining { dtype: T::DTYPE, op, order: self.order };
-        self.comm.reduce_scatter(cast_slice(send), into, &self.counts, combining)?;
-        self.own().copy(Place::Packed, own, Place::Block, data);
+        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), counts, combining)?;
+        unpack(self.piece(self.comm.rank(), len), own, data);
         Ok(())
     }
 
     fn all_gather<T: Element>(&self, data: &mut [T], staging: &mut Staging<T>) -> Result<()> {
-        let own = &mut staging.own[..self.own().len()];
-        self.own().copy(Place::Block, data, Place::Packed, own);
-        if let Some(range) = self.whole.contiguous(Place::Block) {
-            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range]), &self.counts);
+        let (len, Staging { whole, own, counts }) = (data.len(), staging);
+        self.count::<T>(len, counts);
+        let own = pack(self.piece(self.comm.rank(), len), data, own);
+        if let Some(range) = contiguous(self.whole(len)) {
+            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range]), counts);
         }
-        let packed = &mut staging.whole[..self.whole.len()];
-        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), &self.counts)?;
-        self.whole.copy(Place::Packed, packed, Place::Block, data);
+        let packed = &mut whole[..counts.iter().sum::<usize>() / size_of::<T>()];
+        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), counts)?;
+        unpack(self.whole(len), packed, data);
         Ok(())
     }
 
-    /// This rank's piece.
-    fn own(&self) -> &Subarray {
-        &self.pieces[self.comm.rank()]
+    /// Where a piece is in an array of `len` elements.
+    fn piece(&self, member: usize, len: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let ranges = self.pieces[member].iter().filter(|range| !range.is_empty());
+        let ranges = ranges.map(move |range| {
+            let [first, last] = [range.start, range.end - 1].map(|at| chunk(len, self.chunks, at));
+            first.start..last.end
+        });
+        ranges.filter(|range| !range.is_empty())
+    }
+
+    /// Where the group's data are in an array of `len` elements.
+    fn whole(&self, len: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        (0..self.pieces.len()).flat_map(move |member| self.piece(member, len))
+    }
+
+    /// Counts the bytes of the members' pieces of an array of `len` elements.
+    fn count<T>(&self, len: usize, counts: &mut Vec<usize>) {
+        counts.clear();
+        let elements = |member| self.piece(member, len).map(|range| range.len()).sum::<usize>();
+        counts.extend((0..self.pieces.len()).map(|member| elements(member) * size_of::<T>()));
+    }
+
+    /// The most elements that pieces are of an array of at most `len`.
+    fn most(&self, pieces: &[Vec<Range<usize>>], len: usize) -> usize {
+        let most = |range: &Range<usize>| (range.len() as u128 * len as u128).div_ceil(self.chunks as u128);
+        pieces.iter().flatten().map(most).sum::<u128>().min(len as u128) as usize
+    }
+}
+
+/// The range that these are one after the other, if they are one.
+fn contiguous(mut ranges: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
+    let first = ranges.next().unwrap_or_default();
+    ranges.try_fold(first, |all, next| (all.end == next.start).then_some(all.start..next.end))
+}
+
+/// Copies ranges of the data one after the other.
+fn pack<'a, T: Element>(ranges: impl Iterator<Item = Range<usize>>, data: &[T], into: &'a mut [T]) -> &'a mut [T] {
+    let mut packed = 0;
+    for range in ranges {
+        let len = range.len();
+        into[packed..packed + len].copy_from_slice(&data[range]);
+        packed += len;
+    }
+    &mut into[..packed]
+}
+
+/// Copies what was packed back.
+fn unpack<T: Element>(ranges: impl Iterator<Item = Range<usize>>, packed: &[T], data: &mut [T]) {
+    let mut start = 0;
+    for range in ranges {
+        let len = range.len();
+        data[range].copy_from_slice(&packed[start..start + len]);
+        start += len;
     }
 }
 
 impl<T: Element> Staging<T> {
-    /// Returns the room that the neediest of these steps needs.
-    pub(super) fn new(steps: &[CollectiveStep]) -> Result<Self> {
-        let whole = steps.iter().filter(|step| step.whole.contiguous(Place::Block).is_none());
-        let whole = whole.map(|step| step.whole.len()).max();
-        let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| step.own().len()).max();
+    /// Returns the room that the neediest of these steps needs for arrays of at most `elements` elements.
+    pub(super) fn new(steps: &[CollectiveStep], elements: usize) -> Result<Self> {
+        let scattered = steps.iter().filter(|step| contiguous(step.pieces.iter().flatten().cloned()).is_none());
+        let whole = scattered.map(|step| step.most(&step.pieces, elements)).max();
+        let in_pieces =
+            || steps.iter().filter(|step| matches!(step.collective, Collective::ReduceScatter | Collective::AllGather));
+        let own = in_pieces().map(|step| step.most(&step.pieces[step.comm.rank()..=step.comm.rank()], elements)).max();
         let room = |elements: Option<usize>| memory::zeros(elements.unwrap_or(0), "the chunks of a reduction");
-        Ok(Self { whole: room(whole)?, own: room(own)? })
+        let counts = Vec::with_capacity(in_pieces().map(|step| step.pieces.len()).max().unwrap_or(0));
+        Ok(Self { whole: room(whole)?, own: room(own)?, counts })
     }
 
     /// Returns the number of elements that there is room for.

@@ -125,23 +125,6 @@ proptest! {
         }
     }
 
-    /// Ranges are packed in their order, and go back to where they are from.
-    #[test]
-    fn ranges_are_packed_in_their_order(ends in prop::collection::vec(0usize..20, 0..8), turn in 0usize..8) {
-        let mut ends = ends;
-        ends.sort_unstable();
-        let mut ranges: Vec<_> = ends.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect();
-        let turn = turn.min(ranges.len());
-        ranges.rotate_left(turn);
-        let whole: Vec<_> = (0..20).map(|i| vec![i]).collect();
-        let packed: Vec<_> = ranges.iter().cloned().flatten().map(|i| vec![i]).collect();
-        check(&Subarray::of_ranges(20, ranges), &[
-            place(&whole, |index| packed.iter().any(|held| held == index)),
-            place(&packed, |_| true),
-            place(&packed, |_| true),
-        ]);
-    }
-
     /// A copy around a box is all but what is in the box, where the box is one of spans.
     #[test]
     fn a_copy_around_a_box_leaves_the_box(starts in prop::collection::vec((0i64..4, 1i64..5, 1i64..5), 0..4)) {

@@ -6,7 +6,7 @@ use crate::comm::{Communicator, Flight, Order, combine as combine_bytes, combine
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::subarray::{Place, Row, Subarray, mail};
-use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
+use crate::{DistArray, Element, Grid, ReduceOp, Reduction, Region, Result, ViewMut};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,6 +31,8 @@ pub struct OutTile<T> {
     /// In which order terms of a group are combined, and by whom.
     pub(super) order: Order,
     pub(super) by_messages: bool,
+    /// How the sums of a group meet, if by steps that are given.
+    pub(super) reduction: Option<Reduction<T>>,
     is_fixed: bool,
     pub(super) buffer: Buffer<T>,
     /// What each element of the region counts as, if nothing has been written there since the tile was reset.
@@ -106,6 +108,7 @@ impl<T: Element> OutTile<T> {
             written: None,
             order: Order::Ranks,
             by_messages: false,
+            reduction: None,
             is_fixed: false,
             buffer,
             unset: None,
@@ -149,6 +152,24 @@ impl<T: Element> OutTile<T> {
     #[must_use]
     pub fn in_pieces(self) -> Self {
         Self { order: Order::RanksInPieces, ..self }
+    }
+
+    /// Returns the tile, whose [`all_reduce`](Self::all_reduce) from now on takes the steps of a reduction of as many elements as
+    /// there is room for, in the group's ranks; those of shorter regions too.
+    ///
+    /// ```
+    /// use polyshard_program::reduction::Procedure;
+    /// use polyshard_runtime::{Error, OutTile, Reduction, spmd};
+    /// let procedure = Procedure::in_order(vec![vec![0, 1]]).expect("each rank is in the group");
+    /// spmd(2, |world| {
+    ///     let tile = OutTile::<f32>::new("C", 64)?.reduced_by(Reduction::new(world, &procedure, 64)?);
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn reduced_by(self, reduction: Reduction<T>) -> Self {
+        Self { reduction: Some(reduction), ..self }
     }
 
     /// Returns the tile, which from now on has the same region each time on every rank: what a

@@ -71,6 +71,14 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
+        if let (Some(_), None) = (&self.reduction, root) {
+            self.sums();
+            let Self { reduction, buffer, region, .. } = self;
+            let sums = &mut buffer[..region.len()];
+            reduction.iter().try_for_each(|reduction| T::reduce(reduction, sums, op))?;
+            self.combine_local(target, op);
+            return Ok(());
+        }
         let wants = |member: usize| root.is_none_or(|root| root == member);
         if let Some(stages) = group.stages() {
             self.sum_in_stages(group, stages, root, op)?;

@@ -1,7 +1,7 @@
 //! Random programs whose collectives are carried out in stages.
 
 use super::Choices;
-use polyshard::{AxisPart, Leg, NestId, Program, StagedLeg, Stages, TileId};
+use polyshard::{AxisPart, CollectiveBy, Leg, NestId, Program, StagedLeg, Stages, TileId};
 
 /// The program with its collectives in stages, as many as its meshes allow and the choices say; none if there is no such collective.
 ///
@@ -15,8 +15,8 @@ pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
             for (leg, route) in transfer.route.legs.iter().enumerate() {
                 let Leg::Collective { axes, .. } = route else { continue };
                 let Some(stages) = stages_of(program, axes, choices) else { continue };
-                let (tile, stages) = (TileId(tile), Some(stages));
-                legs.push(StagedLeg { nest, tile, leg, stages, why: "at random".into() });
+                let (tile, by) = (TileId(tile), Some(CollectiveBy::Stages(stages)));
+                legs.push(StagedLeg { nest, tile, leg, by, why: "at random".into() });
             }
         }
     }

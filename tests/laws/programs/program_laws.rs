@@ -15,6 +15,7 @@ use polyshard_testing::laws::product::Draw;
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::by_procedures::by_procedure;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
 use polyshard_testing::random::pipelined::pipelined;
@@ -61,7 +62,10 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
         programs += 1;
         let ahead = pipelined(&schedule, 1 + programs % 3)?;
         let in_stages = staged(&program, &mut Choices::new(&choices));
-        for program in [program.clone(), program.by_exchange()].into_iter().chain(ahead).chain(in_stages) {
+        let by_procedure = by_procedure(&program, &mut Choices::new(&choices));
+        for program in
+            [program.clone(), program.by_exchange()].into_iter().chain(ahead).chain(in_stages).chain(by_procedure)
+        {
             let (_, found) = run_every_way::<T>(world, &program, true)?;
             if let Some(found) = found {
                 assert_eq!(found, sequential::<T>(&program, true), "{schedule}\n{program}");
