@@ -23,6 +23,10 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
         transfers.iter().partition(|transfer| transfer.direction != Direction::In);
     hints.extend(outputs.iter().find_map(|output| moved_output(context, output)));
     let moved = |transfer: &&&Transfer| !transfer.route.is_local();
+    for transfer in inputs.iter().chain(&outputs).filter(moved).filter(|transfer| transfer.ahead > 0) {
+        let tensor = kernel.tensors().nth(transfer.tensor.0).expect("a transfer is of a tensor of its kernel").name;
+        hints.extend(idle_pipeline(context, tensor, transfer, leaf));
+    }
     for transfer in inputs.iter().filter(moved) {
         let tensor = &kernel.inputs()[transfer.tensor.0];
         hints.extend(crossed_blocks(context, transfer, tensor));
@@ -157,6 +161,16 @@ fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Opti
     let around = &context.nest().inside(Depth(0))[..transfer.level];
     let repeats = around.iter().map(|&id| context.state.nest.node(id)).rfind(|node| node.extent > 1)?;
     (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
+}
+
+/// Panels that wait though they begin ahead.
+fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf) -> Option<Hint> {
+    let around = &context.nest().inside(Depth(0))[..transfer.level];
+    let at = context.state.nest.node(*around.last()?);
+    if at.extent <= 1 {
+        return Some(Hint::NothingHidden { tensor, at: at.name });
+    }
+    matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
 }
 
 /// A region that fits a block, walks along it and may start anywhere in it.

@@ -61,6 +61,8 @@ fn each_layer_permutes_what_was_broadcast_to_it() {
             shift along y by 1: from y = y + 1; at kt = 0: broadcast along z from z = 0 of [16*x .. +16, 16*y .. +16]; then permute: from rank (x, (x + y + 2*z) % 4, z), to rank (x, (y - x - 2*z) % 4, z)
             tile [16, 16] of A[16*x .. +16, 16*((x + y + 2*z + kt) % 4) .. +16]
             at most 2048 bytes received per rank and step
+            two buffers in turns: what one holds is passed on while the other receives
+            where ranks share memory it is read there, elsewhere it comes by messages
             - what one rank needs has one owner, (x, (x + y + 2*z + kt) % 4, 0)
             - axis x: the owner's coordinate is the reader's, aligned
             - axis y: neither aligned nor broadcast

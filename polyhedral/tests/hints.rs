@@ -292,3 +292,40 @@ fn a_short_range_leaves_ranks_without_work() {
     let interior = interior.distribute(["i"], ["io"], ["ii"], &mesh);
     check(interior.shard("A", [i.at(x.clone())]).shard("B", [i.at(x)]), expect![""]);
 }
+
+#[test]
+fn pipelines_that_hide_nothing_are_pointed_out() {
+    let in_panels = |parts| panels(sharded(matmul(60, 60, 60)), parts).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]);
+    check(in_panels(6), expect![""]);
+    check(
+        in_panels(1),
+        expect![[r#"
+        nothing of `A` moves while others are computed, since `ko` has one iteration: divide it into more, or leave out `pipeline`
+        nothing of `B` moves while others are computed, since `ko` has one iteration: divide it into more, or leave out `pipeline`
+    "#]],
+    );
+    let [k, n] = ["k", "n"].map(Var::new);
+    let chain = parse_kernel(
+        "fn chain(A: [f64; 12, 12], B: [f64; 12, 12], C: [f64; 12, 12]) -> D: [f64; 12, 12] {
+            D[m, n] += A[m, k] * B[k, l] * C[l, n]
+        }",
+    );
+    let mesh = Mesh::new([("x", 3)]);
+    let chain = Schedule::from_spec(chain.expect("a kernel"))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .divide("k", "ko", "ki", 3)
+        .reorder(["mo", "ko", "mi", "n", "ki", "l"])
+        .shard("A", [Var::new("m").at(AxisExpr::axis("x"))])
+        .shard("B", [k.at(AxisExpr::axis("x"))])
+        .shard("C", [n.at(AxisExpr::axis("x"))])
+        .shard("D", [Var::new("m").at(AxisExpr::axis("x"))])
+        .communicate("B", "ko")
+        .pipeline("ko", 1)
+        .tensorize(["mi", "n", "ki", "l"]);
+    check(
+        chain,
+        expect![[r#"
+            panels of `B` make progress between leaves alone, since this leaf cannot be cut into parts: divide the loop of `pipeline` into more panels
+        "#]],
+    );
+}

@@ -61,6 +61,18 @@ pub enum Hint {
         /// The loop in whose iterations it moves.
         at: Name,
     },
+    /// What is pipelined has nothing to hide behind.
+    NothingHidden {
+        /// The tensor.
+        tensor: Name,
+        /// The loop.
+        at: Name,
+    },
+    /// Messages that are on their way make progress between leaves alone.
+    LeafNotCut {
+        /// The tensor.
+        tensor: Name,
+    },
     /// A panel lies in the blocks of two owners.
     CrossedBlocks {
         /// The tensor.
@@ -153,6 +165,16 @@ impl fmt::Display for Hint {
                 f,
                 "`{tensor}` moves one element at a time, in each iteration of `{at}`: communicate it at an outer \
                  loop, or divide into larger panels"
+            ),
+            Self::NothingHidden { tensor, at } => write!(
+                f,
+                "nothing of `{tensor}` moves while others are computed, since `{at}` has one iteration: divide it into more, or leave \
+                 out `pipeline`"
+            ),
+            Self::LeafNotCut { tensor } => write!(
+                f,
+                "panels of `{tensor}` make progress between leaves alone, since this leaf cannot be cut into parts: divide the loop of \
+                 `pipeline` into more panels"
             ),
             Self::CrossedBlocks { tensor, dim, index, panel, block, axes } => {
                 let index = index.map_or_else(|| format!("dim({dim})"), |index| index.to_string());

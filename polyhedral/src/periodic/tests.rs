@@ -210,6 +210,8 @@ fn a_program_shows_where_it_wraps() {
             at most 16 bytes received per rank and step
             messages with at most 2 other ranks
             what a rank owns itself is read in place
+            the same in all iterations: who sends what is worked out once
+            where ranks share memory it is read there, elsewhere it comes by messages
             - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: -1..=1 from the rank
