@@ -30,9 +30,21 @@ pub use polyshard_layout::Collective;
 pub use procedure::{Procedure, Reduction};
 pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
-pub use text::listed;
 
 /// A number with its noun, singular or plural.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Returns groups of ranks as they are written: the first few, and how many more there are.
+#[must_use]
+pub fn listed(groups: &[Vec<usize>]) -> String {
+    const SHOWN: usize = 4;
+    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
+    let text = shown.collect::<Vec<_>>().join(" ");
+    match groups.len().checked_sub(SHOWN) {
+        None | Some(0) => text,
+        Some(more) => format!("{text} and {more} more"),
+    }
 }

@@ -5,6 +5,7 @@ use crate::ids::TensorId;
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
 use crate::part::{self, Along};
 use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -18,6 +19,9 @@ pub(crate) struct Busiest {
     /// Of each transfer, in one step and in all; each has a busiest rank of its own.
     pub of_transfers: Vec<[u64; 2]>,
 }
+
+/// By the elements of a tile, what each rank receives by the procedure by which the sums of the output meet.
+type ByProcedure = BTreeMap<usize, Vec<usize>>;
 
 /// What the busiest rank receives; none if there are too many steps to count.
 pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
@@ -34,13 +38,14 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
         return None;
     }
     let mut busiest = Busiest { total: 0, of_transfers: vec![[0; 2]; nest.transfers.len()] };
+    let mut known = ByProcedure::new();
     for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
         let mut total = 0u64;
         for (transfer, [each, all]) in nest.transfers.iter().zip(&mut busiest.of_transfers) {
             let mut sum = 0u64;
             let Ok(()) = in_all_steps(transfer.level, &ranges.counters, |counters| {
-                let received = rank.received(transfer, counters);
+                let received = rank.received(transfer, counters, &mut known);
                 sum = sum.saturating_add(received);
                 *each = (*each).max(received);
                 Ok::<(), Infallible>(())
@@ -108,21 +113,21 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives by a transfer in one step.
-    fn received(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
-        let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters) };
+    fn received(&self, transfer: &Transfer, counters: &[i64], known: &mut ByProcedure) -> u64 {
+        let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters, known) };
         let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis].extent as i64) == 0;
         let at = counters[shift.counter.0];
         let shifted = if at > 0 && !leads_home { self.bytes(&transfer.region, counters) } else { 0 };
         let is_at_owners = at == transfer.iteration_at_owners(self.nest.loops[shift.counter.0].extent);
-        shifted.saturating_add(if is_at_owners { self.received_at_owners(transfer, counters) } else { 0 })
+        shifted.saturating_add(if is_at_owners { self.received_at_owners(transfer, counters, known) } else { 0 })
     }
 
     /// The bytes that the rank receives by the legs between owners and tiles.
-    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
+    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64], known: &mut ByProcedure) -> u64 {
         // What is held in between may be something where the region itself is empty.
         let legs = transfer.at_owners().map(|(_, leg, region)| match transfer.direction {
             Direction::In => self.brought(leg, transfer.tensor, region, counters),
-            Direction::Out { .. } => self.combined(leg, region, counters),
+            Direction::Out { .. } => self.combined(leg, region, counters, known),
         });
         legs.fold(0, u64::saturating_add)
     }
@@ -194,7 +199,7 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives of the output.
-    fn combined(&self, leg: &Leg, region: &Region, counters: &[i64]) -> u64 {
+    fn combined(&self, leg: &Leg, region: &Region, counters: &[i64], known: &mut ByProcedure) -> u64 {
         let (nest, sums) = (self.nest, self.nest.sum_kind());
         let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges);
         match leg {
@@ -205,8 +210,8 @@ impl<'a> Rank<'a> {
             Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
                 // Other groups may have other tiles, and are of no account to this rank.
                 let elements = (self.bytes(region, counters) / sums.element) as usize;
-                let received = procedure.received(|_| elements)[nest.mesh.rank(&self.coordinates)];
-                (received as u64).saturating_mul(sums.element)
+                let received = known.entry(elements).or_insert_with(|| procedure.received(|_| elements));
+                (received[nest.mesh.rank(&self.coordinates)] as u64).saturating_mul(sums.element)
             }
             Leg::Collective { axes, owners: Owners::Parts, by: None } => {
                 let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));

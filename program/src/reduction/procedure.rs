@@ -1,10 +1,9 @@
 //! How ranks in groups combine: by proved steps, or in one fixed order.
 
 use super::chunk::chunk;
-use super::counted;
 use super::error::ReductionError;
 use super::lowered::{Lowered, ranks_of};
-use super::text::listed;
+use super::{counted, listed};
 use crate::kernel::Assign;
 use polyshard_layout::{Collective, Mesh};
 use serde::{Deserialize, Serialize};

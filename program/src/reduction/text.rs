@@ -1,21 +1,9 @@
 //! Reductions as text.
 
+use super::listed;
 use super::procedure::{Procedure, Reduction};
 use crate::kernel::Assign;
 use std::fmt;
-
-/// Returns groups of ranks as they are written: the first few, and how many more there are.
-#[must_use]
-pub fn listed(groups: &[Vec<usize>]) -> String {
-    const SHOWN: usize = 4;
-    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-    let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
-    let text = shown.collect::<Vec<_>>().join(" ");
-    match groups.len().checked_sub(SHOWN) {
-        None | Some(0) => text,
-        Some(more) => format!("{text} and {more} more"),
-    }
-}
 
 impl Procedure {
     /// Returns the steps as lines: the collective, and the groups.
