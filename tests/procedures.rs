@@ -32,7 +32,7 @@ proptest! {
         let expected = sequential::<i64>(&program, true);
         let run = |world: &World| run_every_way::<i64>(world, &program, true);
         let ranks = program.mesh().size();
-        let counts = if ranks % 2 == 0 { vec![ranks / 2, 2] } else { vec![ranks] };
+        let counts = if ranks.is_multiple_of(2) { vec![ranks / 2, 2] } else { vec![ranks] };
         for shards in [polyshard::spmd(ranks, run), spmd_emulated(&machine(&counts), 1e-4, run)] {
             let shards = shards.unwrap_or_else(|error| panic!("{error}\n{program}"));
             let received = shards.iter().map(|(received, _)| *received).max();
