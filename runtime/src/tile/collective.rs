@@ -171,7 +171,11 @@ impl<T: Element> Tile<T> {
         );
         match group.stages() {
             Some(stages) => self.gather_in_stages(group, stages, source, region, &parts)?,
-            None if self.in_pieces => self.broadcast_parts(group, source, region, &parts)?,
+            None if self.in_pieces => match parts.iter().position(|(_, part)| part.len() == total) {
+                // The owner of all of it holds it where it lies.
+                Some(root) if !region.wraps() => return self.broadcast_from(group, root, source, region),
+                _ => self.broadcast_parts(group, source, region, &parts)?,
+            },
             None => self.gather_parts(group, source, region, &parts)?,
         }
         self.held = Held::Buffer(region.clone());

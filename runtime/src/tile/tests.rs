@@ -296,12 +296,13 @@ fn only_what_is_asked_for_is_sent() {
 fn an_all_gather_of_few_parts_receives_each_element_once() {
     let mesh = Mesh::new([("x", 4)]);
     let [x] = mesh.axes();
-    for dim in [0, 1] {
+    for (dim, in_pieces) in [(0, true), (1, true), (0, false), (1, false)] {
         let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::block(dim, x)]).expect("a sharding");
         on_ranks(4, |world| {
             let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
             let group = grid.group(&[0])?;
-            let mut tile = Tile::new("A", 64)?;
+            let tile = Tile::new("A", 64)?;
+            let mut tile = if in_pieces { tile.in_pieces() } else { tile };
             // Of one owner, of two with parts of different sizes or of one, and of all but one.
             for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
                 let ranges = [0..8, 0..8].into_iter().enumerate();
@@ -311,7 +312,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
                 check(&tile, &source, &region);
                 let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
-                let one_box = panel == (2..4) && world.rank() == 1;
+                let one_box = in_pieces && panel == (2..4) && world.rank() == 1;
                 assert_eq!(matches!(tile.held, Held::InPlace(..)), one_box, "{region}");
             }
             unchanged(world, &source)
