@@ -1,6 +1,6 @@
 //! A kernel of constants as data, built where it is read.
 //!
-//! It is wanted in three places: to check bounds while the user's crate is built, if everything happens to be a literal
+//! There are three uses: to check bounds while the user's crate is built, if everything happens to be a literal
 //! ([`constant`]); in the compiled form of `kernel!`, and in texts, where everything has to be ([`literal`]).
 
 use crate::checked::Checked;

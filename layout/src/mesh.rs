@@ -380,6 +380,20 @@ impl Mesh {
         self.in_reach(own, &Neighbours::in_box((0..self.ndim()).map(along).collect::<Vec<_>>()))
     }
 
+    /// Returns the ranks of all groups along `axes`, each in the order of the ranks.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    /// assert_eq!(mesh.groups_along(&[0]), [[0, 3], [1, 4], [2, 5]]);
+    /// ```
+    #[must_use]
+    pub fn groups_along(&self, axes: &[usize]) -> Vec<Vec<usize>> {
+        let firsts = (0..self.size()).map(|rank| self.coordinates(rank));
+        let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
+        firsts.map(|at| self.members(&at, axes).map(|member| self.rank(&member)).collect()).collect()
+    }
+
     /// Returns the number of ranks that differ along `axes` alone.
     #[must_use]
     pub fn group_size(&self, axes: &[usize]) -> u64 {

@@ -10,8 +10,8 @@
 mod legs;
 
 use crate::placement::PlacedMesh;
+pub use legs::axes_of;
 use legs::{Action, Groups, Operation};
-pub use legs::{axes_of, groups_along};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
@@ -328,7 +328,7 @@ impl<'a> Prices<'a> {
                 match known {
                     Some(known) => known,
                     None => {
-                        let asked = self.ask(operation, legs::groups_along(mesh, axes))?;
+                        let asked = self.ask(operation, mesh.groups_along(axes))?;
                         self.known.borrow_mut().insert(key, asked.clone());
                         asked
                     }
@@ -343,7 +343,7 @@ impl<'a> Prices<'a> {
             Some(each) => Seconds { transfer: each.transfer * bytes, ..each },
             None => {
                 let groups = match groups {
-                    Groups::Along(axes) => legs::groups_along(mesh, axes),
+                    Groups::Along(axes) => mesh.groups_along(axes),
                     Groups::Of(groups) => groups.clone(),
                 };
                 self.seconds(operation, self.on_devices(groups), bytes)?

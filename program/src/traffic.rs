@@ -208,7 +208,7 @@ impl<'a> Rank<'a> {
                 self.combined_in_stages(axes, owners, stages, region, counters)
             }
             Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
-                // Other groups may have other tiles, and are of no account to this rank.
+                // Other groups may have other tiles, which do not matter to this rank.
                 let elements = (self.bytes(region, counters) / sums.element) as usize;
                 let received = known.entry(elements).or_insert_with(|| procedure.received(|_| elements));
                 (received[nest.mesh.rank(&self.coordinates)] as u64).saturating_mul(sums.element)

@@ -142,7 +142,8 @@ impl Way {
         !matches!(self, Self::Pairs(_) | Self::Gathered)
     }
 
-    /// Returns the most bytes that a rank holds on the way besides the two arrays, with `element` bytes for each element.
+    /// Returns the most bytes that a rank holds on the way besides the two arrays, with `element` bytes for each element. A part of a shard
+    /// that is kept is packed to be gathered, which is not counted here.
     #[must_use]
     pub fn staged(self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
         let [from, to] = [source, target].map(|sharding| sharding.largest_shard().saturating_mul(element as u64));
@@ -151,8 +152,6 @@ impl Way {
         let in_pairs = STAGING.min(to);
         match self {
             Self::Pairs(_) => in_pairs,
-            // What is kept of a shard may lie apart in it.
-            Self::Gathered if source.gathered_groups(target).is_none() => to,
             Self::Gathered => 0,
             Self::Groups { in_pieces, .. } => {
                 // A copy of the terms, and the others' terms of a piece and the piece, or all terms.

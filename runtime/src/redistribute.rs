@@ -189,6 +189,7 @@ impl Redistribution {
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
         match self.way {
             Way::Pairs(_) => Staging::bytes(self.scattered, element_bytes),
+            Way::Gathered => (self.scattered[0] * element_bytes).next_multiple_of(size_of::<u64>()),
             way => usize::try_from(way.staged(&self.source, &self.target, element_bytes)).unwrap_or(usize::MAX),
         }
     }

@@ -131,7 +131,7 @@ impl<'a> Search<'a> {
         Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
     }
 
-    /// As [`find`](Self::find), of what takes fewer seconds than this; perhaps none if nothing does.
+    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does.
     pub(crate) fn find_below(&self, seconds: f64) -> Result<Option<Choice>, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         if self.ranks == 0 {
@@ -197,6 +197,10 @@ impl<'a> Search<'a> {
                 }
             })?;
         }
+        // What is no faster than another search's needs no proof.
+        if seconds < f64::INFINITY && found.nth(1).is_none_or(|best| best >= seconds) {
+            return Ok(None);
+        }
         let best = found.proved(&prices)?;
         let Found { candidates, least, failed, .. } = found;
         match (best, least, failed) {
@@ -209,7 +213,6 @@ impl<'a> Search<'a> {
             (None, None, Some(failed)) => Err(SearchError::Home {
                 why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),
             }),
-            (None, None, None) if seconds < f64::INFINITY => Ok(None),
             (None, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
@@ -302,7 +305,7 @@ impl Found {
         Some(*seconds.select_nth_unstable_by(n.max(1) - 1, f64::total_cmp).1)
     }
 
-    /// The seconds below which a schedule is wanted: one of this many that are the fastest, from 1.
+    /// The seconds from which a schedule is of no interest: this many are as fast, counted from 1, or what another search has found is.
     fn wanted(&self, schedules: usize) -> f64 {
         self.nth(schedules).unwrap_or(f64::INFINITY).min(self.below)
     }
@@ -372,8 +375,8 @@ impl Found {
 
     /// The seconds below which a schedule is clearly faster than all so far.
     fn clearly(&self) -> f64 {
-        let so_far = self.nth(1).unwrap_or(if self.below < f64::INFINITY { self.below } else { 0.0 });
-        (1.0 - NOISE) * so_far.min(self.below)
+        let so_far = self.wanted(1);
+        if so_far < f64::INFINITY { (1.0 - NOISE) * so_far } else { 0.0 }
     }
 
     /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are

@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
     /// The tile buffers, with room for the largest region that they ever hold; none where the leaf works on the shard.
     ///
     /// ```text
-    /// Tile::new("A", 63)?   Tile::relay("A", 63)?   Tile::ahead("A", 63, 1, Some(&*along_y))?
+    /// Tile::new("A", 63)?   Tile::relay("A", 63)?   Tile::ahead("A", 63, 1, Some((&*along_y, Passing::Chain(1))))?
     /// OutTile::new("C", 42)?.within(c_written.clone()).in_any_order().in_pieces().fixed()
     /// ```
     fn tiles(&self) -> Vec<Field> {
@@ -227,10 +227,7 @@ impl<'a> Writer<'a> {
         let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
             let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
             let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
-            let group = match transfer.passes_on_along().map(|axes| self.names.group(axes, None)) {
-                Some(group) => quote! { Some(&*#group) },
-                None => quote! { None },
-            };
+            let group = transfer.passes_on_along().map(|axes| self.names.group(axes, None));
             let new = match (transfer.direction, tile.buffers) {
                 (_, Buffers::Shard) => return None,
                 (Direction::In, Buffers::One) => {
@@ -240,16 +237,14 @@ impl<'a> Writer<'a> {
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::In, Buffers::Ahead(depth)) => {
                     let depth = literal(depth as i64);
-                    let passing = match (transfer.passes_on_along(), tile.passing) {
-                        (None, _) | (_, Passing::Direct) => quote! { None },
-                        (Some(axes), Passing::Chain(segments)) => {
-                            let (group, segments) = (self.names.group(axes, None), literal(segments as i64));
-                            quote! { Some((&*#group, Passing::Chain(#segments))) }
-                        }
-                        (Some(axes), Passing::Circulant(segments)) => {
-                            let (group, segments) = (self.names.group(axes, None), literal(segments as i64));
-                            quote! { Some((&*#group, Passing::Circulant(#segments))) }
-                        }
+                    let how = match tile.passing {
+                        Passing::Direct => None,
+                        Passing::Chain(segments) => Some((quote! { Chain }, literal(segments as i64))),
+                        Passing::Circulant(segments) => Some((quote! { Circulant }, literal(segments as i64))),
+                    };
+                    let passing = match (group, how) {
+                        (Some(group), Some((how, segments))) => quote! { Some((&*#group, Passing::#how(#segments))) },
+                        _ => quote! { None },
                     };
                     quote! { Tile::ahead(#tensor, #capacity, #depth, #passing)? }
                 }
@@ -265,6 +260,7 @@ impl<'a> Writer<'a> {
                     let new = match tile.buffers {
                         Buffers::Ahead(depth) => {
                             let depth = literal(depth as i64);
+                            let group = group.map_or_else(|| quote! { None }, |group| quote! { Some(&*#group) });
                             quote! { OutTile::ahead(#tensor, #capacity, #depth, #group)? }
                         }
                         _ => quote! { OutTile::new(#tensor, #capacity)? },

@@ -170,7 +170,7 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
 /// as well as another: here those whose root is the first rank.
 fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<Vec<usize>> {
     let (refined, along) = stages.refined(mesh);
-    let mut groups = groups_along(&refined, &along[stage]);
+    let mut groups = refined.groups_along(&along[stage]);
     let later: Vec<usize> = along[stage + 1..].concat();
     let has_part = |group: &Vec<usize>| {
         let at = refined.coordinates(group[0]);
@@ -303,10 +303,10 @@ fn all(mesh: &Mesh) -> Vec<usize> {
 ///
 /// ```
 /// use polyshard_layout::Mesh;
-/// use polyshard_planner::cost::{axes_of, groups_along};
+/// use polyshard_planner::cost::axes_of;
 /// let mesh = Mesh::new([("x", 2), ("y", 4)]);
 /// let axes = axes_of(&mesh, &["y/2".into(), "y%2".into()]);
-/// assert_eq!(groups_along(&mesh, &axes), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+/// assert_eq!(mesh.groups_along(&axes), [[0, 1, 2, 3], [4, 5, 6, 7]]);
 /// ```
 #[must_use]
 pub fn axes_of(mesh: &Mesh, names: &[Name]) -> Vec<usize> {
@@ -315,12 +315,4 @@ pub fn axes_of(mesh: &Mesh, names: &[Name]) -> Vec<usize> {
     axes.sort_unstable();
     axes.dedup();
     axes
-}
-
-/// Returns the ranks of all groups along axes, given as positions.
-#[must_use]
-pub fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
-    let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
-    let firsts = firsts.filter(|at| axes.iter().all(|&axis| at[axis] == 0));
-    firsts.map(|at| mesh.members(&at, axes).map(|member| mesh.rank(&member)).collect()).collect()
 }

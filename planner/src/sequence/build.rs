@@ -463,7 +463,7 @@ impl Builder {
         self.in_sharding(value, sharding, ArrayKind::Output, || "the output".into()).map(drop)
     }
 
-    /// Returns the array that holds a value in a sharding. If there is none yet, adds one of this kind, and moves the value to it in the
+    /// Returns the array that holds a value in a sharding. If no array does, adds one of this kind, and moves the value to it in the
     /// rounds in which it is written.
     fn in_sharding(
         &mut self,

@@ -21,7 +21,7 @@ pub struct StagedLeg {
     pub tile: TileId,
     /// The position of the leg in the transfer's route.
     pub leg: usize,
-    /// The stages or the procedure; at once if there is none.
+    /// The stages or the procedure; without one, it is one call.
     pub by: Option<CollectiveBy>,
     /// Why, for [`explain`](Program::explain).
     pub why: String,

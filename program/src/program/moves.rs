@@ -139,7 +139,11 @@ impl Move {
             MoveBy::Way(way) => {
                 let received = most_received(self.kept.as_ref().unwrap_or(source), target, *way, dtype);
                 let is_counted = !way.closes_sums() && source.mesh().size() <= COUNTED;
-                (received, way.staged(source, target, dtype.size()), is_counted)
+                let packed = match (&self.kept, way) {
+                    (Some(kept), Way::Gathered) => kept.largest_shard().saturating_mul(dtype.size() as u64),
+                    _ => 0,
+                };
+                (received, way.staged(source, target, dtype.size()).saturating_add(packed), is_counted)
             }
             MoveBy::Reduction(Reduction { procedure, .. }) => {
                 let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
@@ -161,10 +165,9 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
 
 /// The axes along which the members of groups differ.
 fn differing(mesh: &Mesh, groups: &[Vec<usize>]) -> Vec<usize> {
-    let coordinates = groups.iter().map(|group| group.iter().map(|&rank| mesh.coordinates(rank)).collect::<Vec<_>>());
-    let coordinates: Vec<_> = coordinates.collect();
-    let differ = |axis: &usize| coordinates.iter().any(|group| group.iter().any(|at| at[*axis] != group[0][*axis]));
-    (0..mesh.ndim()).filter(differ).collect()
+    let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
+    let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
+    (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis))).collect()
 }
 
 /// The name of the way between two shardings.

@@ -143,11 +143,8 @@ impl Procedure {
         if self.is_along(mesh, axes) && (self.steps().is_some() || in_mesh_order()) {
             return Ok(());
         }
-        let firsts = (0..size).map(|rank| mesh.coordinates(rank));
-        let firsts = firsts.filter(|first| axes.iter().all(|&axis| first[axis] == 0));
-        let members = |first: Vec<usize>| mesh.members(&first, axes).map(|member| mesh.rank(&member)).collect();
-        let wanted: Vec<Vec<usize>> = firsts.map(members).collect();
-        Err(format!("combines the groups {}; it must combine {}", listed(self.groups()), listed(&wanted)))
+        let wanted = listed(&mesh.groups_along(axes));
+        Err(format!("combines the groups {}; it must combine {wanted}", listed(self.groups())))
     }
 
     /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.

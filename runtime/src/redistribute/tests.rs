@@ -19,12 +19,20 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
     indices(&Region::whole(source.shape())).iter().filter(lacks).count()
 }
 
-/// Runs from `source` to `target` every way that there is, with arrays of `T`.
-fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let ways = [Way::Pairs(Rows::Packed), Way::Pairs(Rows::LaidOut), Way::Gathered];
+/// Every way that arrays of `T` can go, among them the one that is chosen.
+fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
+    let rows = [Rows::Packed, Rows::LaidOut];
+    let groups = rows.map(|then| [true, false].map(|in_pieces| Way::Groups { in_pieces, then })).concat();
+    let ways = [&groups[..], &rows.map(Way::Pairs), &rows.map(Way::Layers), &[Way::Gathered, Way::Parts]].concat();
     let ways: Vec<_> = ways.into_iter().filter(|way| way.check(source, target).is_ok()).collect();
     assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
-    ways.into_iter().try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+    ways
+}
+
+/// Runs from `source` to `target` every way that there is, with arrays of `T`.
+fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
+    let mut ways = ways::<T>(source, target).into_iter();
+    ways.try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
 }
 
 /// Runs from one to the other twice, this way, with arrays of `T`, and checks all that there is to check.
@@ -62,6 +70,30 @@ fn check_way<T: Element>(
     let (held, staging) = (there.staging.borrow().held(), there.staging_bytes(size_of::<T>()));
     assert!(held <= staging, "{held} bytes are held, but {staging} are said");
     first.expect("the output", target)
+}
+
+/// A part of a shard that lies apart in it is packed, in as much memory as is said.
+#[test]
+fn what_is_kept_of_shards_is_gathered() {
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    let [x, y] = mesh.axes();
+    let of = |placements: &[Placement]| Sharding::new(&mesh, &[7, 8], placements).expect("a sharding");
+    let (rows, columns) = (of(&[Placement::block(0, x)]), of(&[Placement::block(1, y)]));
+    let kept = of(&[Placement::block(0, x), Placement::block(1, y)]);
+    on_ranks(6, |world| {
+        let a = DistArray::from_fn(world, &rows, element::<i32>)?;
+        let expected = DistArray::from_fn(world, &columns, element::<i32>)?;
+        for transport in [Transport::Messages, Transport::Shared] {
+            let there = Redistribution::by(world, &rows, Some(&kept), &columns, Way::Gathered)?;
+            let there = there.with_transport(transport);
+            assert_eq!(there.run(world, &a)?.block(), expected.block(), "{transport:?}");
+            let packed =
+                if transport == Transport::Messages { kept.local_len(&mesh.coordinates(world.rank())) } else { 0 };
+            let held = (packed * size_of::<i32>()).next_multiple_of(size_of::<u64>());
+            assert_eq!((there.staging.borrow().held(), there.staging_bytes(4)), (held, 4 * 3 * size_of::<i32>()));
+        }
+        Ok(())
+    });
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use super::ProductError;
 use polyshard_layout::{DType, Mesh, Name};
-use polyshard_planner::cost::{axes_of, groups_along};
+use polyshard_planner::cost::axes_of;
 use polyshard_planner::{Sequence, Sharded};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{KernelSpec, Pattern, Program};
@@ -66,7 +66,7 @@ impl ProductStep {
                 (0..mesh.ndim()).collect()
             }
         };
-        groups_along(mesh, &axes).into_iter().filter(|group| group.len() > 1).collect()
+        mesh.groups_along(&axes).into_iter().filter(|group| group.len() > 1).collect()
     }
 
     /// The step without the arrays' types: `all_gather(X) A`.

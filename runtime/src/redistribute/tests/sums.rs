@@ -3,7 +3,6 @@
 use super::*;
 use crate::Error;
 use crate::sample::pick;
-use polyshard_program::{Rows, Way};
 
 /// The sharding with partial sums along axes of `free` that `seed` picks, where nothing else uses them.
 fn opened(sharding: &Sharding, seed: u64, free: impl Fn(usize) -> bool) -> Sharding {
@@ -41,12 +40,8 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
 
 /// Every way that it can go.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let rows = [Rows::Packed, Rows::LaidOut];
-    let groups = rows.map(|then| [true, false].map(|in_pieces| Way::Groups { in_pieces, then })).concat();
-    let ways = [&groups[..], &rows.map(Way::Pairs), &rows.map(Way::Layers), &[Way::Gathered, Way::Parts]].concat();
-    let ways: Vec<_> = ways.into_iter().filter(|way| way.check(source, target).is_ok()).collect();
-    assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
-    ways.into_iter().try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+    let mut ways = ways::<T>(source, target).into_iter();
+    ways.try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
 }
 
 fn check_way<T: Element>(

@@ -11,7 +11,7 @@ fn own(coordinates: &[usize], shape: &[usize], block: usize, ranks: usize) -> Re
     Region::new(all).in_blocks(0, block as i64, (block * ranks) as i64)
 }
 
-/// An array of `rows` whose blocks of `block` rows are dealt out cyclically to the ranks.
+/// An array of `rows` whose blocks of `block` rows are distributed cyclically over the ranks.
 fn cyclic(ranks: usize, rows: usize, block: usize) -> Sharding {
     let mesh = Mesh::new([("x", ranks)]);
     let [x] = mesh.axes();
