@@ -37,6 +37,9 @@ struct Args {
     /// Has what is beyond the edges be 0, with the fewer points, instead of the other edge.
     #[arg(long)]
     cold: bool,
+    /// Computes what reads nothing of the neighbours' rims while these come.
+    #[arg(long)]
+    interior_first: bool,
     /// The time steps.
     #[arg(long, default_value_t = 3)]
     steps: u64,
@@ -71,11 +74,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             return Err(why.into());
         }
     };
-    let step = stencil
+    let in_blocks = stencil
         .distribute([i, j], [io, jo], [ii, ji], &mesh)
         .shard("A", [dim(0).at(x), dim(1).at(y)])
-        .shard("B", [i.at(x), j.at(y)])
-        .lower()?;
+        .shard("B", [i.at(x), j.at(y)]);
+    let in_blocks = if args.interior_first { in_blocks.interior_first("A") } else { in_blocks };
+    let step = in_blocks.lower()?;
     if args.explain {
         polyshard::exit(0, step.explain());
     }

@@ -36,6 +36,7 @@ golden! {
     ag_gemm "golden/ag_gemm.rs"
     every_route "golden/every_route.rs"
     torus "golden/torus.rs"
+    interior_first "golden/interior_first.rs"
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     in_stages "golden/in_stages.rs"
@@ -275,6 +276,26 @@ fn source_of_a_torus_is_pinned_compiles_and_agrees() {
         .shard("B", [i.at(x), j.at(y)])
         .communicate("A", "it");
     check!(torus, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
+}
+
+/// A halo that comes while the interior is computed.
+#[test]
+fn source_that_computes_the_interior_first_is_pinned_compiles_and_agrees() {
+    vars!(i, j);
+    let mesh = Mesh::new([("x", 3), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let (m, n) = (14, 11);
+    let kernel = kernel! {
+        fn blur(A: [f64; m, n]) -> B: [f64; m, n] {
+            B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % n] + A[i, (j + 1) % n] - 0.5 * A[i, j]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("A", [i.at(x), j.at(y)])
+        .shard("B", [i.at(x), j.at(y)])
+        .interior_first("A");
+    check!(interior_first, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
 /// Sums that meet at one of the ranks along `z`.

@@ -5,13 +5,14 @@ use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::machine::{Device, Interconnect, Level, Machine};
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
-use polyshard::{Direction, ErrorKind, Leg, Owners, Transport, leaf};
+use polyshard::{DType, Direction, ErrorKind, Leg, Owners, Transport, leaf};
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::kernels::kernel_of;
-use polyshard_testing::random::pipelined::pipelined;
+use polyshard_testing::random::pipelined::{interior_first, pipelined};
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::stencils::stencil_of;
 use polyshard_testing::random::sums::summed_of;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -91,6 +92,109 @@ proptest! {
             prop_assert!(found == expected, "on emulated links\n{}", program);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_stencils_give_the_same_bits_with_the_interior_first(
+        choices in prop::collection::vec(0u32..5040, 0..40), seed in 0usize..70,
+    ) {
+        let schedule = stencil_of(DType::F64, &mut Choices::new(&choices));
+        let Some(first) = interior_first(&schedule) else { return Ok(()) };
+        let [waiting, first] = [schedule, first].map(|schedule| schedule.lower().expect("it was lowered before"));
+        let ranks = waiting.mesh().size();
+        let expected = polyshard::spmd(ranks, |world| bits(world, &waiting));
+        let expected = expected.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        for transport in [Transport::Messages, Transport::Auto] {
+            let found = polyshard::spmd(ranks, |world| bits_by(world, &first, transport));
+            let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{first}")))?;
+            prop_assert!(found == expected, "{:?}\n{}", transport, first);
+        }
+        let found = spmd_emulated(&machine(ranks, seed), 0.01, |world| bits(world, &first));
+        let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{first}")))?;
+        prop_assert!(found == expected, "on emulated links\n{}", first);
+    }
+}
+
+/// The iterations of a leaf's interior on each rank, and all of them.
+fn interiors(program: &Program) -> Vec<(i64, i64)> {
+    let nest = program.nest();
+    let interior = nest.leaf.interior.as_ref().expect("a halo comes while it is computed");
+    let ranks = 0..nest.mesh.size();
+    let of_rank = |rank: usize| {
+        let at: Vec<_> = nest.mesh.coordinates(rank).into_iter().map(|coordinate| coordinate as i64).collect();
+        let inner = interior.ranges.iter().map(|(low, high)| (high.eval(&at, &[]) - low.eval(&at, &[])).max(0));
+        let all = nest.leaf.loops.iter().map(|l| l.count.eval(&at, &[]).max(0));
+        (inner.product(), all.product())
+    };
+    ranks.map(of_rank).collect()
+}
+
+fn blurred(rows: usize, mesh: &Mesh) -> Schedule {
+    vars!(i, j, io, ii, jo, ji);
+    let [x, y] = mesh.axes();
+    let columns = rows + 3;
+    let blur = kernel! {
+        fn blur(u: [f64; rows, columns]) -> v: [f64; rows, columns] {
+            v[i, j] = u[i - 1, j] else 0.0 + u[i + 1, j] else 0.0 + u[i, (j - 2) % columns] + u[i, j]
+        }
+    };
+    blur.distribute([i, j], [io, jo], [ii, ji], mesh).shard("u", [i.at(x), j.at(y)]).shard("v", [i.at(x), j.at(y)])
+}
+
+/// Of 4 by 3 ranks with 4 by 5 points, or fewer in the last row: what is left of them without rows that read the neighbours' above and
+/// below, and without the two first columns.
+#[test]
+fn interiors_are_all_that_reads_nothing_of_neighbours() {
+    let mesh = Mesh::new([("x", 4), ("y", 3)]);
+    let first = blurred(14, &mesh).interior_first("u").expect_overlap("u", 1.0).lower().expect("a legal schedule");
+    // Columns are 6, 6 and 5, and rows 4, 4, 4 and 2: the array goes round along j, and ends along i, where rims are taken all the same.
+    let of_rank = |rank: usize| {
+        let (row, column) = (rank / 3, rank % 3);
+        ([2, 2, 2, 0][row] * [4, 4, 3][column], [4, 4, 4, 2][row] * [6, 6, 5][column])
+    };
+    let expected: Vec<_> = (0..12).map(of_rank).collect();
+    assert_eq!(interiors(&first), expected, "{first}");
+    for (rows, ranks) in [(5, [4, 2]), (9, [5, 2]), (17, [3, 1])] {
+        let mesh = Mesh::new([("x", ranks[0]), ("y", ranks[1])]);
+        let waiting = blurred(rows, &mesh);
+        let first = interior_first(&waiting).expect("there is a halo").lower().expect("it was lowered before");
+        let run = |program: &Program| polyshard::spmd(mesh.size(), |world| bits(world, program)).expect("it runs");
+        assert_eq!(run(&first), run(&waiting.lower().expect("a legal schedule")), "{first}");
+    }
+}
+
+#[test]
+fn what_cannot_come_while_the_interior_is_computed_is_refused() {
+    let said = |schedule: Schedule| schedule.lower().expect_err("it is refused").to_string();
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
+    expect![[r#"
+        schedule step 5, `interior_first(u)`: `u` comes while the interior is computed already in step 4; remove one of the two
+          --> tests/pipelined.rs:173:56"#]].assert_eq(&said(twice));
+    expect![[r#"
+        schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
+          --> tests/pipelined.rs:175:50"#]]
+    .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
+    expect![[r#"
+        schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
+          --> tests/pipelined.rs:176:50"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+    let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
+    expect![[r#"
+        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out; or have it come as a halo, at the innermost loop around a leaf that is a nest
+          --> tests/pipelined.rs:177:46"#]].assert_eq(&said(product));
+    vars!(i, io, ii);
+    let line = Mesh::new([("x", 3)]);
+    let [x] = line.axes();
+    let windows = kernel! {
+        fn windows(u: [f64; 12], w: [f64; 3]) -> v: [f64; 10] { v[i] += u[i + r] * w[r] }
+    };
+    let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
+    expect![[r#"
+        schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out; or have it come as a halo, at the innermost loop around a leaf that is a nest
+          --> tests/pipelined.rs:186:39"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// What would hold of schedules of which nothing is pipelined.

@@ -10,7 +10,7 @@ use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::by_procedures::by_procedure;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
-use polyshard_testing::random::pipelined::pipelined;
+use polyshard_testing::random::pipelined::{interior_first, pipelined};
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::stencils::stencil_of;
@@ -72,6 +72,11 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     if let Some(ahead) = pipelined(schedule, depth).map_err(|error| TestCaseError::fail(format!("{error}")))? {
         let exchanged = ahead.by_exchange();
         programs.extend([(read_back(&ahead), "pipelined"), (exchanged, "pipelined, by exchange alone")]);
+    }
+    if let Some(first) = interior_first(schedule) {
+        let first_program = first.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert!(first.unproved().is_ok_and(|unproved| unproved.is_as(&first_program)), "{}", first_program);
+        programs.push((read_back(&first_program), "the interior first"));
     }
     // Other stages for each schedule, the same each time.
     let seed: Vec<u32> = schedule.to_string().bytes().map(u32::from).collect();

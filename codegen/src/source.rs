@@ -112,7 +112,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     };
     let layout = pick("AxisExpr AxisPart Level Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
-        "Access Assign Choice Comparison Factor Function Name Named Number Product Products Ramp Role Slices TileStatement Value \
+        "Access Assign Choice Comparison Factor Function LeafBoxes Name Named Number Product Products Ramp Role Slices TileStatement Value \
          contract nest nest_with_numbers pointwise",
     );
     let top = pick(

@@ -210,6 +210,11 @@ pub enum Step {
         /// How many iterations before the one that reads it what is communicated at the loop begins to come.
         depth: usize,
     },
+    /// See `Schedule::interior_first`.
+    InteriorFirst {
+        /// The input.
+        tensor: Name,
+    },
     /// See `Schedule::reassociate`.
     Reassociate {
         /// The output.
@@ -286,6 +291,7 @@ impl Step {
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
             Self::Pipeline { .. } => "pipeline",
+            Self::InteriorFirst { .. } => "interior_first",
             Self::Reassociate { .. } => "reassociate",
             Self::Tensorize { kind: None, .. } => "tensorize",
             Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
@@ -314,7 +320,7 @@ impl fmt::Display for Step {
             Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
             Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
             Self::Pipeline { t, depth } => write!(f, "{t}, {depth}")?,
-            Self::Reassociate { tensor } => write!(f, "{tensor}")?,
+            Self::InteriorFirst { tensor } | Self::Reassociate { tensor } => write!(f, "{tensor}")?,
             Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
             Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,
             Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,

@@ -528,9 +528,10 @@ fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
         _ => 0.0,
     };
     let all: f64 = parts.iter().map(most).sum();
-    // While the last iteration is computed, nothing comes; while the first is, nothing leaves.
-    let longest = nest.transfers.iter().map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
-    let available = computing * longest / (longest + 1.0);
+    // While the last iteration is computed, nothing comes; while the first is, nothing leaves; while rims are, the halo is there.
+    let ahead = nest.transfers.iter().filter(|transfer| !transfer.interior_first);
+    let longest = ahead.map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
+    let available = computing * f64::max(longest / (longest + 1.0), nest.interior_part());
     let part_of_it = if all > available { available / all } else { 1.0 };
     parts.iter_mut().for_each(|part| part.hidden = most(part) * part_of_it);
 }

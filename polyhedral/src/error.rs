@@ -130,6 +130,8 @@ pub enum ErrorKind {
     },
     /// A transfer between whose beginning and end there cannot be that number of iterations.
     NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
+    /// An input that cannot come while the interior of the leaf is computed.
+    NoInterior { tensor: Name, why: &'static str },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
@@ -275,6 +277,12 @@ impl ErrorKind {
             Self::NotAhead { tensor, pattern, depth, why, help } => (
                 format!("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}"),
                 Some((*help).into()),
+            ),
+            Self::NoInterior { tensor, why } => (
+                format!("the interior cannot be computed before `{tensor}` is there: {why}"),
+                Some(
+                    "leave `interior_first` out, or have it come as a halo at the innermost loop around a nest".into(),
+                ),
             ),
             Self::NotSummed { tensor, output } => (
                 format!("`{tensor}` is an input, so ranks do not sum it"),

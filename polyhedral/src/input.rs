@@ -145,6 +145,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         level: depth.0,
         ahead: 0,
         once: false,
+        interior_first: false,
         region,
         route,
         tile: Tile { capacity, ..Tile::default() },

@@ -74,6 +74,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<StepId
         numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
         op,
         overwrites: false,
+        interior: None,
         step,
     }
 }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::nest::Definition;
-use polyshard_program::{Direction, Nest, Pattern, Transfer, list};
+use polyshard_program::{Direction, Leg, Nest, Pattern, Transfer, list};
 use std::collections::BTreeSet;
 
 /// What later steps may have broken: rotations stay inside what they rotate by, leaf loops innermost.
@@ -77,6 +77,13 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
 /// Why no more of a transfer can be hidden, and what to do to hide this share of it.
 fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
     let is_input = transfer.direction == Direction::In;
+    let is_halo = is_input && matches!(transfer.route.legs[..], [Leg::Halo { .. }]) && transfer.ahead == 0;
+    if is_halo && transfer.level == nest.loops.len() {
+        return (
+            "all of the leaf waits for it".into(),
+            format!("add `interior_first({})`", nest.tensor_name(transfer.tensor)),
+        );
+    }
     let Some(around) = transfer.level.checked_sub(1).map(|counter| &nest.loops[counter]) else {
         let why = if is_input { "it comes before all loops" } else { "it leaves after all loops" };
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());

@@ -24,6 +24,7 @@ mod context;
 mod error;
 mod hints;
 mod input;
+mod interior;
 mod isl;
 mod leaf;
 mod legal;

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::hints;
 use crate::input;
+use crate::interior;
 use crate::leaf;
 use crate::legal;
 use crate::nest::Depth;
@@ -63,8 +64,8 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     let (output, delivered) = output::output(context)?;
     transfers.push(output);
     let ahead = ahead::begin(context, &mut transfers)?;
+    interior::begin(context, &mut transfers);
     let (leaf, depth) = leaf::leaf(context, &transfers)?;
-    let matched = proofs::matching(context, &transfers, depth)?;
     let hints = hints::find(context, &transfers, &leaf, depth);
     let kernel = context.kernel();
     let nest = Nest {
@@ -80,7 +81,9 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         report: Report::default(),
         hints,
     };
-    let proofs = [distinct([instances, owners, fetched, ahead, delivered].concat()), matched].concat();
+    let interior = interior::proved(context, &nest)?;
+    let matched = proofs::matching(context, &nest.transfers, depth)?;
+    let proofs = [distinct([instances, owners, fetched, ahead, interior, delivered].concat()), matched].concat();
     legal::expectations(context, &nest)?;
     legal::overlaps(context, &nest)?;
     Ok((nest, proofs))

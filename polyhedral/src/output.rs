@@ -84,6 +84,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         level: 0,
         ahead: 0,
         once: false,
+        interior_first: false,
         region,
         route: Leg::InPlace.into(),
         tile: Tile::default(),

@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub pipelines: Vec<Pipeline>,
     /// The step that leaves the order of sums to the communication library.
     pub reassociated: Option<StepId>,
+    /// Inputs that come while the interior of the leaf is computed.
+    pub interiors: Vec<(Name, StepId)>,
     pub expectations: Vec<(Name, Pattern, StepId)>,
     /// How much of a tensor's transfer can be hidden, at least.
     pub overlaps: Vec<(Name, f64, StepId)>,
@@ -73,6 +75,7 @@ impl State {
             tensorized: None,
             pipelines: Vec::new(),
             reassociated: None,
+            interiors: Vec::new(),
             expectations: Vec::new(),
             overlaps: Vec::new(),
         }
@@ -104,6 +107,7 @@ impl State {
             Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
             Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
             Step::Pipeline { t, depth } => return self.pipeline(*t, *depth, number),
+            Step::InteriorFirst { tensor } => return self.interior_first(*tensor, number),
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
@@ -433,6 +437,16 @@ impl State {
             return Err(ErrorKind::Twice { what: format!("`{t}` is already pipelined"), first: first.step.0 });
         }
         self.pipelines.push(Pipeline { t, depth, step: number });
+        Ok(())
+    }
+
+    fn interior_first(&mut self, tensor: Name, number: StepId) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        if let Some(&(_, first)) = self.interiors.iter().find(|(other, _)| *other == tensor) {
+            let what = format!("`{tensor}` comes while the interior is computed already");
+            return Err(ErrorKind::Twice { what, first: first.0 });
+        }
+        self.interiors.push((tensor, number));
         Ok(())
     }
 

@@ -28,6 +28,7 @@ impl Nest {
             let reach = |axis: usize| if own.contains(&axis) { Reach::OWN } else { Reach::All };
             let along: Vec<_> = (0..self.mesh.ndim()).map(reach).collect();
             transfer.route = Leg::Exchange { reach: Neighbours::in_box(along) }.into();
+            transfer.interior_first = false;
             transfer.tile.capacity = transfer.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
             transfer.tests = vec!["asked for: exchange".into()];
         }

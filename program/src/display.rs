@@ -256,6 +256,9 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
             Statement::Begin(id @ TransferId::Tile { tile, .. }) => {
+                if nest.transfers[tile.0].interior_first {
+                    return self.line(depth, &format!("begin {}", nest.tile_name(*tile)));
+                }
                 if after.first() == Some(&Statement::Await(*id)) || nest.transfers[tile.0].ahead > 0 {
                     return self.transfer(*tile, depth);
                 }
@@ -273,12 +276,14 @@ impl Page<'_, '_, '_> {
             }
             Statement::Await(id) if before.last() == Some(&Statement::Begin(*id)) => Ok(()),
             Statement::Await(TransferId::Tile { tile, .. }) => {
-                if nest.transfers[tile.0].ahead > 0 {
+                if nest.transfers[tile.0].is_under_way() {
                     return self.transfer(*tile, depth);
                 }
                 self.line(depth, &format!("await {}", nest.tile_name(*tile)))
             }
-            Statement::Compute(_) => self.leaf(depth),
+            Statement::Compute(_) => self.leaf(depth, ""),
+            Statement::ComputeInterior(_) => self.interior(depth),
+            Statement::ComputeRims(_) => self.leaf(depth, ", all but the interior"),
             Statement::Repeat { .. }
             | Statement::Begin(TransferId::Array(_))
             | Statement::Await(TransferId::Array(_))
@@ -297,11 +302,27 @@ impl Page<'_, '_, '_> {
             return self.line(depth, &format!("{begun}{name} <- {tile}: {route}"));
         }
         let (region, most) = (nest.show_region(&transfer.region), nest.show_extents(&transfer.region));
-        let awaited = if transfer.ahead > 0 { "await " } else { "" };
+        let awaited = if transfer.is_under_way() { "await " } else { "" };
         self.line(depth, &format!("{awaited}{tile}{most} = {name}{region}: {route}"))
     }
 
-    fn leaf(&mut self, depth: usize) -> fmt::Result {
+    /// The interior of the leaf: the loops that are cut, where each begins and ends.
+    fn interior(&mut self, depth: usize) -> fmt::Result {
+        let leaf = &self.nest.leaf;
+        let interior = leaf
+            .interior
+            .iter()
+            .flat_map(|interior| self.nest.cut_loops().into_iter().map(|l| (l, &interior.ranges[l])));
+        let shown = interior.map(|(l, (low, high))| {
+            let l = &leaf.loops[l];
+            let [first, end] = [low, high].map(|at| self.nest.show(&l.low.add(&at.multiply(l.stride))));
+            format!("{} in {first}..{end}", l.var)
+        });
+        let shown: Vec<_> = shown.collect();
+        self.leaf(depth, &format!(", the interior alone: {}", shown.join("; ")))
+    }
+
+    fn leaf(&mut self, depth: usize, part: &str) -> fmt::Result {
         let leaf = &self.nest.leaf;
         let loops: Vec<_> = leaf
             .loops
@@ -321,7 +342,7 @@ impl Page<'_, '_, '_> {
             LeafOp::Nest => "nest".into(),
             LeafOp::Named { name, statement, .. } => format!("{name}: {statement}"),
         };
-        self.line(depth, &format!("{}    // {kind}", self.nest.kernel.counted_statement()))?;
+        self.line(depth, &format!("{}    // {kind}{part}", self.nest.kernel.counted_statement()))?;
         self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
         match &leaf.op {
             LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),

@@ -61,6 +61,14 @@ impl Nest {
             if transfer.ahead > 0 {
                 writeln!(text, "    {}", self.show_overlap(transfer))?;
             }
+            if transfer.interior_first {
+                let percent = 100.0 * self.interior_part();
+                writeln!(
+                    text,
+                    "    by messages, it comes while the leaf computes what does not read it, {percent:.1} % of its \
+                     iterations on a rank in the middle of the mesh"
+                )?;
+            }
             if transfer.once {
                 writeln!(text, "    brought in the first of these rounds alone, since none of them writes {name}")?;
             }

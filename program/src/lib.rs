@@ -61,9 +61,9 @@ pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
-    Action, Blocks, Buffers, CollectiveBy, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg,
-    Loop, LoopBlock, Nest, Overlap, Owners, Passing, PathStep, Product, Region, Role, Route, Shift, Source, Tile,
-    TileOperand, Transfer, When,
+    Action, Blocks, Buffers, CollectiveBy, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp,
+    LeafPart, Leg, Loop, LoopBlock, Nest, Overlap, Owners, Passing, PathStep, Product, Region, Role, Route, Shift,
+    Source, Tile, TileOperand, Transfer, When,
 };
 pub use number::{Number, ScalarType};
 pub use part::{Along, owned};

@@ -61,6 +61,7 @@ impl Matching<'_> {
     /// What was decided of a transfer; nothing if ranks do not communicate.
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         self.ahead(transfer)?;
+        self.interior_first(transfer)?;
         if transfer.once && !transfer.can_stay() {
             return Err("it is brought in the first round alone, but its tile does not keep it".into());
         }
@@ -76,6 +77,9 @@ impl Matching<'_> {
                 (_, claim) => claims.extend(claim),
             }
         }
+        if transfer.interior_first {
+            claims.push("it begins before the leaf and is awaited in the middle of it on all ranks".to_owned());
+        }
         if transfer.ahead > 0 {
             claims.push("it begins and is awaited in the same iterations on all ranks".to_owned());
         }
@@ -87,6 +91,19 @@ impl Matching<'_> {
         };
         let claims = claims.map(|claims| format!("; in the {end} iteration {claims}")).unwrap_or_default();
         Ok(Some(shifted + &claims))
+    }
+
+    /// Whether the transfer may be awaited in the middle of the leaf.
+    fn interior_first(&self, transfer: &Transfer) -> Result<(), String> {
+        let is_halo = transfer.direction == Direction::In && matches!(transfer.route.legs[..], [Leg::Halo { .. }]);
+        let refused = match transfer {
+            Transfer { interior_first: false, .. } => return Ok(()),
+            _ if !is_halo => "it is not a halo",
+            Transfer { ahead: 1.., .. } => "it begins some iterations ahead",
+            Transfer { level, .. } if *level != self.loops => "loops around the leaf read what comes once",
+            _ => return Ok(()),
+        };
+        Err(format!("the interior of the leaf is computed while it comes, but {refused}"))
     }
 
     /// Whether the transfer may begin and end in the iterations in which it does.

@@ -6,6 +6,7 @@
 mod actions;
 mod check;
 mod complete;
+mod interior;
 mod operation;
 mod overlap;
 mod path;
@@ -16,6 +17,7 @@ mod route;
 mod steps;
 
 pub use actions::{Action, Source, When};
+pub use interior::{Interior, LeafPart};
 pub use overlap::Overlap;
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
@@ -94,6 +96,9 @@ pub struct Transfer {
     /// in the rounds, so the tile keeps what it needs of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
+    /// Whether the [interior](Leaf::interior) of the leaf is computed while it comes, and what reads it after that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interior_first: bool,
     /// What it brings or takes away.
     pub region: Region,
     /// How.
@@ -334,6 +339,9 @@ pub struct Leaf {
     pub op: LeafOp,
     /// Whether it overwrites the output where it lies, which `=` need not clear first.
     pub overwrites: bool,
+    /// The iterations that are computed while halos come, if some are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interior: Option<Interior>,
     /// The step that made it.
     pub step: Option<StepId>,
 }

@@ -9,6 +9,8 @@
 //!           | Await transfer            until it is there
 //!           | AwaitFor tile n           until the tile of another iteration has left, if the loop has that one
 //!           | Compute nest              its leaf, on tiles
+//!           | ComputeInterior nest      of its leaf, what reads nothing of the halos that are coming
+//!           | ComputeRims nest          all else of its leaf
 //!           | Free array                a temporary that nothing reads any more
 //! ```
 
@@ -71,6 +73,10 @@ pub enum Statement {
     },
     /// Runs the leaf of a nest.
     Compute(NestId),
+    /// Runs the [interior](crate::Leaf::interior) of a nest's leaf, while halos come.
+    ComputeInterior(NestId),
+    /// Runs what of a nest's leaf is not its interior.
+    ComputeRims(NestId),
     /// Gives back a temporary that nothing reads any more.
     Free(ArrayId),
 }
@@ -95,7 +101,9 @@ impl Statement {
             | Self::Fill { nest, .. }
             | Self::BeginFor { nest, .. }
             | Self::AwaitFor { nest, .. }
-            | Self::Compute(nest) => Some(nest),
+            | Self::Compute(nest)
+            | Self::ComputeInterior(nest)
+            | Self::ComputeRims(nest) => Some(nest),
             Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
             Self::Repeat { .. }
             | Self::Begin(TransferId::Array(_))

@@ -19,6 +19,7 @@ mod named;
 mod nest;
 mod order;
 mod panel;
+mod parts;
 mod pointwise;
 mod products;
 mod rows;
@@ -32,6 +33,7 @@ pub(crate) use contract::contract_strided;
 pub use expression::Expression;
 pub use named::{Named, register};
 pub use nest::{Ramp, nest, nest_with_numbers};
+pub use parts::{LeafBox, LeafBoxes};
 pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::Name;
 pub use polyshard_program::{

@@ -54,7 +54,7 @@ pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> Toke
     let statements = writer.statements(statements);
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
-    let ahead = nest.transfers.iter().zip(&names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
+    let ahead = nest.transfers.iter().zip(&names.tiles).filter(|(transfer, _)| transfer.is_under_way());
     let restarts = ahead.map(|(_, tile)| quote! { #tile.restart(); });
     quote! { #coordinates #(#restarts)* #shared #statements }
 }
@@ -197,7 +197,7 @@ impl<'a> Writer<'a> {
                 let op = op.map(|op| quote! { , #op });
                 quote! { #tile.arrive(grid.world(), #tensor #op)?; }
             }
-            Action::Compute => self.leaf(),
+            Action::Compute(part) => self.leaf(part),
         }
     }
 
@@ -439,7 +439,7 @@ impl<'a> Writer<'a> {
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(region), reach_of(reach));
-                let is_halo = transfer.tile.own_in_place && from != Source::Ahead;
+                let is_halo = transfer.tile.own_in_place;
                 let fetch = call(if is_halo { "halo" } else { "exchange" });
                 quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
             }

@@ -18,7 +18,7 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 16] = [
+const STEPS: [(&str, &str); 17] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -29,6 +29,7 @@ const STEPS: [(&str, &str); 16] = [
     ("shard", "shard(A, m @ x, k @ y)"),
     ("communicate", "communicate(A, ko)"),
     ("pipeline", "pipeline(ko, 1)"),
+    ("interior_first", "interior_first(A)"),
     ("reassociate", "reassociate(C)"),
     ("tensorize", "tensorize([mi, ni, ki])"),
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
@@ -106,6 +107,7 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             comma(input)?;
             Step::Pipeline { t, depth: size(input, form)? }
         }
+        "interior_first" => Step::InteriorFirst { tensor: ident(input)? },
         "reassociate" => Step::Reassociate { tensor: ident(input)? },
         "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },
         "tensorize_as" => {

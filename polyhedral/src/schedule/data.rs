@@ -182,6 +182,48 @@ impl Schedule {
         self.apply(Step::Pipeline { t: t.into(), depth })
     }
 
+    /// Computes the interior of the leaf, which reads nothing of the halo of `tensor` but what its rank owns, while the halo comes from
+    /// the neighbours, and the rims after that.
+    ///
+    /// ```text
+    /// u_tile = u[..]: halo; for i, j { v[i, j] = .. }
+    ///   =>  interior_first(u)
+    /// begin u_tile; for i, j of the interior { v[i, j] = .. }; await u_tile; for all other i, j { v[i, j] = .. }
+    /// ```
+    ///
+    /// isl proves that the interior reads no element that another rank owns. Each element of the output has the same bits as without.
+    /// Where ranks share memory the halo is read there, and nothing is sent. It takes some time to begin in several places, so it pays
+    /// where links are slow for what a leaf computes.
+    ///
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_dsl::{Var, parse_kernel};
+    /// # fn main() -> polyshard::Result<()> {
+    /// let (mesh, i) = (Mesh::new([("x", 3)]), Var::new("i"));
+    /// let [x] = mesh.axes();
+    /// let blur = "fn blur(u: [f32; 16, 3]) -> v: [f32; 16, 3] { v[i, j] = u[i - 1, j] else 0 + u[i + 1, j] else 0 }";
+    /// let in_blocks = Schedule::from_spec(parse_kernel(blur).expect("a kernel"))
+    ///     .distribute(["i"], ["io"], ["ii"], &mesh)
+    ///     .shard("u", [i.at(x)])
+    ///     .shard("v", [i.at(x)]);
+    /// let program = in_blocks.interior_first("u").expect_overlap("u", 1.0).lower()?;
+    /// assert!(program.to_string().contains("the interior alone: i in"));
+    /// same_as_sequential(&program)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `NoInterior` if it
+    /// does not come as a halo, or the leaf cannot be cut, and `Twice` if the step was there already.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn interior_first(self, tensor: impl Into<Name>) -> Self {
+        self.apply(Step::InteriorFirst { tensor: tensor.into() })
+    }
+
     /// Leaves the order in which ranks' partial sums of the output are added up to the communication library.
     ///
     /// ```text

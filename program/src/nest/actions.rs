@@ -1,7 +1,7 @@
 //! What a rank does at each statement of a nest, down to the legs of its transfers: the same for whatever runs a nest, and for
 //! whatever writes it down in some language.
 
-use super::{Direction, Leg, Nest, Region, Shift, Transfer};
+use super::{Direction, LeafPart, Leg, Nest, Region, Shift, Transfer};
 use crate::ids::{LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
 use std::convert::Infallible;
@@ -19,8 +19,8 @@ pub enum Action<'a> {
     Send(TileId, &'a Leg, &'a Region),
     /// Waits until what began to come to a tile first is there, or what began to leave the output's tile first has left, and combines it.
     Arrive(TileId),
-    /// Runs the leaf.
-    Compute,
+    /// Runs the leaf, or a part of it.
+    Compute(LeafPart),
 }
 
 /// Where a leg takes a region from.
@@ -30,7 +30,7 @@ pub enum Source {
     Shards,
     /// Tiles: what the leg before left there, or what a neighbour had in the iteration before.
     Tiles,
-    /// Either, for another iteration than the present one: it only begins to come.
+    /// Either: it only begins to come, for another iteration than the present one, or for what is computed last in this one.
     Ahead,
 }
 
@@ -70,7 +70,7 @@ impl Nest {
     ///     _ => None,
     /// });
     /// let actions: Vec<_> = body.expect("a loop").iter().flat_map(|statement| program.nest().actions(statement)).collect();
-    /// let [(first, Action::Bring(_, _, _, from)), (next, Action::Bring(..)), (_, Action::Compute)] = actions[..] else {
+    /// let [(first, Action::Bring(_, _, _, from)), (next, Action::Bring(..)), (_, Action::Compute(_))] = actions[..] else {
     ///     panic!("{actions:?}")
     /// };
     /// // The panel that a rank owns, then those of its neighbour.
@@ -123,12 +123,17 @@ impl Nest {
             Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].ahead > 0 => {
                 act(When::Always, Action::Arrive(tile))
             }
+            Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].interior_first => {
+                act(self.transfers[tile.0].in_rounds(), Action::Arrive(tile))
+            }
             Statement::AwaitFor { tile, counter, iteration, .. } => {
                 act(When::For(counter, iteration), Action::Arrive(tile))
             }
             // All others are done when what began them is.
             Statement::Await(_) => Ok(()),
-            Statement::Compute(_) => act(When::Always, Action::Compute),
+            Statement::Compute(_) => act(When::Always, Action::Compute(LeafPart::Whole)),
+            Statement::ComputeInterior(_) => act(When::Always, Action::Compute(LeafPart::Interior)),
+            Statement::ComputeRims(_) => act(When::Always, Action::Compute(LeafPart::Rims)),
             Statement::Loop { .. }
             | Statement::Repeat { .. }
             | Statement::Begin(TransferId::Array(_))
@@ -153,11 +158,14 @@ impl Nest {
         });
         let when = match near {
             Some((counter, value)) => When::At(counter, value),
-            None if transfer.once => When::InFirstRound,
-            None => When::Always,
+            None => transfer.in_rounds(),
         };
         for (nth, leg, region) in transfer.at_owners() {
-            let source = if nth == 0 { Source::Shards } else { Source::Tiles };
+            let source = match nth {
+                0 if transfer.interior_first => Source::Ahead,
+                0 => Source::Shards,
+                _ => Source::Tiles,
+            };
             act(
                 when,
                 if is_input { Action::Bring(tile, leg, region, source) } else { Action::Send(tile, leg, region) },
@@ -170,5 +178,12 @@ impl Nest {
             // The sums of an output have been taken over when its tile was filled.
             _ => Ok(()),
         }
+    }
+}
+
+impl Transfer {
+    /// In which of the rounds around its nest it is brought.
+    fn in_rounds(&self) -> When {
+        if self.once { When::InFirstRound } else { When::Always }
     }
 }

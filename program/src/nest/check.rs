@@ -46,6 +46,7 @@ impl Nest {
         }
         self.leaf_fits(&self.leaf)?;
         self.matches()?;
+        self.interior().map_err(|why| format!("has a leaf that cannot compute its interior first: {why}"))?;
         match self.clone().completed(self.report.proofs.clone()) == *self {
             true => Ok(()),
             false => Err("has tiles or bounds that do not follow from its transfers".into()),
@@ -243,7 +244,9 @@ impl Nest {
                 && access.base.iter().all(|base| self.is_in_scope(base, all))
                 && access.strides.iter().all(|strides| strides.len() == loops && strides.iter().all(near))
         };
-        let loops_fit = leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all));
+        let interior = leaf.interior.iter().flat_map(|interior| &interior.ranges);
+        let loops_fit = leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all))
+            && interior.into_iter().all(|(low, high)| self.is_in_scope(low, all) && self.is_in_scope(high, all));
         let accesses = self.kernel.value().accesses();
         let reads = leaf.operands.len() == accesses.len()
             && leaf.operands.iter().zip(&accesses).all(|(operand, read)| {

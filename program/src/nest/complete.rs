@@ -29,6 +29,8 @@ impl Nest {
         let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
         self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
         self.leaf.overwrites = self.overwrites();
+        // Where nobody can say what it is, the checks refuse the nest.
+        self.leaf.interior = self.interior().unwrap_or_default();
         self
     }
 

@@ -8,19 +8,23 @@ use super::{Direction, LeafOp, Leg, Nest, Role, Transfer};
 pub struct Overlap {
     /// The iterations of the loop in which what it moves is sent.
     pub iterations: i64,
-    /// Those of them for which it is sent while another one is computed.
+    /// Those of them for which it is sent while another one is computed, or what does not read it of the same one.
     pub hidden: i64,
 }
 
 impl Nest {
     /// Returns what of a transfer comes or leaves while iterations of its loop are computed: nothing if it begins and ends in one; else of
-    /// an input all but the first, and that too if it is not sent, and of an output all but the last.
+    /// an input all but the first, and that too if it is not sent or the leaf's interior is computed first, and of an output all but the last.
     #[must_use]
     pub fn overlap(&self, transfer: &Transfer) -> Overlap {
         let extent = transfer.level.checked_sub(1).map_or(1, |counter| self.loops[counter].extent);
         let is_first_here = matches!(transfer.route.legs[..], [Leg::InPlace | Leg::Copy, Leg::Shift(_)]);
         let iterations = extent - i64::from(is_first_here);
-        let hidden = if transfer.ahead == 0 { 0 } else { extent - 1 };
+        let hidden = match (transfer.interior_first, transfer.ahead) {
+            (true, _) => extent,
+            (false, 0) => 0,
+            (false, _) => extent - 1,
+        };
         Overlap { iterations: iterations.max(0), hidden: hidden.max(0) }
     }
 
@@ -28,7 +32,7 @@ impl Nest {
     /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut.
     #[must_use]
     pub fn sliced_along(&self) -> Option<usize> {
-        if self.transfers.iter().all(|transfer| transfer.ahead == 0) {
+        if !self.transfers.iter().any(Transfer::is_under_way) {
             return None;
         }
         let ranges = self.ranges();
@@ -57,6 +61,12 @@ impl Nest {
 }
 
 impl Transfer {
+    /// Returns whether it comes or leaves while something is computed.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        self.ahead > 0 || self.interior_first
+    }
+
     /// Returns the axes along which members of a group pass on what has come to them while it is ahead: of a broadcast, and of sums that
     /// are taken in pieces.
     #[must_use]

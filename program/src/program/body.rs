@@ -290,7 +290,9 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     let begin_for = |tile, counter, iteration| Statement::BeginFor { nest: id, tile, counter, iteration };
     let await_for = |tile, counter, iteration| Statement::AwaitFor { nest: id, tile, counter, iteration };
     let moved = |&(tile, _): &(TileId, &Transfer)| [Statement::Begin(transfer(tile)), Statement::Await(transfer(tile))];
-    let mut statements: Vec<_> = fetched.iter().flat_map(moved).collect();
+    let (coming, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.interior_first);
+    let mut statements: Vec<_> = coming.iter().map(|&(tile, _)| Statement::Begin(transfer(tile))).collect();
+    statements.extend(fetched.iter().flat_map(moved));
     // What travels is sent on when it is here.
     statements.extend(ahead.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
     let later =
@@ -298,7 +300,12 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     statements.extend(ahead.iter().map(later));
     statements.extend(sent.iter().map(|&(tile, _)| Statement::Fill { nest: id, tile }));
     match nest.loops.get(level) {
-        None => statements.push(Statement::Compute(id)),
+        None if coming.is_empty() => statements.push(Statement::Compute(id)),
+        None => {
+            statements.push(Statement::ComputeInterior(id));
+            statements.extend(coming.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
+            statements.push(Statement::ComputeRims(id));
+        }
         Some(next) => {
             let counter = LoopId(level);
             let (inner, leaving): (Vec<_>, Vec<_>) =
@@ -358,8 +365,13 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
             _ => return differs(),
         }
     }
-    let is_inner = |statement: &Statement| matches!(statement, Statement::Loop { .. } | Statement::Compute(_));
-    let inner = body.iter().position(is_inner).unwrap_or(body.len());
+    let is_inner = |statement: &Statement| {
+        matches!(statement, Statement::Loop { .. } | Statement::Compute(_) | Statement::ComputeInterior(_))
+    };
+    let is_rims = |statement: &Statement| matches!(statement, Statement::ComputeRims(_));
+    let place = |body: &[Statement], is: &dyn Fn(&Statement) -> bool| body.iter().position(is).unwrap_or(body.len());
+    let (inner, rims) = (place(body, &is_inner), place(body, &is_rims));
+    let is_last = |awaited: &Statement| place(derived, &is_inner) < place(derived, &|other| other == awaited);
     for (began, statement) in body.iter().enumerate() {
         let Statement::Begin(transfer) = *statement else { continue };
         if !derived.contains(&Statement::Await(transfer)) {
@@ -367,7 +379,9 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
             continue;
         }
         let awaited: Vec<_> = (0..body.len()).filter(|&at| body[at] == Statement::Await(transfer)).collect();
-        if !matches!(awaited[..], [at] if began < at && (inner < began || at < inner)) {
+        // What the rims alone read may come while the interior is computed.
+        let read = if is_last(&Statement::Await(transfer)) && began < rims { rims } else { inner };
+        if !matches!(awaited[..], [at] if began < at && (read < began || at < read)) {
             let TransferId::Tile { tile: TileId(number), .. } = transfer else { return differs() };
             return Err(format!("does not await its transfer, number {number}, once between its begin and its use"));
         }

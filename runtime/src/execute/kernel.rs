@@ -4,18 +4,17 @@ use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use crate::comm::Work;
 use crate::layout::Stages;
-use crate::leaf::{Ramp, Slices};
+use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, Tile, Transport,
     World, Written, count,
 };
 use polyshard_program::{
-    Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, Leg, Nest, OperandId, Owners,
+    Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId, Owners,
     Region as SymbolicRegion, Source, Statement, Symbol, TileId, Transfer, When,
 };
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -54,6 +53,8 @@ struct LocalNest {
     numbers: Vec<Expr>,
     /// The loop of the leaf that is cut while something comes.
     sliced_along: Option<usize>,
+    /// By loop of the leaf, the iterations that are computed while a halo comes.
+    interior: Vec<(Expr, Expr)>,
 }
 
 impl LocalNest {
@@ -65,6 +66,7 @@ impl LocalNest {
         };
         let fixed = |expr: &Expr| expr.replace_all(&own, &ranges);
         let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
+        let interior = nest.leaf.interior.iter().flat_map(|interior| &interior.ranges);
         Self {
             regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
@@ -72,6 +74,7 @@ impl LocalNest {
             target: base(&nest.leaf.target),
             numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
             sliced_along: nest.sliced_along(),
+            interior: interior.map(|(low, high)| (fixed(low), fixed(high))).collect(),
         }
     }
 }
@@ -355,9 +358,11 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
                 tile.arrive(self.grid.world(), source)
             }
-            Action::Compute => {
-                self.compute()?;
-                self.leaves.next();
+            Action::Compute(part) => {
+                self.compute(part)?;
+                if part != LeafPart::Interior {
+                    self.leaves.next();
+                }
                 Ok(())
             }
         }
@@ -375,8 +380,11 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(is_coming)
     }
 
-    /// Runs the leaf, in slices while something is on its way.
-    fn compute(&mut self) -> Result<()> {
+    /// Runs this part of the leaf, in slices while something is on its way.
+    fn compute(&mut self, part: LeafPart) -> Result<()> {
+        if part != LeafPart::Whole {
+            return self.compute_boxes(part);
+        }
         let Some(along) = self.here.sliced_along else {
             self.run_leaf(None);
             return Ok(());
@@ -384,7 +392,23 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
         let mut slices = Slices::new(&counts, along, self.nest.is_product());
         while let Some(slice) = slices.next(self.poll()?) {
-            self.run_leaf(Some((along, slice)));
+            self.run_leaf(Some(&LeafBox::slice(&counts, along, slice)));
+        }
+        Ok(())
+    }
+
+    /// Runs the interior of the leaf, or all but that.
+    fn compute_boxes(&mut self, part: LeafPart) -> Result<()> {
+        let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
+        let value = |expr: &Expr| expr.eval(self.grid.coords(), self.counters);
+        let interior: SmallVec<[(i64, i64); 6]> =
+            self.here.interior.iter().map(|(low, high)| (value(low), value(high))).collect();
+        let mut boxes = match part {
+            LeafPart::Interior => LeafBoxes::interior(&counts, &interior, self.here.sliced_along.unwrap_or(0)),
+            LeafPart::Whole | LeafPart::Rims => LeafBoxes::rims(&counts, &interior),
+        };
+        while let Some(next) = boxes.next(part == LeafPart::Interior && self.poll()?) {
+            self.run_leaf(Some(&next));
         }
         Ok(())
     }
@@ -457,6 +481,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => match from {
+                Source::Ahead if transfer.tile.own_in_place => tile.begin_halo(grid, reach, source, region_of),
                 Source::Ahead => tile.begin_exchange(grid, reach, source, region_of),
                 _ if transfer.tile.own_in_place => tile.halo(grid, reach, source, region_of),
                 Source::Shards | Source::Tiles => tile.exchange(grid, reach, source, region_of),
@@ -521,24 +546,24 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
     }
 
-    /// Runs the leaf, of one of whose loops these iterations if they are given.
-    fn run_leaf(&mut self, slice: Option<(usize, Range<usize>)>) {
+    /// Runs the leaf, or of its loops these iterations if they are given.
+    fn run_leaf(&mut self, part: Option<&LeafBox>) {
         let Self { nest, here, grid, inputs, output, op, tiles, out_tile, leaf, counters, .. } = self;
         let values = |exprs: &[Expr]| values_at(exprs, grid.coords(), counters);
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
         };
+        // How far a part begins from the first iteration of all.
+        let first = |strides: &[i64]| part.map_or(0, |part| part.moved(strides));
         // Where an access begins.
         let bases = |base: &[Expr], strides: &[Vec<i64>]| {
             let mut at = values(base);
-            if let Some((along, slice)) = &slice {
-                at.iter_mut().zip(strides).for_each(|(at, strides)| *at += strides[*along] * slice.start as i64);
-            }
+            at.iter_mut().zip(strides).for_each(|(at, strides)| *at += first(strides));
             at
         };
         let mut counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
-        if let Some((along, slice)) = &slice {
-            counts[*along] = slice.len();
+        if let Some(part) = part {
+            counts.iter_mut().enumerate().for_each(|(number, count)| *count = part.count(number));
         }
         let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
         let operands: SmallVec<[_; 10]> = accesses
@@ -556,7 +581,6 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             })
             .collect();
         let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
-        let first = |strides: &[i64]| slice.as_ref().map_or(0, |(along, slice)| strides[*along] * slice.start as i64);
         let numbers: SmallVec<[_; 2]> = numbers
             .map(|(number, base)| Ramp::along(base + first(&number.strides), number.strides[..].into()))
             .collect();

@@ -45,6 +45,8 @@ enum Way {
     Passing(Box<Running>, usize),
     /// It is put together of what this rank owns, what it sees and what it receives.
     Parts { local: Vec<Subarray>, seen: Vec<(usize, Subarray)>, receives: Vec<(usize, Subarray)> },
+    /// The same, of the pieces that the tile has exchanged last.
+    Pieces,
 }
 
 impl fmt::Debug for Coming {
@@ -278,8 +280,7 @@ impl<T: Element> Tile<T> {
         let (source, region) = (source.into(), region_of(grid.coords()));
         let pieces = Pieces::new(grid, reach, source, &region, region_of);
         source.count(pieces.in_place());
-        let sends = pieces.sends.iter().map(|(to, part)| Ok((*to, packed(part, source)?)));
-        let flight = post(grid.world().comm(), sends.collect::<Result<_>>()?, &pieces.receives, size_of::<T>())?;
+        let flight = pieces.post(grid, source)?;
         let way = if region.is_empty() {
             Way::Empty
         } else if pieces.is_own() {
@@ -287,6 +288,40 @@ impl<T: Element> Tile<T> {
         } else {
             Way::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
         };
+        self.begin(&region, flight, way);
+        Ok(())
+    }
+
+    /// As [`halo`](Self::halo), but does not wait: the rest of the region [arrives](Self::arrive) later, and until then what this rank owns
+    /// can be read.
+    ///
+    /// # Errors
+    /// As for [`begin_broadcast`](Self::begin_broadcast).
+    ///
+    /// # Panics
+    /// As for [`halo`](Self::halo).
+    pub fn begin_halo<'a>(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &Neighbours,
+        source: impl Into<Shards<'a, T>>,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Result<()> {
+        let (source, region) = (source.into(), region_of(grid.coords()));
+        let pieces = self.pieces_of(grid, reach, source, &region, region_of, true);
+        source.count(pieces.in_place());
+        let flight = pieces.post(grid, source)?;
+        let way = if region.is_empty() {
+            self.held = Held::Nothing;
+            Way::Empty
+        } else if pieces.is_own() {
+            self.hold_or_copy(source, &region)?;
+            Way::Held
+        } else {
+            self.held = pieces.held(&region);
+            Way::Pieces
+        };
+        self.pieces = Some(pieces);
         self.begin(&region, flight, way);
         Ok(())
     }
@@ -386,6 +421,15 @@ impl<T: Element> Tile<T> {
                 let message = running.wait(&*self.lanes[lane])?;
                 self.held = Held::Message(region, Arc::new(message));
             }
+            Way::Pieces => {
+                let pieces = self.pieces.take().expect("what has begun to come is known; this is a bug of polyshard");
+                for ((_, part), message) in pieces.receives.iter().zip(&received) {
+                    part.copy(Place::Packed, cast_slice(message), Place::Region, room(&mut self.buffer, &region));
+                }
+                let done = self.hold_pieces(source, &region, &pieces);
+                self.pieces = Some(pieces);
+                done?;
+            }
             Way::Parts { local, seen, receives } => {
                 let buffer = room(&mut self.buffer, &region);
                 for part in &local {
@@ -401,6 +445,14 @@ impl<T: Element> Tile<T> {
             }
         }
         Ok(())
+    }
+}
+
+impl Pieces {
+    /// Posts what others get of this rank's shard, and room for what it gets of theirs.
+    fn post<T: Element>(&self, grid: &Grid<'_>, source: Shards<'_, T>) -> Result<Option<Flight>> {
+        let sends = self.sends.iter().map(|(to, part)| Ok((*to, packed(part, source)?)));
+        post(grid.world().comm(), sends.collect::<Result<_>>()?, &self.receives, size_of::<T>())
     }
 }
 

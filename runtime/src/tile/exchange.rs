@@ -111,25 +111,44 @@ impl<T: Element> Tile<T> {
         around: bool,
     ) -> Result<()> {
         let region = region_of(grid.coords());
-        let known = self.pieces.take().filter(|known| known.are_those_of(&region, source, self.is_fixed));
-        let pieces = known.unwrap_or_else(|| {
-            let pieces = Pieces::new(grid, reach, source, &region, region_of);
-            if around { pieces.around(source) } else { pieces }
-        });
+        let pieces = self.pieces_of(grid, reach, source, &region, region_of, around);
         source.count(pieces.in_place());
         let done = self.put_together(grid, source, &region, &pieces);
         self.pieces = Some(pieces);
         done
     }
 
+    /// What ranks in reach hand one another, which is known if it was the same the last time.
+    pub(super) fn pieces_of(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &Neighbours,
+        source: Shards<'_, T>,
+        region: &Region,
+        region_of: impl Fn(&[i64]) -> Region,
+        around: bool,
+    ) -> Pieces {
+        let known = self.pieces.take().filter(|known| known.are_those_of(region, source, self.is_fixed));
+        known.unwrap_or_else(|| {
+            let pieces = Pieces::new(grid, reach, source, region, region_of);
+            if around { pieces.around(source) } else { pieces }
+        })
+    }
+
     /// Gets the pieces of `region` that others own, by messages or from where these have them, and holds it all.
     fn put_together(&mut self, grid: &Grid<'_>, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
-        let Pieces { local, sends, receives, seen, interior, .. } = pieces;
+        let Pieces { sends, receives, .. } = pieces;
         // What is all the rank's own, or another's, may be held without a buffer.
         let buffer = if receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, region) };
         mail::receive(receives, buffer, &mut self.incoming, |into| {
             mail::exchange(grid.world().comm(), sends, Place::Block, source.block(), &mut self.outgoing, into)
         })?;
+        self.hold_pieces(source, region, pieces)
+    }
+
+    /// Holds `region`, of which what came by messages is in the buffer.
+    pub(super) fn hold_pieces(&mut self, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
+        let Pieces { local, seen, .. } = pieces;
         if pieces.is_own() {
             return self.hold_or_copy(source, region);
         }
@@ -138,7 +157,7 @@ impl<T: Element> Tile<T> {
             && part.is_box()
         {
             source.block_of(*rank)?;
-            let owner = grid.mesh().coordinates(*rank);
+            let owner = source.sharding().mesh().coordinates(*rank);
             self.held = Held::InPlace(region.clone(), InPlace::new(*rank, part, source.sharding(), &owner));
             return Ok(());
         }
@@ -149,10 +168,7 @@ impl<T: Element> Tile<T> {
         for part in local {
             part.copy(Place::Block, source.block(), Place::Region, buffer);
         }
-        self.held = match interior {
-            Some(interior) => Held::Around(region.clone(), interior.clone()),
-            None => Held::Buffer(region.clone()),
-        };
+        self.held = pieces.held(region);
         Ok(())
     }
 }
@@ -219,6 +235,14 @@ impl Pieces {
         let positions: Vec<_> = positions.collect();
         let local = self.local.iter().flat_map(|local| local.around(&positions)).collect();
         Self { local, interior: Some(interior), ..self }
+    }
+
+    /// What a tile holds whose buffer has what is not read where this rank's shard has it.
+    pub(super) fn held(&self, region: &Region) -> Held {
+        match &self.interior {
+            Some(interior) => Held::Around(region.clone(), interior.clone()),
+            None => Held::Buffer(region.clone()),
+        }
     }
 
     /// Whether the region is this rank's own, and one box of its array or more.

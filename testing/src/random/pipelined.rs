@@ -1,4 +1,4 @@
-//! Random schedules whose transfers pass while other iterations are computed.
+//! Random schedules whose transfers pass while other iterations are computed, or the interior of the same one.
 
 use polyshard::{LowerError, Name, Program, Schedule, Step};
 
@@ -27,4 +27,19 @@ pub fn pipelined(schedule: &Schedule, depth: usize) -> Result<Option<Program>, L
     let program = found.lower()?;
     let begins = program.nest().transfers.iter().any(|transfer| transfer.ahead > 0);
     Ok(begins.then_some(program))
+}
+
+/// The schedule with the interior of its leaf computed first, for each input for which that is legal; none if there is no such input.
+#[must_use]
+pub fn interior_first(schedule: &Schedule) -> Option<Schedule> {
+    let inputs: Vec<Name> = schedule.kernel().ok()?.inputs().iter().map(|input| input.name).collect();
+    let mut found = None;
+    for input in inputs {
+        let first = found.as_ref().unwrap_or(schedule).clone().interior_first(input);
+        let comes = |program: Program| program.nest().transfers.iter().any(|transfer| transfer.interior_first);
+        if first.lower().is_ok_and(comes) {
+            found = Some(first);
+        }
+    }
+    found
 }

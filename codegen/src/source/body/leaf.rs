@@ -22,7 +22,9 @@ use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
-use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, OperandId, Role, TileOperand};
+use polyshard_program::{
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, LeafPart, OperandId, Role, TileOperand,
+};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -92,22 +94,63 @@ impl Writer<'_> {
     ///     contract(&[slice.len(), ..], .., a_tile.view(a).strided(&[7 * x + from, ..], ..), ..);
     /// }
     /// ```
-    pub(super) fn leaf(&self) -> TokenStream {
+    pub(super) fn leaf(&self, part: LeafPart) -> TokenStream {
         let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
         let call = self.call();
+        if part != LeafPart::Whole {
+            return self.boxes(part, &call);
+        }
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
-        let counts = self.counts();
-        let ahead = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
-        let polls = ahead.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
+        let (counts, polls) = (self.counts(), self.polls());
         let (along, is_product) = (literal(along as i64), self.nest.is_product());
         quote! {
             #note
             let mut slices = Slices::new(&[#(#counts),*], #along, #is_product);
-            while let Some(slice) = slices.next(#(#polls)|*) {
+            while let Some(slice) = slices.next(#polls) {
                 let from = slice.start as i64;
                 #call
             }
         }
+    }
+
+    /// The interior of the leaf, in slices while halos come, or the rims around it.
+    ///
+    /// ```text
+    /// let mut boxes = LeafBoxes::interior(&[..], &[(1, 7), ..], 0);
+    /// while let Some(part) = boxes.next(u_tile.poll(grid.world())?) {
+    ///     nest(&[part.count(0), ..], .., &[u_tile.view(u).strided(&[8 * x + part.first(0), ..], ..)], ..);
+    /// }
+    /// ```
+    fn boxes(&self, part: LeafPart, call: &TokenStream) -> TokenStream {
+        let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
+        let counts = self.counts();
+        let interior = self.nest.leaf.interior.iter().flat_map(|interior| &interior.ranges).map(|(low, high)| {
+            let [low, high] = [low, high].map(|at| self.index.expr(at));
+            quote! { (#low, #high) }
+        });
+        let interior = quote! { &[#(#interior),*] };
+        let (boxes, coming) = match part {
+            LeafPart::Interior => {
+                let along = literal(self.nest.sliced_along().unwrap_or(0) as i64);
+                (quote! { LeafBoxes::interior(&[#(#counts),*], #interior, #along) }, self.polls())
+            }
+            LeafPart::Whole | LeafPart::Rims => {
+                (quote! { LeafBoxes::rims(&[#(#counts),*], #interior) }, quote! { false })
+            }
+        };
+        quote! {
+            #note
+            let mut boxes = #boxes;
+            while let Some(part) = boxes.next(#coming) { #call }
+        }
+    }
+
+    /// Lets what is on its way go on: whether something still is.
+    fn polls(&self) -> TokenStream {
+        let under_way =
+            self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.is_under_way());
+        let polls = under_way.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
+        quote! { #(#polls)|* }
     }
 
     /// The numbers of iterations of the leaf's loops; `count` of the runtime makes a negative one, of a tile past the end, 0.
@@ -126,7 +169,12 @@ impl Writer<'_> {
     fn call(&self) -> TokenStream {
         let leaf = &self.nest.leaf;
         let mut counts = self.counts();
-        if let Some(along) = self.nest.sliced_along() {
+        if leaf.interior.is_some() {
+            for l in self.nest.cut_loops() {
+                let number = literal(l as i64);
+                counts[l] = syn::parse_quote!(part.count(#number));
+            }
+        } else if let Some(along) = self.nest.sliced_along() {
             counts[along] = syn::parse_quote!(slice.len());
         }
         let target = self.target(&leaf.target);
@@ -241,8 +289,18 @@ impl Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf.
+    /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf; or a box.
     fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
+        if self.nest.leaf.interior.is_some() {
+            let cut = self.nest.cut_loops().into_iter().filter(|&l| strides[l] != 0);
+            return cut.fold(base, |base, l| {
+                let (number, stride) = (literal(l as i64), Literal::i64_unsuffixed(strides[l]));
+                match strides[l] {
+                    1 => syn::parse_quote!(#base + part.first(#number)),
+                    _ => syn::parse_quote!(#base + part.first(#number) * #stride),
+                }
+            });
+        }
         let is_zero = quote!(#base).to_string() == "0";
         match self.nest.sliced_along().map(|along| strides[along]) {
             None | Some(0) => base,

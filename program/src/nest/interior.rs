@@ -1,0 +1,169 @@
+//! The interior of a leaf: the iterations that read nothing of a halo but what their rank owns, so that they can be computed while the
+//! rest comes.
+//!
+//! ```text
+//! a row of a leaf      .  .  .  .  .  .  .  .
+//! reads of others      <                    >       left and right neighbours
+//! interior                .  .  .  .  .  .
+//! rims                 .                    .
+//! ```
+
+use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Transfer};
+use crate::expr::{Expr, Ranges, Symbol};
+use polyshard_layout::{DimLayout, LinearAxes, Sharding};
+use serde::{Deserialize, Serialize};
+
+/// The iterations of a leaf that are computed while halos come: a range of each of its loops, counted from 0 and inside the loop.
+/// There are none if a range is empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interior {
+    /// By loop of the leaf, the first iteration and the one after the last.
+    pub ranges: Vec<(Expr, Expr)>,
+}
+
+/// Which iterations of a leaf are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafPart {
+    /// All.
+    Whole,
+    /// Those of the interior.
+    Interior,
+    /// All others.
+    Rims,
+}
+
+impl Nest {
+    /// Returns the iterations of the leaf that read nothing of what comes while they are computed, by what the rank owns; none if nothing
+    /// comes then.
+    ///
+    /// # Errors
+    /// Why there is no saying which iterations these are, as a clause without a subject.
+    pub fn interior(&self) -> Result<Option<Interior>, &'static str> {
+        let coming = || self.transfers.iter().filter(|transfer| transfer.interior_first);
+        if coming().next().is_none() {
+            return Ok(None);
+        }
+        let ranges = self.ranges();
+        coming().try_for_each(|transfer| self.can_come(transfer))?;
+        if self.leaf.op != LeafOp::Nest || self.leaf.loops.is_empty() {
+            return Err("the leaf is not a nest with loops that can be cut");
+        }
+        if !self.kernel.writes_once() {
+            return Err("terms are added up in the leaf, in an order that depends on how it is cut");
+        }
+        let whole = |l: &super::LeafLoop| (Expr::constant(0), Expr::max(&Expr::constant(0), &l.count, &ranges));
+        let mut interior = Interior { ranges: self.leaf.loops.iter().map(whole).collect() };
+        for transfer in coming() {
+            for operand in &transfer.operands {
+                let access = &self.leaf.operands[operand.0];
+                self.shrink(&mut interior, access, transfer, &ranges)?;
+            }
+        }
+        Ok(Some(interior))
+    }
+
+    /// Whether a transfer can come while the leaf computes.
+    fn can_come(
+        &self,
+        Transfer { direction, route, level, ahead, region, tensor, .. }: &Transfer,
+    ) -> Result<(), &'static str> {
+        if *direction != Direction::In || !matches!(route.legs[..], [Leg::Halo { .. }]) {
+            return Err("it is not a halo, of which a rank owns the interior");
+        }
+        if *ahead > 0 {
+            return Err("it begins some iterations ahead");
+        }
+        if *level != self.loops.len() {
+            return Err("loops around the leaf read what comes once");
+        }
+        if region.has_blocks() || !self.shardings[tensor.0].pins().is_empty() {
+            return Err("what a rank owns of it is not one box");
+        }
+        Ok(())
+    }
+
+    /// Leaves out the iterations in which an access reads what the rank does not own.
+    fn shrink(
+        &self,
+        interior: &mut Interior,
+        access: &LeafAccess,
+        transfer: &Transfer,
+        ranges: &Ranges,
+    ) -> Result<(), &'static str> {
+        let sharding = &self.shardings[transfer.tensor.0];
+        for (dim, layout) in sharding.dims().iter().enumerate() {
+            if layout.is_whole() && transfer.region.periods[dim].is_none() {
+                continue;
+            }
+            let (low, high) = owned(sharding, dim, layout, ranges).ok_or("what a rank owns of it is not one box")?;
+            let strides = &access.strides[dim];
+            let moved = |l: &usize| strides[*l] != 0;
+            let longest = |l: &usize| self.leaf.loops[*l].count.bounds(ranges).1;
+            let cut = (0..strides.len()).filter(moved).rev().max_by_key(longest);
+            let cut = cut.ok_or("no loop of the leaf goes along a dimension that it comes for")?;
+            // Where the others take the index from that of the first iteration, at least and at most.
+            let (mut least, mut most) = (access.base[dim].clone(), access.base[dim].clone());
+            for l in (0..strides.len()).filter(|&l| l != cut && strides[l] != 0) {
+                let last = self.leaf.loops[l].count.offset_by(-1).multiply(strides[l]);
+                let end = if strides[l] > 0 { &mut most } else { &mut least };
+                *end = end.add(&last);
+            }
+            let (stride, below, above) = (strides[cut].abs(), low.subtract(&least), high.offset_by(-1).subtract(&most));
+            let (first, last) = match strides[cut] > 0 {
+                true => (below, above),
+                false => (above.multiply(-1), below.multiply(-1)),
+            };
+            let (first, end) = (first.offset_by(stride - 1).div(stride, ranges), last.div(stride, ranges).offset_by(1));
+            let range = &mut interior.ranges[cut];
+            *range = (Expr::max(&range.0, &first, ranges), Expr::min(&range.1, &end, ranges));
+        }
+        Ok(())
+    }
+
+    /// Returns the loops of the leaf that are cut where its interior is computed first: those along which there are rims, and that of which
+    /// slices are taken.
+    #[must_use]
+    pub fn cut_loops(&self) -> Vec<usize> {
+        let Some(Interior { ranges }) = &self.leaf.interior else { return Vec::new() };
+        let bounds = self.ranges();
+        let is_cut = |number: &usize| {
+            let ((low, high), count) = (&ranges[*number], &self.leaf.loops[*number].count);
+            low.as_constant() != Some(0) || *high != Expr::max(&Expr::constant(0), count, &bounds)
+        };
+        (0..ranges.len()).filter(|number| self.sliced_along() == Some(*number) || is_cut(number)).collect()
+    }
+
+    /// Returns the part of the leaf that is in its interior, from 0 to 1, on a rank with neighbours on all sides.
+    #[must_use]
+    pub fn interior_part(&self) -> f64 {
+        let Some(interior) = &self.leaf.interior else { return 0.0 };
+        let middle: Vec<_> = self.mesh.extents().into_iter().map(|extent| (extent as i64 - 1) / 2).collect();
+        let counters = vec![0; self.loops.len()];
+        let parts = interior.ranges.iter().zip(&self.leaf.loops).map(|((low, high), l)| {
+            let [low, high, count] = [low, high, &l.count].map(|expr| expr.eval(&middle, &counters));
+            if count > 0 { (high - low).max(0) as f64 / count as f64 } else { 0.0 }
+        });
+        parts.product()
+    }
+}
+
+/// The indices of a dimension that a rank owns, where they are one range.
+fn owned(sharding: &Sharding, dim: usize, layout: &DimLayout, ranges: &Ranges) -> Option<(Expr, Expr)> {
+    let mut low = Expr::constant(0);
+    let mut high = Expr::constant(sharding.shape()[dim] as i64);
+    for level in layout.levels() {
+        if level.cyclic {
+            return None;
+        }
+        low = low.add(&digit(&level.at, ranges).multiply(level.block as i64));
+        high = Expr::min(&high, &low.offset_by(level.block as i64), ranges);
+    }
+    Some((low, high))
+}
+
+/// The digit of a rank, by its coordinates.
+fn digit(at: &LinearAxes, ranges: &Ranges) -> Expr {
+    let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).multiply(factor));
+    let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.add(&term));
+    at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, ranges))
+}

@@ -1,0 +1,186 @@
+//! Parts of a leaf: its interior, and the rims around it.
+
+use super::Slices;
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+
+/// A range of the iterations of each loop of a leaf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafBox(SmallVec<[Range<usize>; 6]>);
+
+impl LeafBox {
+    /// Returns the number of iterations of a loop.
+    ///
+    /// # Panics
+    /// If there is no such loop.
+    #[must_use]
+    pub fn count(&self, number: usize) -> usize {
+        self.0[number].len()
+    }
+
+    /// Returns the first iteration of a loop, as a number that strides are multiplied by.
+    ///
+    /// # Panics
+    /// If there is no such loop.
+    #[must_use]
+    pub fn first(&self, number: usize) -> i64 {
+        self.0[number].start as i64
+    }
+
+    /// The iterations of a slice along one loop, of loops with these numbers of iterations.
+    pub(crate) fn slice(counts: &[usize], along: usize, slice: Range<usize>) -> Self {
+        let mut all: SmallVec<_> = counts.iter().map(|&count| 0..count).collect();
+        all[along] = slice;
+        Self(all)
+    }
+
+    /// How far its first iteration is from that of the leaf, in what strides count.
+    pub(crate) fn moved(&self, strides: &[i64]) -> i64 {
+        self.0.iter().zip(strides).map(|(range, stride)| stride * range.start as i64).sum()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().any(Range::is_empty)
+    }
+}
+
+/// The boxes that a part of a leaf consists of, one after the other: its interior, which is cut into slices while something is on its way,
+/// or the rims around it.
+///
+/// ```
+/// use polyshard_runtime::leaf::LeafBoxes;
+/// let (counts, interior) = ([8, 6], [(1, 7), (0, 6)]); // of two loops
+/// let mut boxes = LeafBoxes::interior(&counts, &interior, 0);
+/// let inner = boxes.next(false).expect("it is not empty");
+/// assert_eq!(([0, 1].map(|l| inner.first(l)), [0, 1].map(|l| inner.count(l))), ([1, 0], [6, 6]));
+/// assert!(boxes.next(false).is_none());
+///
+/// let mut rims = LeafBoxes::rims(&counts, &interior);
+/// let first = [(); 2].map(|()| rims.next(false).expect("there are two").first(0));
+/// assert_eq!(first, [0, 7]);
+/// assert!(rims.next(false).is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct LeafBoxes {
+    /// Boxes that are left, the next one last, and the loop that each is cut along, if it is.
+    left: SmallVec<[(LeafBox, Option<(usize, Slices)>); 8]>,
+}
+
+impl LeafBoxes {
+    /// Returns the interior of a leaf with these numbers of iterations: of each loop the iterations from the first number on and below the
+    /// second. It is cut along one of them. It is empty if one of its ranges is.
+    ///
+    /// # Panics
+    /// If there is not a range for each loop, or it goes beyond one: a bug of polyshard.
+    #[must_use]
+    pub fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
+        let inner = inside(counts, interior);
+        if inner.is_empty() {
+            return Self { left: SmallVec::new() };
+        }
+        let counts: SmallVec<[usize; 6]> = inner.0.iter().map(Range::len).collect();
+        let slices = Slices::new(&counts, along, false);
+        Self { left: smallvec![(inner, Some((along, slices)))] }
+    }
+
+    /// Returns all else of the leaf: before and behind the interior along each loop, of those outside of it all. All of the leaf if the
+    /// interior is empty.
+    ///
+    /// # Panics
+    /// As for [`interior`](Self::interior).
+    #[must_use]
+    pub fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
+        let mut rest = LeafBox(counts.iter().map(|&count| 0..count).collect());
+        let inner = inside(counts, interior);
+        let mut left: SmallVec<[(LeafBox, Option<(usize, Slices)>); 8]> = SmallVec::new();
+        if inner.is_empty() {
+            left.push((rest, None));
+        } else {
+            for (number, Range { start, end }) in inner.0.into_iter().enumerate() {
+                for rim in [0..start, end..counts[number]] {
+                    let mut cut = rest.clone();
+                    cut.0[number] = rim;
+                    left.push((cut, None));
+                }
+                rest.0[number] = start..end;
+            }
+        }
+        left.retain(|(rim, _)| !rim.is_empty());
+        left.reverse();
+        Self { left }
+    }
+
+    /// Returns the next box; none at the end. Of an interior, the next slice of it, all that is left if nothing is on its way.
+    pub fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
+        let (next, cut) = self.left.last_mut()?;
+        let Some((along, slices)) = cut else {
+            return self.left.pop().map(|(next, _)| next);
+        };
+        let Some(slice) = slices.next(is_coming) else {
+            self.left.pop();
+            return self.next(is_coming);
+        };
+        let mut part = next.clone();
+        let start = part.0[*along].start;
+        part.0[*along] = start + slice.start..start + slice.end;
+        Some(part)
+    }
+}
+
+/// The box of these ranges, of which each is inside of its loop; with an empty range if one of them is.
+fn inside(counts: &[usize], interior: &[(i64, i64)]) -> LeafBox {
+    assert_eq!(
+        counts.len(),
+        interior.len(),
+        "the interior of a leaf has a range for each loop; this is a bug of polyshard"
+    );
+    let range = |(&count, &(low, high)): (&usize, &(i64, i64))| {
+        if low >= high {
+            return 0..0;
+        }
+        let range = low.max(0) as usize..high.max(0) as usize;
+        assert!(
+            low >= 0 && range.end <= count,
+            "iterations {low}..{high} of a loop of {count} are in the interior; this is a bug of polyshard"
+        );
+        range
+    };
+    LeafBox(counts.iter().zip(interior).map(range).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn points(boxes: &mut LeafBoxes, is_coming: bool) -> Vec<[usize; 3]> {
+        let mut all = Vec::new();
+        while let Some(part) = boxes.next(is_coming) {
+            let [a, b, c] = [0, 1, 2].map(|l| part.0[l].clone());
+            for i in a {
+                for j in b.clone() {
+                    all.extend(c.clone().map(|k| [i, j, k]));
+                }
+            }
+        }
+        all
+    }
+
+    proptest! {
+        /// The interior holds its iterations, the rims all others, and none is in two boxes.
+        #[test]
+        fn interior_and_rims_are_the_leaf(
+            counts in [0usize..6, 0usize..6, 0usize..6], cuts in prop::collection::vec((0i64..7, 0i64..7), 3), along in 0usize..3, is_coming: bool,
+        ) {
+            let interior: Vec<_> = cuts.iter().zip(counts).map(|(&(low, high), count)| (low, high.min(count as i64))).collect();
+            let inner = points(&mut LeafBoxes::interior(&counts, &interior, along), is_coming);
+            let rims = points(&mut LeafBoxes::rims(&counts, &interior), is_coming);
+            let is_inner = |at: &[usize; 3]| at.iter().zip(&interior).all(|(&at, (low, high))| (*low..*high).contains(&(at as i64)));
+            prop_assert!(inner.iter().all(is_inner) && !rims.iter().any(is_inner));
+            let all: BTreeSet<_> = inner.iter().chain(&rims).copied().collect();
+            prop_assert_eq!(all.len(), inner.len() + rims.len());
+            prop_assert_eq!(all.len(), counts.iter().product::<usize>());
+        }
+    }
+}
