@@ -1,8 +1,10 @@
 //! Rounds of stencils and of conjugate gradients, against the same computation without communication.
 
+use crate::products::medians_by;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::planner::cost::Prices;
 use polyshard::prelude::*;
+use polyshard::runtime::spmd_emulated;
 use polyshard::{Backend, Sequence, Transport};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::Grid;
@@ -35,6 +37,46 @@ pub(crate) fn measure(grid: &Grid, size: usize, rounds: u64, runs: usize) -> pol
         if world.is_root() { predicted() } else { Ok(()) }
     })
     .map(drop)
+}
+
+/// Times heat whose interior is computed while rims come, on ports so slow that these take `ratio` times as long as computing.
+pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: usize) -> polyshard::Result<()> {
+    let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
+    let Case { program: waiting, alone, .. } = heat(&mesh, size, rounds)?;
+    let first = steps(heat_of(&mesh, size).interior_first("A").expect_overlap("A", 1.0).lower()?, rounds)?;
+    let each = |seconds: f64| seconds / rounds as f64;
+    let times = polyshard::spmd(grid.size(), |world| medians_by(world, Transport::Messages, &[&alone], runs))?;
+    let computing = each(times[0][0]);
+    let bytes = waiting.report().traffic_bytes as f64 / rounds as f64;
+    let bandwidth = bytes / (computing * ratio);
+    let flops = [("f64".to_owned(), 6.0 * (size * size) as f64 / grid.size() as f64 / computing)].into();
+    let device = Device { memory_bandwidth: 1e13, memory_capacity: 1 << 40, flops, ..Device::default() };
+    let level = Level::new("rank", grid.size(), Interconnect::Switch, bandwidth, 1e-5);
+    let machine = Machine::new("ports", vec![level], device)?;
+    let programs = [&alone, &waiting, &first];
+    let times = spmd_emulated(&machine, 1.0, |world| medians_by(world, Transport::Messages, &programs, runs))?;
+    let [computing, waiting, took] = [0, 1, 2].map(|nth| each(times[0][nth]));
+    let communicating = waiting - computing;
+    let inside = first.nests().next().map_or(0.0, |nest| nest.interior_part());
+    let most = f64::min(communicating, computing * inside);
+    let seconds = units::seconds;
+    println!("\n{size}^2 f64 on {grid} ranks, emulated ports of {}", units::scaled(bandwidth, "B/s"));
+    println!(
+        "{:8} {:>10} {:>10} {:>13} {:>14} {:>8} {:>7} {:>10}",
+        "rounds", "computing", "waiting", "communicating", "interior first", "/ larger", "hidden", "predicted"
+    );
+    println!(
+        "{:8} {:>10} {:>10} {:>13} {:>14} {:>8.2} {:>6.0}% {:>10}",
+        "heat",
+        seconds(computing),
+        seconds(waiting),
+        seconds(communicating),
+        seconds(took),
+        took / f64::max(computing, communicating),
+        100.0 * (waiting - took) / most,
+        seconds(each(Prices::new(&machine).of(&first)?.seconds()))
+    );
+    Ok(())
 }
 
 /// What a step costs each rank where all have equal work, and how many others it looks at.
@@ -100,15 +142,8 @@ fn row(world: &World, case: &Case, transport: Transport, runs: usize) -> polysha
 /// Steps of the heat equation on a torus; alone, each rank has a torus of its own.
 fn heat(mesh: &Mesh, size: usize, rounds: u64) -> polyshard::Result<Case> {
     let [x, y] = mesh.axes();
-    vars!(i, j, io, ii, jo, ji, p, po, pi);
-    let step = kernel! {
-        fn heat(A: [f64; size, size]) -> B: [f64; size, size] {
-            B[i, j] = 0.5 * A[i, j]
-                + 0.125 * (A[(i - 1) % size, j] + A[(i + 1) % size, j] + A[i, (j - 1) % size] + A[i, (j + 1) % size])
-        }
-    };
-    let step = step.distribute([i, j], [io, jo], [ii, ji], mesh);
-    let step = step.shard("A", [dim(0).at(x), dim(1).at(y)]).shard("B", [i.at(x), j.at(y)]).lower()?;
+    vars!(p, po, pi);
+    let step = heat_of(mesh, size).lower()?;
     let (ranks, rows, columns) = (mesh.size(), size.div_ceil(x.extent), size.div_ceil(y.extent));
     let alone = kernel! {
         fn heat(A: [f64; ranks, rows, columns]) -> B: [f64; ranks, rows, columns] {
@@ -120,10 +155,26 @@ fn heat(mesh: &Mesh, size: usize, rounds: u64) -> polyshard::Result<Case> {
     let line = Mesh::new([("z", ranks)]);
     let [z] = line.axes();
     let alone = alone.distribute([p], [po], [pi], &line).shard("A", [p.at(z)]).shard("B", [p.at(z)]).lower()?;
-    let in_rounds = |step: &Program| -> polyshard::Result<Program> {
-        Ok(Sequence::new().repeat(rounds, Sequence::new().stage(step, ["A"], "B").carry("B", "A")).build()?)
+    Ok(Case { name: "heat", program: steps(step, rounds)?, alone: steps(alone, rounds)?, rounds })
+}
+
+/// Time steps as rounds of one program.
+fn steps(step: Program, rounds: u64) -> polyshard::Result<Program> {
+    Ok(Sequence::new().repeat(rounds, Sequence::new().stage(&step, ["A"], "B").carry("B", "A")).build()?)
+}
+
+fn heat_of(mesh: &Mesh, size: usize) -> Schedule {
+    let [x, y] = mesh.axes();
+    vars!(i, j, io, ii, jo, ji);
+    let step = kernel! {
+        fn heat(A: [f64; size, size]) -> B: [f64; size, size] {
+            B[i, j] = 0.5 * A[i, j]
+                + 0.125 * (A[(i - 1) % size, j] + A[(i + 1) % size, j] + A[i, (j - 1) % size] + A[i, (j + 1) % size])
+        }
     };
-    Ok(Case { name: "heat", program: in_rounds(&step)?, alone: in_rounds(&alone)?, rounds })
+    step.distribute([i, j], [io, jo], [ii, ji], mesh)
+        .shard("A", [dim(0).at(x), dim(1).at(y)])
+        .shard("B", [i.at(x), j.at(y)])
 }
 
 /// Conjugate gradients on the Laplacian of a square; alone, each rank has a system of its own.
