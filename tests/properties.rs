@@ -10,7 +10,7 @@ use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::by_procedures::by_procedure;
 use polyshard_testing::random::cyclic::cyclic_of;
 use polyshard_testing::random::kernels::kernel_of;
-use polyshard_testing::random::pipelined::{interior_first, pipelined};
+use polyshard_testing::random::pipelined::{in_time_steps, interior_first, pipelined};
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::stencils::stencil_of;
@@ -83,6 +83,22 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     programs.extend(staged(&program, &mut Choices::new(&seed)).map(|staged| (read_back(&staged), "in stages")));
     let by_procedure = by_procedure(&program, &mut Choices::new(&seed));
     programs.extend(by_procedure.map(|program| (read_back(&program), "by a procedure")));
+    for steps in [2, 3] {
+        if let Some(stepped) = in_time_steps(schedule, steps) {
+            let stepped_program = stepped.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert!(
+                stepped.unproved().is_ok_and(|unproved| unproved.is_as(&stepped_program)),
+                "{}",
+                stepped_program
+            );
+            let expected = sequential::<T>(&stepped_program, true);
+            for program in [read_back(&stepped_program), stepped_program.by_exchange()] {
+                let found = distributed::<T>(&program, true)
+                    .map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
+                prop_assert_eq!(&found, &expected, "{} steps\n{}", steps, &program);
+            }
+        }
+    }
     for (program, how) in programs {
         let found = distributed::<T>(&program, true)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;

@@ -116,7 +116,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
          contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Grid Group InputTable OutTile Passing Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs Strided \
+        "DistArray Element Grid Group InputTable OutTile Passing Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs StepBuffers Strided \
          Tile Way World Written count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");

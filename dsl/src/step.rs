@@ -210,6 +210,13 @@ pub enum Step {
         /// How many iterations before the one that reads it what is communicated at the loop begins to come.
         depth: usize,
     },
+    /// See `Schedule::halo`.
+    Halo {
+        /// The input.
+        tensor: Name,
+        /// How often the kernel is applied.
+        steps: usize,
+    },
     /// See `Schedule::interior_first`.
     InteriorFirst {
         /// The input.
@@ -291,6 +298,7 @@ impl Step {
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
             Self::Pipeline { .. } => "pipeline",
+            Self::Halo { .. } => "halo",
             Self::InteriorFirst { .. } => "interior_first",
             Self::Reassociate { .. } => "reassociate",
             Self::Tensorize { kind: None, .. } => "tensorize",
@@ -320,6 +328,7 @@ impl fmt::Display for Step {
             Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
             Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
             Self::Pipeline { t, depth } => write!(f, "{t}, {depth}")?,
+            Self::Halo { tensor, steps } => write!(f, "{tensor}, {steps}")?,
             Self::InteriorFirst { tensor } | Self::Reassociate { tensor } => write!(f, "{tensor}")?,
             Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
             Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,

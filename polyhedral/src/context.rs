@@ -10,6 +10,7 @@ use crate::sampled::Samples;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
+use crate::time_steps::Applications;
 use polyshard_layout::Sharding;
 use polyshard_program::{Kernel, Ranges, StepId, list};
 use std::cell::OnceCell;
@@ -22,6 +23,8 @@ pub(crate) struct Context<'a> {
     pub ranges: Ranges,
     /// What is asked in the place of isl, where nothing is to be proved.
     pub samples: Option<Samples>,
+    /// How often the kernel is applied, if more than once.
+    pub applications: Option<Applications>,
     isl: OnceCell<Isl>,
 }
 
@@ -37,7 +40,8 @@ impl<'a> Context<'a> {
         let (coordinates, counters) = extents.split_at(nest.distributed);
         let ranges = Ranges { coordinates: coordinates.to_vec(), counters: counters.to_vec() };
         let (relations, isl) = (Relations { kernel, nest }, OnceCell::new());
-        Ok(Self { schedule, state, relations, ranges, samples: None, isl })
+        let applications = Applications::new(state).map_err(|(step, kind)| schedule.blame(Some(step), kind))?;
+        Ok(Self { schedule, state, relations, ranges, samples: None, applications, isl })
     }
 
     /// A schedule of which nothing is proved.

@@ -132,6 +132,10 @@ pub enum ErrorKind {
     NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
     /// An input that cannot come while the interior of the leaf is computed.
     NoInterior { tensor: Name, why: &'static str },
+    /// A kernel that cannot be applied several times between two transfers.
+    NoTimeSteps { tensor: Name, why: &'static str },
+    /// A number of time steps that is 0 or too large.
+    BadTimeSteps { steps: usize, most: usize },
     /// The sums of an input are to be reassociated.
     NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
@@ -283,6 +287,17 @@ impl ErrorKind {
                 Some(
                     "leave `interior_first` out, or have it come as a halo at the innermost loop around a nest".into(),
                 ),
+            ),
+            Self::NoTimeSteps { tensor, why } => (
+                format!("the kernel cannot be applied several times with one halo of `{tensor}`: {why}"),
+                Some(
+                    "apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo"
+                        .into(),
+                ),
+            ),
+            Self::BadTimeSteps { steps, most } => (
+                format!("a halo cannot be for {}", count(*steps, "time step", "time steps")),
+                Some(format!("give a number from 1 to {most}")),
             ),
             Self::NotSummed { tensor, output } => (
                 format!("`{tensor}` is an input, so ranks do not sum it"),

@@ -127,7 +127,10 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         let loops = input.requested.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is read, so it is fetched outside them"));
     }
-    let need = Need { depth, region: &region, sharding: &input.sharding, reads: &accesses, written: false };
+    // Of time steps, those after the first read what is diagonal to the first's.
+    let is_applied = context.applications.as_ref().is_some_and(|applied| applied.tensor == name);
+    let reads = if is_applied { &[][..] } else { &accesses[..] };
+    let need = Need { depth, region: &region, sharding: &input.sharding, reads, written: false };
     let route = context.decided(&format!("the route of `{name}`"), context.route(&need, &mut trail))?;
     proofs.extend(trail.proofs(name));
     let mut capacity = 0;

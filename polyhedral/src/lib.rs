@@ -44,6 +44,7 @@ mod sampled;
 mod schedule;
 mod source;
 mod state;
+mod time_steps;
 mod written;
 
 pub use error::{ErrorKind, LowerError};

@@ -15,6 +15,7 @@ use crate::nest::Depth;
 use crate::output;
 use crate::proofs;
 use crate::schedule::Schedule;
+use crate::time_steps::{self, Taken};
 use polyshard_program::{Loop, Nest, Program, Proof, Report, Unproved};
 
 impl Schedule {
@@ -67,6 +68,14 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     interior::begin(context, &mut transfers);
     let (leaf, depth) = leaf::leaf(context, &transfers)?;
     let hints = hints::find(context, &transfers, &leaf, depth);
+    let taken = match &context.applications {
+        None => None,
+        Some(applications) => Some(time_steps::taken(context, applications, leaf.clone(), depth, &transfers)?),
+    };
+    let (leaf, loops, steps, stepped) = match taken {
+        None => (leaf, serial_loops(context, depth), None, Vec::new()),
+        Some(Taken { leaf, loops, steps, proofs }) => (leaf, loops, Some(steps), proofs),
+    };
     let kernel = context.kernel();
     let nest = Nest {
         kernel: kernel.clone(),
@@ -75,15 +84,17 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         copies: context.nest().axes_of_copies(),
         arrays: Vec::new(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
-        loops: serial_loops(context, depth),
+        loops,
         transfers,
         leaf,
+        time_steps: steps,
         report: Report::default(),
         hints,
     };
     let interior = interior::proved(context, &nest)?;
     let matched = proofs::matching(context, &nest.transfers, depth)?;
-    let proofs = [distinct([instances, owners, fetched, ahead, interior, delivered].concat()), matched].concat();
+    let proofs =
+        [distinct([instances, owners, fetched, ahead, interior, stepped, delivered].concat()), matched].concat();
     legal::expectations(context, &nest)?;
     legal::overlaps(context, &nest)?;
     Ok((nest, proofs))

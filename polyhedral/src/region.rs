@@ -55,6 +55,11 @@ impl Context<'_> {
         // An index that is outside of the tensor is in no block of it.
         let open = accesses.iter().any(|access| access.outside.is_some());
         let ranges = hulls.iter().map(|hull| (hull.low.clone(), hull.high.clone())).collect();
+        let applied = self.applications.as_ref().filter(|applied| accesses[0].tensor == applied.tensor);
+        let ranges = match applied {
+            Some(applied) => applied.widened(ranges),
+            None => ranges,
+        };
         let mut region = periodic::clipped(ranges, periods, shape, &self.ranges);
         for (dim, hull) in hulls.into_iter().enumerate() {
             // Blocks are counted from where the range begins, which is not to be clipped then.
@@ -62,7 +67,12 @@ impl Context<'_> {
                 region.blocks[dim] = hull.blocks;
             }
         }
-        for name in hidden(&accesses, region.wraps()) {
+        // Who has nothing to write reads nothing, however far time steps reach.
+        let names = match applied {
+            Some(_) => kernel.vars().iter().map(|var| var.name).collect(),
+            None => hidden(&accesses, region.wraps()),
+        };
+        for name in names {
             let span = fixed.variable(position(kernel, name));
             if span.high.subtract(&span.low).bounds(&self.ranges).0 < 1 {
                 region.when.push((span.low, span.high));

@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
-use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, Pattern, StepId, list};
+use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId, list};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub pipelines: Vec<Pipeline>,
     /// The step that leaves the order of sums to the communication library.
     pub reassociated: Option<StepId>,
+    /// The input that the kernel is applied to several times.
+    pub applied: Option<Applied>,
     /// Inputs that come while the interior of the leaf is computed.
     pub interiors: Vec<(Name, StepId)>,
     pub expectations: Vec<(Name, Pattern, StepId)>,
@@ -50,6 +52,14 @@ pub(crate) struct Pipeline {
     pub step: StepId,
 }
 
+/// How often a kernel is applied to an input, each time but the first to what it wrote before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Applied {
+    pub tensor: Name,
+    pub count: usize,
+    pub step: StepId,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tensorized {
     pub loops: Vec<Name>,
@@ -75,6 +85,7 @@ impl State {
             tensorized: None,
             pipelines: Vec::new(),
             reassociated: None,
+            applied: None,
             interiors: Vec::new(),
             expectations: Vec::new(),
             overlaps: Vec::new(),
@@ -107,6 +118,7 @@ impl State {
             Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
             Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
             Step::Pipeline { t, depth } => return self.pipeline(*t, *depth, number),
+            Step::Halo { tensor, steps } => return self.halo(*tensor, *steps, number),
             Step::InteriorFirst { tensor } => return self.interior_first(*tensor, number),
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
@@ -437,6 +449,18 @@ impl State {
             return Err(ErrorKind::Twice { what: format!("`{t}` is already pipelined"), first: first.step.0 });
         }
         self.pipelines.push(Pipeline { t, depth, step: number });
+        Ok(())
+    }
+
+    fn halo(&mut self, tensor: Name, count: usize, number: StepId) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        if !(1..=MOST_TIME_STEPS).contains(&count) {
+            return Err(ErrorKind::BadTimeSteps { steps: count, most: MOST_TIME_STEPS });
+        }
+        if let Some(Applied { tensor, step, .. }) = self.applied {
+            return Err(ErrorKind::Twice { what: format!("a halo of `{tensor}` is for several steps"), first: step.0 });
+        }
+        self.applied = Some(Applied { tensor, count, step: number });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::ids::{LoopId, TileId, TransferId};
+use crate::ids::{LoopId, TensorId, TileId, TransferId};
 use crate::nest::{
     CollectiveBy, Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer,
 };
@@ -344,6 +344,16 @@ impl Page<'_, '_, '_> {
         };
         self.line(depth, &format!("{}    // {kind}{part}", self.nest.kernel.counted_statement()))?;
         self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
+        if let Some(steps) = &self.nest.time_steps {
+            let last = self.nest.loops[steps.counter.0].extent - 1;
+            let [input, output] = [0, 1].map(|tensor| self.nest.tensor_name(TensorId(tensor)));
+            let (name, region) = (self.nest.loops[steps.counter.0].name, self.nest.show_region(&steps.region));
+            let read = format!("the next step reads it as {input}");
+            self.line(
+                depth + 1,
+                &format!("into {region} of a buffer, where {read}; at {name} = {last} into {output}"),
+            )?;
+        }
         match &leaf.op {
             LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),
             LeafOp::Contraction { .. } | LeafOp::Nest | LeafOp::Named { .. } => Ok(()),

@@ -1,5 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
+use crate::ids::TensorId;
 use crate::lower_bound::LowerBound;
 use crate::nest::{Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
 use crate::reduction::counted;
@@ -77,6 +78,19 @@ impl Nest {
             }
             decided(transfer).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+        }
+        if let Some(steps) = &self.time_steps {
+            let (times, [input, output]) =
+                (self.applications(), [0, 1].map(|tensor| self.tensor_name(TensorId(tensor))));
+            let most = self.show_extents(&steps.region);
+            writeln!(
+                text,
+                "time steps: the kernel is applied {times} times, each time but the first to the {output} before, as {input}"
+            )?;
+            writeln!(
+                text,
+                "    two buffers of at most {most}: ranks compute what others do as well, and need no messages between steps"
+            )?;
         }
         if let LeafOp::Named { name, statement, .. } = &self.leaf.op {
             writeln!(text, "leaf: {name}, to be registered as {statement}")?;

@@ -226,10 +226,22 @@ impl Kernel {
     #[must_use]
     pub fn open_extents(&self, access: &Access) -> Vec<Option<i64>> {
         let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
-        let dims = access.index.iter().zip(shape);
-        let open =
-            dims.map(|(index, &extent)| (access.outside.is_some() && index.modulus.is_none()).then_some(extent as i64));
-        open.collect()
+        let leaves = |(index, &extent): (&Affine, &usize)| {
+            let may = access.outside.is_some() && index.modulus.is_none() && self.leaves(index, extent);
+            may.then_some(extent as i64)
+        };
+        access.index.iter().zip(shape).map(leaves).collect()
+    }
+
+    /// Whether an index without a remainder has values that are not in `0..extent`.
+    fn leaves(&self, index: &Affine, extent: usize) -> bool {
+        let constant = i128::from(index.constant);
+        let (least, most) = index.terms.iter().fold((constant, constant), |(least, most), &(name, factor)| {
+            let var = self.vars.iter().find(|var| var.name == name);
+            let last = i128::from(factor) * (var.map_or(0, |var| var.extent as i128) - 1);
+            (least + last.min(0), most + last.max(0))
+        });
+        least < 0 || most >= extent as i128
     }
 
     /// Returns whether the statement never runs, since an index has no values.

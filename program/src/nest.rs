@@ -15,6 +15,7 @@ mod queries;
 mod region;
 mod route;
 mod steps;
+mod time_steps;
 
 pub use actions::{Action, Source, When};
 pub use interior::{Interior, LeafPart};
@@ -25,6 +26,7 @@ pub use region::{Blocks, Region};
 pub(crate) use route::Hop;
 pub use route::{CollectiveBy, Direction, Leg, Owners, Route, Shift};
 use serde::{Deserialize, Serialize};
+pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
@@ -58,6 +60,9 @@ pub struct Nest {
     pub transfers: Vec<Transfer>,
     /// The innermost operation.
     pub leaf: Leaf,
+    /// Whether and how the kernel is applied several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_steps: Option<TimeSteps>,
     /// What was proved, and the bounds.
     pub report: Report,
     /// What would likely make it faster; none of them is about whether it is right.

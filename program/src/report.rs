@@ -16,6 +16,9 @@ pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>)
         let staged = volume.staged.saturating_mul(transfer.ahead as u64 + 1);
         tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(staged);
     }
+    // What one time step leaves, and what the next one does.
+    let left = nest.time_steps.as_ref().map_or(0, |steps| (steps.capacity as u64).saturating_mul(2 * size));
+    tile_bytes = tile_bytes.saturating_add(left);
     let shards = nest.shardings.iter().map(|sharding| sharding.largest_shard().saturating_mul(size));
     Report { proofs, shard_bytes: shards.fold(0, u64::saturating_add), tile_bytes, traffic_bytes }
 }

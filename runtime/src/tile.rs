@@ -36,9 +36,11 @@ mod sequence;
 mod shift;
 mod stages;
 mod sums;
+mod time_steps;
 mod written;
 
 pub use out::OutTile;
+pub use time_steps::StepBuffers;
 pub use written::Written;
 
 use crate::comm::{Communicator, Piece};

@@ -44,7 +44,12 @@ use quote::{format_ident, quote};
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
     let writer = Writer::new(nest, names);
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
-    made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).chain(writer.is_first()).collect()
+    made.chain(writer.tiles())
+        .chain(writer.time_steps())
+        .chain(writer.products())
+        .chain(writer.known())
+        .chain(writer.is_first())
+        .collect()
 }
 
 /// The statements of a run, and before them what they share: this rank's coordinates, tiles ahead set back to their beginning, and

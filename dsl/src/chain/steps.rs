@@ -18,7 +18,7 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 17] = [
+const STEPS: [(&str, &str); 18] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -29,6 +29,7 @@ const STEPS: [(&str, &str); 17] = [
     ("shard", "shard(A, m @ x, k @ y)"),
     ("communicate", "communicate(A, ko)"),
     ("pipeline", "pipeline(ko, 1)"),
+    ("halo", "halo(A, 3)"),
     ("interior_first", "interior_first(A)"),
     ("reassociate", "reassociate(C)"),
     ("tensorize", "tensorize([mi, ni, ki])"),
@@ -106,6 +107,11 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             let t = ident(input)?;
             comma(input)?;
             Step::Pipeline { t, depth: size(input, form)? }
+        }
+        "halo" => {
+            let tensor = ident(input)?;
+            comma(input)?;
+            Step::Halo { tensor, steps: size(input, form)? }
         }
         "interior_first" => Step::InteriorFirst { tensor: ident(input)? },
         "reassociate" => Step::Reassociate { tensor: ident(input)? },

@@ -6,7 +6,7 @@ use expect_test::expect;
 #[test]
 fn every_step_is_read() {
     check(
-        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)",
+        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .halo(A, 3) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)",
         expect![[r#"
             split(m, mo, mi, 64)
             divide(k, ko, ki, 2)

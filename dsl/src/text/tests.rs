@@ -101,6 +101,7 @@ fn step() -> impl Strategy<Value = Step> {
         (name(), vec(clause(), 0..4)).prop_map(|(tensor, clauses)| Step::Shard { tensor, clauses }),
         (name(), name()).prop_map(|(tensor, at)| Step::Communicate { tensor, at }),
         (name(), any::<usize>()).prop_map(|(t, depth)| Step::Pipeline { t, depth }),
+        (name(), any::<usize>()).prop_map(|(tensor, steps)| Step::Halo { tensor, steps }),
         name().prop_map(|tensor| Step::InteriorFirst { tensor }),
         name().prop_map(|tensor| Step::Reassociate { tensor }),
         (names(), prop::option::of(kind)).prop_map(|(loops, kind)| Step::Tensorize { loops, kind }),

@@ -182,6 +182,49 @@ impl Schedule {
         self.apply(Step::Pipeline { t: t.into(), depth })
     }
 
+    /// Applies the kernel `steps` times with one halo of `tensor`, its input, that is wide enough for all of them: each application but the
+    /// first reads what the one before wrote.
+    ///
+    /// ```text
+    /// v = f(u)
+    ///   =>  halo(u, 3)
+    /// v = f(f(f(u)))
+    /// ```
+    ///
+    /// So there is a third of the messages, and ranks compute what their neighbours do as well, in a rim that shrinks from one application to
+    /// the next. It pays where messages take long for what they carry. What the program computes is another function than without: of `n`
+    /// rounds of one step, `n / steps` rounds are left. isl proves that each application finds what it reads.
+    ///
+    /// The output lies where the input does, each rank computes one block without loops around the leaf, and the halo does not reach
+    /// beyond the neighbours' blocks.
+    ///
+    /// ```
+    /// use polyshard_dsl::{Var, parse_kernel};
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::Schedule;
+    /// let (mesh, i) = (Mesh::new([("x", 3)]), Var::new("i"));
+    /// let [x] = mesh.axes();
+    /// let blur = "fn blur(u: [f32; 18]) -> v: [f32; 18] { v[i] = u[i - 1] else 0 + u[i + 1] else 0 }";
+    /// let in_blocks = Schedule::from_spec(parse_kernel(blur).expect("a kernel"))
+    ///     .distribute(["i"], ["io"], ["ii"], &mesh)
+    ///     .shard("u", [i.at(x)])
+    ///     .shard("v", [i.at(x)]);
+    /// let program = in_blocks.halo("u", 3).lower()?;
+    /// assert_eq!(program.nest().applications(), 3);
+    /// assert_eq!(program.report().traffic_bytes, 24, "three elements from either side, at once");
+    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadTimeSteps` if
+    /// `steps` is 0 or more than 64, `NoTimeSteps` if the kernel cannot be applied to what it writes, or not with one halo, and `Twice` if
+    /// the step was there already.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn halo(self, tensor: impl Into<Name>, steps: usize) -> Self {
+        self.apply(Step::Halo { tensor: tensor.into(), steps })
+    }
+
     /// Computes the interior of the leaf, which reads nothing of the halo of `tensor` but what its rank owns, while the halo comes from
     /// the neighbours, and the rims after that.
     ///

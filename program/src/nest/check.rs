@@ -46,6 +46,7 @@ impl Nest {
         }
         self.leaf_fits(&self.leaf)?;
         self.matches()?;
+        self.time_steps_fit()?;
         self.interior().map_err(|why| format!("has a leaf that cannot compute its interior first: {why}"))?;
         match self.clone().completed(self.report.proofs.clone()) == *self {
             true => Ok(()),
@@ -194,7 +195,7 @@ impl Nest {
         }
     }
 
-    fn region(&self, region: &Region, shape: &[usize], level: usize) -> Result<(), String> {
+    pub(super) fn region(&self, region: &Region, shape: &[usize], level: usize) -> Result<(), String> {
         let Region { ranges, when, periods, blocks } = region;
         let lengths = [ranges.len(), periods.len(), blocks.len()];
         let within = |(period, &extent): (&Option<i64>, &usize)| {

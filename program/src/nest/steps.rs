@@ -127,7 +127,8 @@ impl Nest {
             return Ok(());
         }
         let inside = |access: &LeafAccess, transfer: &Transfer| {
-            rank.ranges(&transfer.region, counters).is_some_and(|region| {
+            let (region, at) = self.surroundings(access, transfer, counters);
+            rank.ranges(region, &at).is_some_and(|region| {
                 let dims = access.base.iter().zip(&access.strides).zip(&region);
                 dims.into_iter().all(|((base, strides), along)| {
                     along.holds(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))

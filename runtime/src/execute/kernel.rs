@@ -7,8 +7,8 @@ use crate::layout::Stages;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, Tile, Transport,
-    World, Written, count,
+    DistArray, Element, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile,
+    Transport, World, Written, count,
 };
 use polyshard_program::{
     Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId, Owners,
@@ -27,6 +27,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// By transfer of an input; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
+    /// What time steps leave to one another, and what of it a step computes on this rank.
+    steps: Option<(StepBuffers<T>, SymbolicRegion)>,
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
@@ -113,6 +115,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let groups = Groups::new(nest, &grid)?;
+        let steps = steps_of(nest, &grid)?;
         let tiles = nest.inputs().iter().map(|transfer| {
             let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
             let made = match tile.buffers {
@@ -164,6 +167,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             groups,
             tiles,
             out_tile,
+            steps,
             cleared: written,
             leaf,
             here,
@@ -224,6 +228,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             out_tile,
             leaf: own,
             here,
+            steps,
             counters,
             world,
             transport,
@@ -251,6 +256,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             groups,
             tiles,
             out_tile,
+            steps,
             leaf,
             counters,
             leaves,
@@ -274,6 +280,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     groups: &'r Groups,
     tiles: &'r mut [Option<Tile<T>>],
     out_tile: &'r mut Option<OutTile<T>>,
+    steps: &'r mut Option<(StepBuffers<T>, SymbolicRegion)>,
     leaf: &'r mut LeafPlan<T>,
     counters: &'r mut [i64],
     leaves: &'r mut Leaves<'a>,
@@ -548,7 +555,15 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
 
     /// Runs the leaf, or of its loops these iterations if they are given.
     fn run_leaf(&mut self, part: Option<&LeafBox>) {
-        let Self { nest, here, grid, inputs, output, op, tiles, out_tile, leaf, counters, .. } = self;
+        let Self { nest, here, grid, inputs, output, op, tiles, out_tile, steps, leaf, counters, .. } = self;
+        let (mut before, mut into) = (None, None);
+        if let (Some((left, region)), Some(of)) = (steps, &nest.time_steps) {
+            let (step, last) = (counters[of.counter.0], nest.loops[of.counter.0].extent - 1);
+            left.begin(&region_at(region, grid.coords(), counters));
+            let (read, write) = left.turn();
+            before = Some(read).filter(|_| step > 0);
+            into = Some(write).filter(|_| step < last);
+        }
         let values = |exprs: &[Expr]| values_at(exprs, grid.coords(), counters);
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
@@ -569,9 +584,10 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let operands: SmallVec<[_; 10]> = accesses
             .map(|(operand, (access, base))| {
                 let source = inputs.array(access.tensor.0);
-                let view = match &tiles[nest.transfer_of(OperandId(operand)).0] {
-                    Some(tile) => tile.view(source),
-                    None => source.array().view(),
+                let view = match (&before, &tiles[nest.transfer_of(OperandId(operand)).0]) {
+                    (Some(before), _) => before.clone(),
+                    (None, Some(tile)) => tile.view(source),
+                    (None, None) => source.array().view(),
                 };
                 let view = match leaf.outside(operand) {
                     Some((value, extents)) => view.outside(*value, extents),
@@ -584,14 +600,28 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let numbers: SmallVec<[_; 2]> = numbers
             .map(|(number, base)| Ramp::along(base + first(&number.strides), number.strides[..].into()))
             .collect();
-        let target = match out_tile {
-            Some(tile) => tile.view_mut(),
-            None if nest.leaf.overwrites => output.view_mut().overwritten(),
-            None => output.view_mut(),
+        let target = match (into, out_tile) {
+            (Some(into), _) => into,
+            (None, Some(tile)) => tile.view_mut(),
+            (None, None) if nest.leaf.overwrites => output.view_mut().overwritten(),
+            (None, None) => output.view_mut(),
         };
         let target = target.strided(&bases(&here.target, &nest.leaf.target.strides), &steps(&nest.leaf.target));
         leaf.run(&counts, &operands, &numbers, target, *op);
     }
+}
+
+/// What time steps leave to one another, if the nest takes some.
+fn steps_of<T: Element>(nest: &Nest, grid: &Grid<'_>) -> Result<Option<(StepBuffers<T>, SymbolicRegion)>> {
+    let Some(steps) = &nest.time_steps else { return Ok(None) };
+    let ranges = nest.ranges();
+    let own = |symbol: Symbol| match symbol {
+        Symbol::Coordinate(axis) => Some(Expr::constant(grid.coords()[axis])),
+        Symbol::Counter(_) => None,
+    };
+    let region = steps.region.map(|expr| expr.replace_all(&own, &ranges));
+    let buffers = StepBuffers::new(nest.kernel.output().name.as_str(), steps.capacity)?;
+    Ok(Some((buffers, region)))
 }
 
 fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {

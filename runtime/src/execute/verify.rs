@@ -87,7 +87,12 @@ fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Optio
             Part::Nest(id, _) => {
                 let nest = &body.nests[id.0];
                 let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
-                arrays[nest.writes().0] = Some(reference(&nest.kernel, &inputs.collect::<Vec<_>>(), None)?);
+                let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), None)?;
+                // Each time step reads what the one before wrote.
+                for _ in 1..nest.applications() {
+                    found = reference(&nest.kernel, &[&found], None)?;
+                }
+                arrays[nest.writes().0] = Some(found);
             }
             Part::Begin(id) => {
                 let moved = &body.moves[id.0];

@@ -30,7 +30,10 @@ pub fn sequential<T: Element>(program: &Program, into: bool) -> ArrayD<T> {
     let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
     let (output, inputs) = arrays.split_last().expect("a kernel has an output");
     let inputs: Vec<_> = inputs.iter().collect();
-    reference(kernel, &inputs, into.then(|| output.clone())).expect("arrays of the kernel's shapes")
+    let first = reference(kernel, &inputs, into.then(|| output.clone())).expect("arrays of the kernel's shapes");
+    // Each time step reads what the one before wrote.
+    (1..program.nest().applications())
+        .fold(first, |found, _| reference(kernel, &[&found], None).expect("an array of the kernel's shape"))
 }
 
 /// Runs the program every way on all ranks of the world, compares them, and returns the bytes that this rank received each time,

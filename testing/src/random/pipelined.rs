@@ -43,3 +43,11 @@ pub fn interior_first(schedule: &Schedule) -> Option<Schedule> {
     }
     found
 }
+
+/// The schedule with a halo for several applications of its kernel, for its input if that is legal.
+#[must_use]
+pub fn in_time_steps(schedule: &Schedule, steps: usize) -> Option<Schedule> {
+    let inputs = schedule.kernel().ok()?.inputs();
+    let stepped = schedule.clone().halo(inputs.first()?.name, steps);
+    stepped.lower().is_ok_and(|program| program.nest().applications() == steps as u64).then_some(stepped)
+}

@@ -23,7 +23,7 @@ use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
 use polyshard_program::{
-    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, LeafPart, OperandId, Role, TileOperand,
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand, TimeSteps,
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -97,6 +97,9 @@ impl Writer<'_> {
     pub(super) fn leaf(&self, part: LeafPart) -> TokenStream {
         let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
         let call = self.call();
+        if let Some(steps) = &self.nest.time_steps {
+            return self.in_turn(steps, &call);
+        }
         if part != LeafPart::Whole {
             return self.boxes(part, &call);
         }
@@ -110,6 +113,48 @@ impl Writer<'_> {
                 let from = slice.start as i64;
                 #call
             }
+        }
+    }
+
+    /// What time steps leave to one another.
+    pub(super) fn time_steps(&self) -> Option<Field> {
+        let steps = self.nest.time_steps.as_ref()?;
+        let (element, capacity) = (element(self.nest), literal(steps.capacity as i64));
+        let output = self.nest.kernel.output().name;
+        let output = output.as_str();
+        let new = quote! { StepBuffers::new(#output, #capacity)? };
+        Some(Field { name: format_ident!("time_steps"), r#type: quote! { StepBuffers<#element> }, new })
+    }
+
+    /// A time step: the first one reads what is brought, and the last one writes the output.
+    ///
+    /// ```text
+    /// time_steps.begin(&Region::new([..]));
+    /// let (before, into) = time_steps.turn();
+    /// let read = if step == 0 { u_tile.view(u) } else { before };
+    /// let write = if step == 2 { v.view_mut().overwritten() } else { into };
+    /// nest(&[..], write.strided(..), .., &[read.clone().strided(..)], ..);
+    /// ```
+    fn in_turn(&self, TimeSteps { tile, counter, region, .. }: &TimeSteps, call: &TokenStream) -> TokenStream {
+        let (step, last) = (&self.names.loops[counter.0], literal(self.nest.loops[counter.0].extent - 1));
+        let region = self.region(region);
+        let (first, output) = (self.brought(*tile), self.output());
+        quote! {
+            time_steps.begin(&#region);
+            let (before, into) = time_steps.turn();
+            let read = if #step == 0 { #first } else { before };
+            let write = if #step == #last { #output } else { into };
+            #call
+        }
+    }
+
+    /// What a transfer brings, in the rank's shard or in a tile.
+    fn brought(&self, number: TileId) -> TokenStream {
+        let transfer = &self.nest.transfers[number.0];
+        let (tensor, tile) = (&self.names.tensors[transfer.tensor.0], &self.names.tiles[number.0]);
+        match transfer.tile.buffers {
+            Buffers::Shard => quote! { #tensor.view() },
+            Buffers::One | Buffers::Relay | Buffers::Ahead(_) => quote! { #tile.view(#tensor) },
         }
     }
 
@@ -240,15 +285,13 @@ impl Writer<'_> {
     /// The view of an operand, of the rank's shard or of a tile.
     fn operand(&self, operand: OperandId) -> TokenStream {
         let access = &self.nest.leaf.operands[operand.0];
-        let (tensor, walk) = (&self.names.tensors[access.tensor.0], self.walk(access));
-        let number = self.nest.transfer_of(operand);
-        let tile = &self.names.tiles[number.0];
+        let walk = self.walk(access);
         let outside = self.outside(self.nest.kernel.value().accesses()[operand.0]);
-        if self.nest.transfers[number.0].tile.buffers == Buffers::Shard {
-            quote! { #tensor.view() #outside #walk }
-        } else {
-            quote! { #tile.view(#tensor) #outside #walk }
-        }
+        let view = match self.nest.time_steps {
+            Some(_) => quote! { read.clone() },
+            None => self.brought(self.nest.transfer_of(operand)),
+        };
+        quote! { #view #outside #walk }
     }
 
     /// What an operand is outside of its array: `.outside(0f64, &[Some(13), None])`, with the extents of the dimensions
@@ -268,11 +311,22 @@ impl Writer<'_> {
 
     /// The view of the output. A leaf that gives each element its one value is told to overwrite.
     fn target(&self, access: &LeafAccess) -> TokenStream {
-        let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
+        let walk = self.walk(access);
+        let view = if self.nest.time_steps.is_some() {
+            quote! { write }
+        } else {
+            self.output()
+        };
+        quote! { #view #walk }
+    }
+
+    /// The rank's shard of the output, or its tile.
+    fn output(&self) -> TokenStream {
+        let (tensor, tile) = (self.names.tensors.last(), self.names.tiles.last());
         match self.nest.output().tile.buffers {
-            Buffers::Shard if self.nest.leaf.overwrites => quote! { #tensor.view_mut().overwritten() #walk },
-            Buffers::Shard => quote! { #tensor.view_mut() #walk },
-            Buffers::One | Buffers::Relay | Buffers::Ahead(_) => quote! { #tile.view_mut() #walk },
+            Buffers::Shard if self.nest.leaf.overwrites => quote! { #tensor.view_mut().overwritten() },
+            Buffers::Shard => quote! { #tensor.view_mut() },
+            Buffers::One | Buffers::Relay | Buffers::Ahead(_) => quote! { #tile.view_mut() },
         }
     }
 

@@ -1,0 +1,288 @@
+//! Time steps: kernels that are applied several times between two transfers of their input, which then brings what all of them read.
+//!
+//! A step computes what the one after it reads: what the last one has to write, wider by what one application reads beyond its own element,
+//! once for each step in between. isl is asked whether each step finds in what the one before has left, or the first in what is brought, all
+//! that it reads, and whether the last one computes what the rank has to.
+
+use crate::conditions::{Conditions, Form};
+use crate::context::Context;
+use crate::error::{ErrorKind, LowerError};
+use crate::isl::IslResult;
+use crate::nest::Depth;
+use crate::proofs::proof;
+use crate::range::position;
+use crate::state::{Applied, State};
+use polyshard_layout::{Name, Reach};
+use polyshard_program::{
+    Access, Assign, Direction, Expr, Kernel, Leaf, LeafOp, Leg, Loop, LoopId, Proof, Property, Ranges, Region, StepId,
+    Symbol, TileId, TimeSteps, Transfer,
+};
+
+/// How often a kernel is applied, and how far one application reads beyond the element that it writes.
+pub(crate) struct Applications {
+    pub tensor: Name,
+    count: i64,
+    step: StepId,
+    /// Per dimension, below and above.
+    reach: Vec<[i64; 2]>,
+    periodic: Vec<bool>,
+}
+
+impl Applications {
+    /// What the schedule says of a kernel; none if it is applied once.
+    ///
+    /// # Errors
+    /// Why it cannot be applied to what it writes, with the step that says so.
+    pub(crate) fn new(state: &State) -> Result<Option<Self>, (StepId, ErrorKind)> {
+        let Some(Applied { tensor, count, step }) = state.applied else { return Ok(None) };
+        let kernel = &state.kernel;
+        if count == 1 || kernel.is_empty() {
+            return Ok(None);
+        }
+        let found = reach_of(kernel, tensor).and_then(|(reach, periodic)| {
+            match state.sharding(tensor) == state.sharding(kernel.output().name) {
+                true => Ok((reach, periodic)),
+                false => Err("its input and its output do not lie alike"),
+            }
+        });
+        let (reach, periodic) = found.map_err(|why| (step, ErrorKind::NoTimeSteps { tensor, why }))?;
+        Ok(Some(Self { tensor, count: count as i64, step, reach, periodic }))
+    }
+
+    /// The region that one application reads, as it has to be for all of them.
+    pub(crate) fn widened(&self, mut ranges: Vec<(Expr, Expr)>) -> Vec<(Expr, Expr)> {
+        for ((low, high), [below, above]) in ranges.iter_mut().zip(&self.reach) {
+            *low = low.offset_by(-(self.count - 1).saturating_mul(*below));
+            *high = high.offset_by((self.count - 1).saturating_mul(*above));
+        }
+        ranges
+    }
+}
+
+/// How far a kernel reads beyond its own element per dimension, and which dimensions go round.
+fn reach_of(kernel: &Kernel, tensor: Name) -> Result<(Vec<[i64; 2]>, Vec<bool>), &'static str> {
+    let [input] = kernel.inputs() else { return Err("it reads other tensors, which do not change with the steps") };
+    let output = kernel.output();
+    if input.name != tensor || input.shape != output.shape {
+        return Err("its input and its output have different shapes, or the input is another one");
+    }
+    let target = &kernel.target().index;
+    let vars: Option<Vec<Name>> = target.iter().map(|index| index.as_variable()).collect();
+    let writes_all =
+        kernel.assign() == Assign::Set && kernel.written().is_none() && kernel.vars().len() == target.len();
+    let (Some(vars), true) = (vars, writes_all) else {
+        return Err("it does not set each element of its output to one value, by an index of its own per dimension");
+    };
+    let (mut reach, mut periodic) = (vec![[0, 0]; vars.len()], vec![false; vars.len()]);
+    let accesses = kernel.value().accesses();
+    for access in &accesses {
+        for (dim, index) in access.index.iter().enumerate() {
+            periodic[dim] |= index.period().is_some();
+        }
+        for (dim, index) in access.unwrapped().index.iter().enumerate() {
+            if index.terms != [(vars[dim], 1)] {
+                return Err("it reads elements at no fixed distance from the one that it writes");
+            }
+            reach[dim][0] = reach[dim][0].max(-index.constant);
+            reach[dim][1] = reach[dim][1].max(index.constant);
+        }
+    }
+    let leaves = |access: &&Access| {
+        access.index.iter().zip(&periodic).any(|(index, goes_round)| {
+            let period = index.period();
+            *goes_round && period.is_none() && index.constant != 0
+        })
+    };
+    if accesses.iter().any(leaves) || periodic.contains(&true) && !kernel.value().indices().is_empty() {
+        return Err("an index goes round in one place and not in another");
+    }
+    Ok((reach, periodic))
+}
+
+/// A leaf that takes time steps.
+pub(crate) struct Taken {
+    pub leaf: Leaf,
+    pub loops: Vec<Loop>,
+    pub steps: TimeSteps,
+    pub proofs: Vec<Proof>,
+}
+
+/// The leaf of one application, as that of all of them.
+pub(crate) fn taken(
+    context: &Context<'_>,
+    applications: &Applications,
+    mut leaf: Leaf,
+    depth: Depth,
+    transfers: &[Transfer],
+) -> Result<Taken, LowerError> {
+    let &Applications { tensor, count, step, .. } = applications;
+    let refused = |why| context.blame(Some(step), ErrorKind::NoTimeSteps { tensor, why });
+    let shape = &context.kernel().output().shape;
+    can_be_taken(leaf.op == LeafOp::Nest && depth == Depth(0), transfers, &leaf).map_err(refused)?;
+    let ranges = Ranges { coordinates: context.ranges.coordinates.clone(), counters: vec![count] };
+    let left = Expr::constant(count - 1).subtract(&Expr::symbol(Symbol::Counter(LoopId(0))));
+    let target = context.kernel().target().clone();
+    let mut region = Region::of_ranges(vec![Default::default(); shape.len()]);
+    for (dim, index) in target.index.iter().enumerate() {
+        let var = index.as_variable().expect("each dimension has an index of its own; this is a bug of polyshard");
+        let number = position(context.kernel(), var);
+        let ([below, above], extent) = (applications.reach[dim], shape[dim] as i64);
+        let l = &leaf.loops[number];
+        let (own, own_end) = (l.low.clone(), l.low.add(&l.count));
+        let (mut low, mut high) = (own.subtract(&left.multiply(below)), own_end.add(&left.multiply(above)));
+        if !applications.periodic[dim] {
+            low = Expr::max(&low, &Expr::constant(0), &ranges);
+            high = Expr::min(&high, &Expr::constant(extent), &ranges);
+        }
+        let mut iterations = high.subtract(&low);
+        if l.count.bounds(&ranges).0 < 1 {
+            // A rank that has nothing to write computes nothing for others.
+            let most = iterations.bounds(&ranges).1.max(1);
+            iterations = Expr::min(&iterations, &l.count.multiply(most), &ranges);
+            region.when.push((own.clone(), own_end));
+        }
+        let moved = low.subtract(&own);
+        leaf.target.base[dim] = leaf.target.base[dim].add(&moved);
+        leaf.operands.iter_mut().for_each(|access| access.base[dim] = access.base[dim].add(&moved));
+        for index in &mut leaf.numbers {
+            index.base = index.base.add(&moved.multiply(index.strides[number]));
+        }
+        let l = &mut leaf.loops[number];
+        (l.low, l.count) = (low.clone(), iterations);
+        region.ranges[dim] = (low, high);
+    }
+    let most = region.max_extents(&ranges).into_iter().fold(1i64, |all, extent| all.saturating_mul(extent));
+    let steps = TimeSteps {
+        tile: TileId(0),
+        counter: LoopId(0),
+        region,
+        capacity: usize::try_from(most).unwrap_or(usize::MAX),
+    };
+    let proofs = proved(context, applications, &steps.region, &transfers[0].region, &ranges)?;
+    let loops = vec![Loop { name: name(context), extent: count, steps: vec![step] }];
+    Ok(Taken { leaf, loops, steps, proofs })
+}
+
+/// Whether what a schedule makes of one application can be done for several.
+fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
+    let [input, output] = transfers else { return Err("it reads several regions of its input") };
+    if !is_alone || input.level != 0 {
+        return Err("there are loops around its leaf, or it is no nest");
+    }
+    if leaf.loops.iter().any(|l| l.stride != 1) || input.region.has_blocks() {
+        return Err("what a rank computes is not one box");
+    }
+    if output.level != 0 || !output.route.is_in_place() || output.direction == Direction::In {
+        return Err("a rank does not own what it writes");
+    }
+    let is_near = |leg: &Leg| match leg {
+        Leg::InPlace | Leg::Copy => true,
+        Leg::Halo { reach } => reach
+            .along
+            .iter()
+            .all(|reach| reach.offsets().is_some_and(|(low, high)| low >= -1 && high <= 1) && *reach != Reach::All),
+        _ => false,
+    };
+    match input.route.legs.iter().all(is_near) {
+        true => Ok(()),
+        false => Err("the halo of so many steps goes beyond the neighbours' blocks"),
+    }
+}
+
+/// A name that no loop and no index has.
+fn name(context: &Context<'_>) -> Name {
+    let taken = |name: &str| {
+        let name = Name::new(name);
+        context.nest().taken(name) || context.state.mesh.position(name).is_some()
+    };
+    let mut found = "step".to_owned();
+    while taken(&found) {
+        found.push('_');
+    }
+    Name::new(&found)
+}
+
+/// What isl proves of the steps.
+fn proved(
+    context: &Context<'_>,
+    applications: &Applications,
+    region: &Region,
+    brought: &Region,
+    ranges: &Ranges,
+) -> Result<Vec<Proof>, LowerError> {
+    let (tensor, last) = (applications.tensor, applications.count - 1);
+    let at = |step: i64| region.fixed(Symbol::Counter(LoopId(0)), step, ranges);
+    let reads = |here: &Conditions, access: &Access, from: &dyn Fn(&mut Conditions, &[Form])| -> IslResult<bool> {
+        let mut here = here.clone();
+        let element: Vec<_> = access.unwrapped().index.iter().enumerate().map(read).collect();
+        for ((index, &extent), goes_round) in
+            element.iter().zip(&context.kernel().output().shape).zip(&applications.periodic)
+        {
+            // What is outside of the array is a value of its own.
+            if !goes_round {
+                here.within(index, extent as i64);
+            }
+        }
+        let mut found = here.clone();
+        from(&mut found, &element);
+        context.relation(&here)?.is_subset(&context.relation(&found)?)
+    };
+    let all = |here: &Conditions, from: &dyn Fn(&mut Conditions, &[Form])| -> IslResult<bool> {
+        for access in context.kernel().value().accesses() {
+            if !reads(here, access, from)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    context.proved("that the last time step computes what it has to", || {
+        let own = context.relation(&context.relations.exact(Depth(0), &context.kernel().target().index))?;
+        own.is_equal(&context.relation(&points(context, &at(last), None))?)
+    })?;
+    context.proved("that the first time step finds what it reads", || {
+        all(&points(context, &at(0), None), &|found, element| unwrapped(context, found, brought, element))
+    })?;
+    context.proved("that time steps find what they read in what the one before has left", || {
+        // The step before is at one less.
+        let earlier = region.map(|expr| {
+            let before = Expr::symbol(Symbol::Counter(LoopId(0))).offset_by(-1);
+            expr.replace(Symbol::Counter(LoopId(0)), &before, &Ranges { counters: vec![last + 2], ..ranges.clone() })
+        });
+        all(&points(context, region, Some(1..last + 1)), &|found, element| unwrapped(context, found, &earlier, element))
+    })?;
+    let claim = format!(
+        "each of {} time steps reads what the one before has left, and the first what is brought; the last one computes \
+         what its rank has to",
+        applications.count
+    );
+    Ok(vec![Proof { of_route: false, ..proof(Property::Residency, tensor, claim) }])
+}
+
+/// The index of a dimension that an access reads, by the element that is written.
+fn read((dim, index): (usize, &polyshard_program::Affine)) -> Form {
+    Form::output(dim).offset(index.constant)
+}
+
+/// Ranks, and perhaps steps, to the elements that they compute.
+fn points(context: &Context<'_>, region: &Region, steps: Option<std::ops::Range<i64>>) -> Conditions {
+    let axes = context.nest().distributed;
+    let mut conditions = Conditions::new(axes + usize::from(steps.is_some()), region.ranges.len());
+    for (axis, &extent) in context.ranges.coordinates.iter().enumerate() {
+        conditions.within(&Form::input(axis), extent);
+    }
+    if let Some(steps) = steps {
+        conditions.at_most(&Form::constant(steps.start), &Form::input(axes));
+        conditions.below(&Form::input(axes), &Form::constant(steps.end));
+    }
+    let element: Vec<_> = (0..region.ranges.len()).map(Form::output).collect();
+    unwrapped(context, &mut conditions, region, &element);
+    conditions
+}
+
+/// Adds that an element is in a box, by indices that go on where others would go round.
+fn unwrapped(context: &Context<'_>, conditions: &mut Conditions, region: &Region, element: &[Form]) {
+    context.relations.when(conditions, &region.when);
+    for (index, (low, high)) in element.iter().zip(&region.ranges) {
+        context.relations.between(conditions, index, low, high);
+    }
+}

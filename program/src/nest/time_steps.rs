@@ -1,0 +1,101 @@
+//! Time steps: a kernel that is applied several times, each time to what it wrote before, with one halo that is wide enough for all.
+//!
+//! ```text
+//! a row of a rank's block           a b c d
+//! its halo for 2 steps         . .  a b c d  . .
+//! step 0 computes                .  a b c d  .         the neighbours compute the rims, too
+//! step 1 computes                   a b c d
+//! ```
+//!
+//! So there are fewer messages, and more is computed (J. Demmel, M. Hoemmen, M. Mohiyuddin and K. Yelick, "Avoiding communication in
+//! sparse matrix computations", IPDPS 2008).
+
+use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Region, Transfer};
+use crate::bounds::LIMIT;
+use crate::ids::{LoopId, TileId};
+use crate::kernel::Assign;
+use serde::{Deserialize, Serialize};
+
+/// The most steps between two transfers.
+pub const MOST_TIME_STEPS: usize = 64;
+
+/// The loop of a nest that applies its kernel several times. What one application leaves in a buffer, the next one reads in the place of the
+/// input; the last one writes the output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeSteps {
+    /// The transfer that brings what the first step reads.
+    pub tile: TileId,
+    /// The loop that counts them, the only one of the nest.
+    pub counter: LoopId,
+    /// What a step computes: more than the rank owns of the output, but for the last one.
+    pub region: Region,
+    /// Elements of each of two buffers for what is not the last step's.
+    pub capacity: usize,
+}
+
+impl Nest {
+    /// Returns how often the kernel is applied in a run.
+    #[must_use]
+    pub fn applications(&self) -> u64 {
+        self.time_steps.as_ref().map_or(1, |steps| self.loops[steps.counter.0].extent.max(0) as u64)
+    }
+
+    /// Whether time steps, if there are any, are of a nest that can take them.
+    ///
+    /// # Errors
+    /// What does not fit, as a clause after the kernel's name.
+    pub(super) fn time_steps_fit(&self) -> Result<(), String> {
+        let Some(TimeSteps { tile, counter, region, capacity }) = &self.time_steps else { return Ok(()) };
+        let most = region
+            .max_extents(&self.ranges())
+            .into_iter()
+            .fold(1i128, |all, extent| all.saturating_mul(i128::from(extent.max(0))));
+        let is_alone = self.loops.len() == 1 && counter.0 == 0;
+        if !is_alone || !(2..=MOST_TIME_STEPS as i64).contains(&self.loops[0].extent) {
+            return Err("has time steps, but no loop that counts them".into());
+        }
+        self.region(region, self.output_sharding().shape(), 1).map_err(|why| format!("has time steps {why}"))?;
+        let [input, output] = &self.transfers[..] else { return Err("has time steps of several inputs".into()) };
+        let is_input =
+            tile.0 == 0 && input.direction == Direction::In && input.level == 0 && input.route.held.is_none();
+        let is_in_place = output.level == 0 && matches!(output.route.legs[..], [Leg::InPlace]);
+        let waits = |transfer: &Transfer| !transfer.is_under_way() && transfer.route.shift().is_none();
+        if !is_input || !is_in_place || !self.transfers.iter().all(waits) {
+            return Err("has time steps, but its transfers do not surround them".into());
+        }
+        if self.kernel.assign() != Assign::Set || self.leaf.op != LeafOp::Nest || !self.leaf.overwrites {
+            return Err("has time steps, but does not set all that it writes".into());
+        }
+        if self.shardings[0] != self.shardings[1] {
+            return Err("has time steps, but does not leave its output where its input lies".into());
+        }
+        match most <= *capacity as i128 && *capacity as i128 <= LIMIT {
+            true => Ok(()),
+            false => Err(format!("has time steps of {most} elements in buffers of {capacity}")),
+        }
+    }
+
+    /// Where an access of the leaf is to stay in a step with these counters: in the tile of its transfer, or, of time steps, in what the
+    /// one before has left, and this one leaves.
+    pub(super) fn surroundings<'a>(
+        &'a self,
+        access: &LeafAccess,
+        transfer: &'a Transfer,
+        counters: &[i64],
+    ) -> (&'a Region, Vec<i64>) {
+        let mut counters = counters.to_vec();
+        let Some(TimeSteps { counter, region, .. }) = &self.time_steps else { return (&transfer.region, counters) };
+        let (step, last) = (counters[counter.0], self.loops[counter.0].extent - 1);
+        let is_read = access.tensor == transfer.tensor && transfer.direction == Direction::In;
+        match (is_read, step) {
+            (true, 0) => (&transfer.region, counters),
+            (true, _) => {
+                counters[counter.0] -= 1;
+                (region, counters)
+            }
+            (false, step) if step == last => (&transfer.region, counters),
+            (false, _) => (region, counters),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What time steps leave to one another.
+
+use super::dense;
+use crate::memory::Buffer;
+use crate::{Element, Region, Result, View, ViewMut};
+
+/// Two buffers in turns: a time step reads what the one before has written, and writes what the next one reads.
+///
+/// ```
+/// use polyshard_runtime::{Region, StepBuffers};
+/// let mut left = StepBuffers::<f32>::new("v", 8)?;
+/// let region = |low: i64, high: i64| Region::new(std::iter::once(low..high));
+/// left.begin(&region(-1, 5)); // the first one, before which there is nothing
+/// left.begin(&region(0, 4));
+/// let (before, into) = left.turn();
+/// # drop((before, into));
+/// # Ok::<(), polyshard_runtime::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StepBuffers<T> {
+    /// What the step before has written, and what this one writes.
+    before: (Region, Buffer<T>),
+    into: (Region, Buffer<T>),
+}
+
+impl<T: Element> StepBuffers<T> {
+    /// Returns buffers for regions of `elements` elements of the tensor `name`, in which nothing is.
+    ///
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub fn new(name: &str, elements: usize) -> Result<Self> {
+        let buffer = || Ok::<_, crate::Error>((Region::empty(0), super::buffer(name, elements)?));
+        Ok(Self { before: buffer()?, into: buffer()? })
+    }
+
+    /// Begins a step that writes this region; what the step before wrote can be read from now on.
+    ///
+    /// # Panics
+    /// If the region does not fit a buffer: a bug of polyshard.
+    pub fn begin(&mut self, region: &Region) {
+        std::mem::swap(&mut self.before, &mut self.into);
+        let _ = super::room(&mut self.into.1, region);
+        self.into.0 = region.clone();
+    }
+
+    /// Returns what the step before wrote, and where this one writes, which each element of the region is to be.
+    #[must_use]
+    pub fn turn(&mut self) -> (View<'_, T>, ViewMut<'_, T>) {
+        let (region, buffer) = &self.before;
+        let before = dense(&buffer[..region.len()], region);
+        let (region, buffer) = &mut self.into;
+        let data = &mut buffer[..region.len()];
+        (before, ViewMut::at(data, region.origin(), region.strides()).overwritten())
+    }
+}
