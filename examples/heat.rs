@@ -3,12 +3,14 @@
 //!
 //! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points the corners of those that touch it at one point. Steps are
 //! rounds of one program: what one of them leaves is renamed for the next, so no array is copied, and what is moved is the rims. The
-//! weights are powers of 2.
+//! weights are powers of 2. With `--halo 3` a round is three steps with one halo that is wide enough for them, so there are a third of the
+//! messages; with `--interior-first` the rims come while what does not read them is computed.
 //!
 //! ```text
 //! cargo run --release --example heat -- --points 9 --explain
 //! mpirun -n 6 target/release/examples/heat --size 50,70 --steps 10
 //! mpirun -n 6 target/release/examples/heat --size 20,30,40 --points 27 --cold
+//! mpirun -n 6 target/release/examples/heat --steps 12 --halo 3
 //! ```
 
 use clap::Parser;
@@ -37,6 +39,9 @@ struct Args {
     /// Has what is beyond the edges be 0, with the fewer points, instead of the other edge.
     #[arg(long)]
     cold: bool,
+    /// Fetches one halo for this many steps, of which each rank computes some of its neighbours' points as well; must divide the steps.
+    #[arg(long, default_value_t = 1, value_name = "STEPS")]
+    halo: usize,
     /// Computes what reads nothing of the neighbours' rims while these come.
     #[arg(long)]
     interior_first: bool,
@@ -79,13 +84,21 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .shard("A", [dim(0).at(x), dim(1).at(y)])
         .shard("B", [i.at(x), j.at(y)]);
     let in_blocks = if args.interior_first { in_blocks.interior_first("A") } else { in_blocks };
-    let step = in_blocks.lower()?;
+    let step = in_blocks.halo("A", args.halo).lower()?;
     if args.explain {
         polyshard::exit(0, step.explain());
     }
-    // What is A in the next step is B in this one.
+    let each = step.nest().applications();
+    if args.steps % each != 0 {
+        return Err(format!(
+            "{} steps are not rounds of {each}; take a multiple of {each}, or another `--halo`",
+            args.steps
+        )
+        .into());
+    }
+    // What is A in the next round is B in this one.
     let program =
-        Sequence::new().repeat(args.steps, Sequence::new().stage(&step, ["A"], "B").carry("B", "A")).build()?;
+        Sequence::new().repeat(args.steps / each, Sequence::new().stage(&step, ["A"], "B").carry("B", "A")).build()?;
 
     polyshard::spmd(mesh.size(), |world| {
         let begin = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;

@@ -37,6 +37,7 @@ golden! {
     every_route "golden/every_route.rs"
     torus "golden/torus.rs"
     interior_first "golden/interior_first.rs"
+    time_steps "golden/time_steps.rs"
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     in_stages "golden/in_stages.rs"
@@ -114,7 +115,9 @@ fn sequential<T: polyshard::Element>(program: &Program) -> ArrayD<T> {
         })
     });
     let inputs: Vec<ArrayD<T>> = inputs.collect();
-    reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
+    let apply = |inputs: &[&ArrayD<T>]| reference(program.kernel(), inputs, None).expect("the shapes are the kernel's");
+    let first = apply(&inputs.iter().collect::<Vec<_>>());
+    (1..program.nest().applications()).fold(first, |found, _| apply(&[&found]))
 }
 
 fn square() -> Mesh {
@@ -296,6 +299,26 @@ fn source_that_computes_the_interior_first_is_pinned_compiles_and_agrees() {
         .shard("B", [i.at(x), j.at(y)])
         .interior_first("A");
     check!(interior_first, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
+}
+
+/// A halo for three applications of a kernel.
+#[test]
+fn source_of_time_steps_is_pinned_compiles_and_agrees() {
+    vars!(i, j);
+    let mesh = Mesh::new([("x", 3), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let (m, n) = (14, 11);
+    let kernel = kernel! {
+        fn blur(A: [f64; m, n]) -> B: [f64; m, n] {
+            B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % n] - 0.5 * A[i, j]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("A", [i.at(x), j.at(y)])
+        .shard("B", [i.at(x), j.at(y)])
+        .halo("A", 3);
+    check!(time_steps, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
 /// Sums that meet at one of the ranks along `z`.

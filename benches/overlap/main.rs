@@ -3,7 +3,7 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
-//! | `emulated` | the same, and time steps whose interior is computed first, on emulated ports so slow that communicating alone takes a given part of computing alone |
+//! | `emulated` | the same, time steps whose interior is computed first, and such with one halo for several, on emulated ports so slow that communicating alone takes a given part of computing alone |
 //! | `rounds` | time steps of a stencil, and conjugate gradients, against the same without communication |
 //! | `levels` | collectives at once and in stages, inside of programs on emulated machines of two levels |
 //! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
@@ -94,7 +94,8 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Nodes { grid, size, panels, runs }) => products::on_nodes(&grid, size, panels, runs),
         Some(Part::Emulated { grid, size, panels, ratio, runs }) => {
             products::emulated(&grid, size, panels, ratio, runs)?;
-            rounds::emulated(&grid, size, 20, ratio, runs)
+            rounds::emulated(&grid, size, 20, ratio, runs)?;
+            rounds::wide(&grid, size / 2, runs)
         }
         Some(Part::Rounds { grid, size, rounds, runs }) => rounds::measure(&grid, size, rounds, runs),
         Some(Part::Levels { size, runs, nodes: None }) => levels::compare(size, runs),

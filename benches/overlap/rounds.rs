@@ -79,6 +79,31 @@ pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: 
     Ok(())
 }
 
+/// Times heat with halos for one step and more, on ports over which a message takes as long as computing a step.
+pub(crate) fn wide(grid: &Grid, size: usize, runs: usize) -> polyshard::Result<()> {
+    let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
+    let (rounds, widths) = (48, [1, 2, 4, 8]);
+    let alone = heat(&mesh, size, rounds)?.alone;
+    let times = polyshard::spmd(grid.size(), |world| medians_by(world, Transport::Messages, &[&alone], runs))?;
+    let computing = times[0][0] / rounds as f64;
+    let flops = [("f64".to_owned(), 6.0 * (size * size) as f64 / grid.size() as f64 / computing)].into();
+    let device = Device { memory_bandwidth: 1e13, memory_capacity: 1 << 40, flops, ..Device::default() };
+    let level = Level::new("rank", grid.size(), Interconnect::Switch, 1e9, computing);
+    let machine = Machine::new("ports", vec![level], device)?;
+    let of = |width: usize| steps(heat_of(&mesh, size).halo("A", width).lower()?, rounds / width as u64);
+    let programs = widths.into_iter().map(of).collect::<polyshard::Result<Vec<_>>>()?;
+    let programs: Vec<_> = programs.iter().collect();
+    let times = spmd_emulated(&machine, 1.0, |world| medians_by(world, Transport::Messages, &programs, runs))?;
+    let each = |seconds: f64| units::seconds(seconds / rounds as f64);
+    println!("\n{size}^2 f64 on {grid} ranks, emulated ports with a latency of {}", units::seconds(computing));
+    println!("{:8} {:>6} {:>10} {:>10} {:>10}", "rounds", "halo", "computing", "each step", "predicted");
+    for ((width, program), took) in widths.iter().zip(programs).zip(&times[0]) {
+        let predicted = each(Prices::new(&machine).of(program)?.seconds());
+        println!("{:8} {width:>6} {:>10} {:>10} {predicted:>10}", "heat", units::seconds(computing), each(*took));
+    }
+    Ok(())
+}
+
 /// What a step costs each rank where all have equal work, and how many others it looks at.
 fn predicted() -> polyshard::Result<()> {
     println!("\npredicted on switches of 1 GB/s, at equal work of a rank");

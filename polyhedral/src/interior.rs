@@ -63,6 +63,10 @@ fn reads_its_own(context: &Context<'_>, nest: &Nest, interior: &Interior, tile: 
         let rank: Vec<_> = (0..sharding.mesh().ndim()).map(Form::input).collect();
         let mut owns = reads.clone();
         owned(&mut owns, sharding, &element, &rank);
+        for (index, period) in element.iter().zip(&transfer.region.periods) {
+            // Beyond the period, an index means another element.
+            period.iter().for_each(|&period| owns.within(index, period));
+        }
         if !context.relation(&reads)?.is_subset(&context.relation(&owns)?)? {
             return Ok(false);
         }

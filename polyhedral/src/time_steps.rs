@@ -185,7 +185,7 @@ fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(
     };
     match input.route.legs.iter().all(is_near) {
         true => Ok(()),
-        false => Err("the halo of so many steps goes beyond the neighbours' blocks"),
+        false => Err("a halo for that many steps goes beyond the neighbours' blocks"),
     }
 }
 

@@ -237,6 +237,7 @@ mod tests {
             level: 1,
             ahead: 0,
             once: false,
+            interior_first: false,
             region: region(symbols),
             route: route.into(),
             tile: Tile { capacity: 4, ..Tile::default() },

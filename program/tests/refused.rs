@@ -19,6 +19,8 @@ mod moves;
 mod procedures;
 #[path = "refused/rounds.rs"]
 mod rounds;
+#[path = "refused/stencils.rs"]
+mod stencils;
 
 fn mesh() -> (Mesh, Axis) {
     let mesh = Mesh::new([("x", 2)]);

@@ -154,14 +154,14 @@ impl<'world> Prepared<'world> {
                 &[
                     a_tile
                         .view(a)
-                        .outside(0f64, &[Some(14), Some(11)])
+                        .outside(0f64, &[Some(14), None])
                         .strided(
                             &[5 * x - 1 + part.first(0), 6 * y + part.first(1)],
                             &[&[1, 0], &[0, 1]],
                         ),
                     a_tile
                         .view(a)
-                        .outside(0f64, &[Some(14), Some(11)])
+                        .outside(0f64, &[Some(14), None])
                         .strided(
                             &[5 * x + 1 + part.first(0), 6 * y + part.first(1)],
                             &[&[1, 0], &[0, 1]],
@@ -209,14 +209,14 @@ impl<'world> Prepared<'world> {
                 &[
                     a_tile
                         .view(a)
-                        .outside(0f64, &[Some(14), Some(11)])
+                        .outside(0f64, &[Some(14), None])
                         .strided(
                             &[5 * x - 1 + part.first(0), 6 * y + part.first(1)],
                             &[&[1, 0], &[0, 1]],
                         ),
                     a_tile
                         .view(a)
-                        .outside(0f64, &[Some(14), Some(11)])
+                        .outside(0f64, &[Some(14), None])
                         .strided(
                             &[5 * x + 1 + part.first(0), 6 * y + part.first(1)],
                             &[&[1, 0], &[0, 1]],

@@ -111,7 +111,8 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let received = world.bytes_received();
     result.to_npy(world, files.out)?;
     // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
-    let kernel = files.kernel.or_else(|| program.body().only_nest().map(|nest| &nest.kernel));
+    let once = program.body().only_nest().filter(|nest| nest.applications() == 1);
+    let kernel = files.kernel.or_else(|| once.map(|nest| &nest.kernel));
     let checked = match (files.check, kernel) {
         (false, _) => None,
         (true, Some(kernel)) if world.is_root() => Some(check::rows::<T>(kernel, files)?),

@@ -19,6 +19,8 @@ fn every_step_is_read() {
             shard(A)
             communicate(A, ko)
             pipeline(ko, 1)
+            halo(A, 3)
+            interior_first(A)
             reassociate(C)
             tensorize([mi, ni, ki])
             tensorize_as([mi], contraction)
@@ -193,9 +195,9 @@ fn an_unknown_step_lists_the_steps() {
         ".tile(m, 4) .lower()",
         expect![[r#"
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `lower`: no schedule step `lower`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
         "#]],
     );
 }
@@ -312,11 +314,11 @@ fn misspelled_names_are_asked_about() {
         ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
         expect![[r#"
             error on `devide`: no schedule step `devide`
-              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `Shard`: no schedule step `Shard`
-              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `comunicate`: no schedule step `comunicate`
-              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `allgather`: no pattern `allgather`
               help: did you mean `all_gather`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `brodcast`: no pattern `brodcast`

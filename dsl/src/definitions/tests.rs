@@ -171,7 +171,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         expect![[r#"
             line 5, column 2: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             line 10, column 51: expected `,`
             help: write `.split(k, ko, ki, 64)`
             line 15, column 6: unexpected tokens after `auto`

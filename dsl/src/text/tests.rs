@@ -257,7 +257,7 @@ fn mistakes_of_a_chain_have_their_places() {
             line 3, column 17: this is not an expression over mesh axes
             help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             line 3, column 23: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
         "#]],
     );
     check_chain(

@@ -96,6 +96,9 @@ impl Nest {
                 continue;
             }
             let (low, high) = owned(sharding, dim, layout, ranges).ok_or("what a rank owns of it is not one box")?;
+            // Beyond the period, an index means another element, which the tile has.
+            let period = transfer.region.periods[dim].map(Expr::constant);
+            let high = period.map_or(high.clone(), |period| Expr::min(&high, &period, ranges));
             let strides = &access.strides[dim];
             let moved = |l: &usize| strides[*l] != 0;
             let longest = |l: &usize| self.leaf.loops[*l].count.bounds(ranges).1;

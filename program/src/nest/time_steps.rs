@@ -12,6 +12,7 @@
 
 use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Region, Transfer};
 use crate::bounds::LIMIT;
+use crate::expr::Symbol;
 use crate::ids::{LoopId, TileId};
 use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,10 @@ impl Nest {
         }
         if self.shardings[0] != self.shardings[1] {
             return Err("has time steps, but does not leave its output where its input lies".into());
+        }
+        let last = region.fixed(Symbol::Counter(*counter), self.loops[0].extent - 1, &self.ranges());
+        if last.ranges != output.region.ranges {
+            return Err("has time steps, of which the last one does not compute what its rank has to".into());
         }
         match most <= *capacity as i128 && *capacity as i128 <= LIMIT {
             true => Ok(()),
