@@ -12,7 +12,7 @@
 
 use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Region, Transfer};
 use crate::bounds::LIMIT;
-use crate::expr::Symbol;
+use crate::expr::{Expr, Symbol};
 use crate::ids::{LoopId, TileId};
 use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
@@ -48,15 +48,13 @@ impl Nest {
     /// What does not fit, as a clause after the kernel's name.
     pub(super) fn time_steps_fit(&self) -> Result<(), String> {
         let Some(TimeSteps { tile, counter, region, capacity }) = &self.time_steps else { return Ok(()) };
-        let most = region
-            .max_extents(&self.ranges())
-            .into_iter()
-            .fold(1i128, |all, extent| all.saturating_mul(i128::from(extent.max(0))));
         let is_alone = self.loops.len() == 1 && counter.0 == 0;
         if !is_alone || !(2..=MOST_TIME_STEPS as i64).contains(&self.loops[0].extent) {
             return Err("has time steps, but no loop that counts them".into());
         }
         self.region(region, self.output_sharding().shape(), 1).map_err(|why| format!("has time steps {why}"))?;
+        let extents = region.max_extents(&self.ranges()).into_iter();
+        let most = extents.fold(1i128, |all, extent| all.saturating_mul(i128::from(extent.max(0))));
         let [input, output] = &self.transfers[..] else { return Err("has time steps of several inputs".into()) };
         let is_input =
             tile.0 == 0 && input.direction == Direction::In && input.level == 0 && input.route.held.is_none();
@@ -72,7 +70,9 @@ impl Nest {
             return Err("has time steps, but does not leave its output where its input lies".into());
         }
         let last = region.fixed(Symbol::Counter(*counter), self.loops[0].extent - 1, &self.ranges());
-        if last.ranges != output.region.ranges {
+        let is_same = |(a, b): (&Expr, &Expr)| a.subtract(b).bounds(&self.ranges()) == (0, 0);
+        let pairs = last.ranges.iter().zip(&output.region.ranges);
+        if !pairs.into_iter().all(|((low, high), (own, own_end))| is_same((low, own)) && is_same((high, own_end))) {
             return Err("has time steps, of which the last one does not compute what its rank has to".into());
         }
         match most <= *capacity as i128 && *capacity as i128 <= LIMIT {

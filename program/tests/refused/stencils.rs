@@ -108,5 +108,6 @@ fn time_steps_find_what_they_read() {
     );
     let once = in_blocks();
     let stepped = |nest: &mut Nest| nest.time_steps = steps.lower().expect("a program").nest().time_steps.clone();
-    expect![].assert_eq(&with(&once, stepped, |_| ()).expect_err("it is no program"));
+    expect!["statement 1: `blur` has time steps, but no loop that counts them"]
+        .assert_eq(&with(&once, stepped, |_| ()).expect_err("it is no program"));
 }
