@@ -49,6 +49,11 @@ impl Along {
             })
     }
 
+    /// Whether all from one index to another are inside.
+    pub(crate) fn spans(&self, least: i128, most: i128) -> bool {
+        i128::from(self.low) <= least && most < i128::from(self.high) && self.blocks.is_none()
+    }
+
     /// The same dimension around a walk as [`holds`](Self::holds) takes it: what it goes without a gap is a block, and from there on it
     /// goes from block to block.
     pub(crate) fn around(&self, start: i64, loops: impl Iterator<Item = (i64, i64)>) -> Self {

@@ -24,7 +24,7 @@ const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 2
 /// Products on meshes of one axis.
 const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
 /// What is no product of two matrices, each with sizes of which the first divides.
-const TENSORS: [(&str, [&str; 3]); 11] = [
+const TENSORS: [(&str, [&str; 3]); 13] = [
     ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
     ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
     ("syrk", ["24,12", "37,23", "2,3"]),

@@ -126,21 +126,34 @@ impl Nest {
         if counts.iter().any(|&count| count <= 0) {
             return Ok(());
         }
-        let inside = |access: &LeafAccess, transfer: &Transfer| {
+        let inside = |access: &LeafAccess, transfer: &Transfer, open: &[Option<i64>]| {
+            let walks = access.base.iter().zip(&access.strides).zip(open);
+            // Of a walk that leaves its array, what is inside counts, from the least to the most.
+            let walks = walks.map(|((base, strides), extent)| {
+                let (start, loops) = (rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()));
+                let part = extent.map(|extent| {
+                    let (least, most) = reach(start, loops.clone());
+                    (least.max(0), most.min(i128::from(extent) - 1))
+                });
+                (start, loops, part)
+            });
+            if walks.clone().any(|(.., part)| part.is_some_and(|(least, most)| least > most)) {
+                return true;
+            }
             let (region, at) = self.surroundings(access, transfer, counters);
             rank.ranges(region, &at).is_some_and(|region| {
-                let dims = access.base.iter().zip(&access.strides).zip(&region);
-                dims.into_iter().all(|((base, strides), along)| {
-                    along.holds(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
+                walks.zip(&region).all(|((start, loops, part), along)| match part {
+                    None => along.holds(start, loops),
+                    Some((least, most)) => along.spans(least, most),
                 })
             })
         };
         let of_operand = |(operand, access)| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]);
         let reads: Vec<(&LeafAccess, &Transfer)> = self.leaf.operands.iter().enumerate().map(of_operand).collect();
-        // What may be outside of its array is looked up with a check.
-        let checked = reads.iter().zip(self.kernel.value().accesses()).filter(|(_, read)| read.outside.is_none());
-        let mut checked = checked.map(|(read, _)| *read).chain([(&self.leaf.target, self.output())]);
-        if let Some((access, _)) = checked.find(|(access, transfer)| !inside(access, transfer)) {
+        let open = self.kernel.value().accesses().into_iter().map(|read| self.kernel.open_extents(read));
+        let target = vec![None; self.leaf.target.base.len()];
+        let mut all = reads.iter().copied().zip(open).chain([((&self.leaf.target, self.output()), target)]);
+        if let Some(((access, _), _)) = all.find(|((access, transfer), open)| !inside(access, transfer, open)) {
             return Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)));
         }
         match reads.into_iter().find(|(access, transfer)| !self.comes(rank, counters, &counts, access, transfer)) {
@@ -178,4 +191,13 @@ impl Nest {
         let found = own.saturating_add(rank.read_from_others(reach, sharding, &read));
         found == elements.fold(1, u64::saturating_mul)
     }
+}
+
+/// The least and the most index of a walk from `start`, whose loops have these strides and counts.
+fn reach(start: i64, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
+    let start = i128::from(start);
+    loops.fold((start, start), |(least, most), (stride, count)| {
+        let by = i128::from(stride) * (i128::from(count) - 1);
+        (least + by.min(0), most + by.max(0))
+    })
 }
