@@ -112,8 +112,8 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     };
     let layout = pick("AxisExpr AxisPart Level Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
-        "Access Assign Choice Comparison Factor Function Name Named Number Product Products Ramp Role Slices TileStatement Value \
-         contract nest nest_with_numbers pointwise",
+        "Access Assign BlockDepth Choice Comparison Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products Ramp \
+         Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
         "DistArray Element Grid Group InputTable OutTile Passing Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs Strided \

@@ -77,7 +77,7 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
 /// Why no more of a transfer can be hidden, and what to do to hide this share of it.
 fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
     let is_input = transfer.direction == Direction::In;
-    let Some(around) = transfer.level.checked_sub(1).map(|counter| &nest.loops[counter]) else {
+    let Some(around) = transfer.level.innermost().map(|counter| &nest.loops[counter.0]) else {
         let why = if is_input { "it comes before all loops" } else { "it leaves after all loops" };
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
     };

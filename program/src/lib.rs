@@ -55,7 +55,10 @@ pub use affine::{Affine, Modulus};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
-pub use ids::{ArrayId, LoopId, MoveId, NestId, OperandId, RepeatId, StepId, TensorId, TileId, TransferId};
+pub use ids::{
+    ArrayId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId, RepeatId, RoomId,
+    StatementId, StepId, TensorId, TileId, TransferId,
+};
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;

@@ -31,7 +31,7 @@ pub use report::InRounds;
 pub use rooms::Rooms;
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, TransferId};
+use crate::ids::{ArrayId, RoomId, TransferId};
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
@@ -347,7 +347,7 @@ impl Program {
     /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not there at one time may
     /// share it.
     #[must_use]
-    pub fn slots(&self) -> Vec<Option<usize>> {
+    pub fn slots(&self) -> Vec<Option<RoomId>> {
         self.body.slots(&self.arrays)
     }
 

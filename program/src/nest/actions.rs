@@ -2,7 +2,7 @@
 //! whatever writes it down in some language.
 
 use super::{Direction, Leg, Nest, Region, Shift, Transfer};
-use crate::ids::{LoopId, TileId, TransferId};
+use crate::ids::{LegId, LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
 use std::convert::Infallible;
 
@@ -157,7 +157,7 @@ impl Nest {
             None => When::Always,
         };
         for (nth, leg, region) in transfer.at_owners() {
-            let source = if nth == 0 { Source::Shards } else { Source::Tiles };
+            let source = if nth == LegId(0) { Source::Shards } else { Source::Tiles };
             act(
                 when,
                 if is_input { Action::Bring(tile, leg, region, source) } else { Action::Send(tile, leg, region) },

@@ -22,7 +22,9 @@ use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
-use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, OperandId, Role, TileOperand};
+use polyshard_program::{
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, OperandId, Role, TileOperand,
+};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -47,34 +49,38 @@ impl Writer<'_> {
     /// The products of a leaf of several operands with their scratch.
     pub(super) fn products(&self) -> Option<Field> {
         let LeafOp::Products { steps, blocks, .. } = &self.nest.leaf.op else { return None };
-        let number = |&number: &usize| Literal::usize_unsuffixed(number);
+        let number = Literal::usize_unsuffixed;
+        let leaf_loop = |l: &LeafLoopId| {
+            let l = number(l.0);
+            quote! { LeafLoopId(#l) }
+        };
         let steps = steps.iter().map(|step| {
             let factors = step.factors.map(|factor| match factor {
                 Factor::Operand(operand) => {
-                    let operand = number(&operand);
-                    quote! { Factor::Operand(#operand) }
+                    let operand = number(operand.0);
+                    quote! { Factor::Operand(OperandId(#operand)) }
                 }
                 Factor::Scratch(step) => {
-                    let step = number(&step);
-                    quote! { Factor::Scratch(#step) }
+                    let step = number(step.0);
+                    quote! { Factor::Scratch(ProductId(#step)) }
                 }
             });
             let roles = step.roles.iter().map(|role| role_path(*role));
-            let (loops, kept) = (step.loops.iter().map(number), step.kept.iter().map(number));
-            let (level, capacity) = (number(&step.level), number(&step.capacity));
+            let (loops, kept) = (step.loops.iter().map(leaf_loop), step.kept.iter().map(leaf_loop));
+            let (level, capacity) = (number(step.level.0), number(step.capacity));
             quote! {
                 Product {
                     factors: [#(#factors),*],
                     loops: vec![#(#loops),*],
                     roles: vec![#(#roles),*],
                     kept: vec![#(#kept),*],
-                    level: #level,
+                    level: BlockDepth(#level),
                     capacity: #capacity,
                 }
             }
         });
         let blocks = blocks.iter().map(|block| {
-            let (l, size) = (number(&block.number), literal(block.size));
+            let (l, size) = (leaf_loop(&block.number), literal(block.size));
             quote! { (#l, #size) }
         });
         // The formatter does not look into macros, so the long list is no `vec!`.
@@ -99,7 +105,7 @@ impl Writer<'_> {
         let counts = self.counts();
         let ahead = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.ahead > 0);
         let polls = ahead.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
-        let (along, is_product) = (literal(along as i64), self.nest.is_product());
+        let (along, is_product) = (literal(along.0 as i64), self.nest.is_product());
         quote! {
             #note
             let mut slices = Slices::new(&[#(#counts),*], #along, #is_product);
@@ -127,7 +133,7 @@ impl Writer<'_> {
         let leaf = &self.nest.leaf;
         let mut counts = self.counts();
         if let Some(along) = self.nest.sliced_along() {
-            counts[along] = syn::parse_quote!(slice.len());
+            counts[along.0] = syn::parse_quote!(slice.len());
         }
         let target = self.target(&leaf.target);
         let operands: Vec<_> = (0..leaf.operands.len()).map(OperandId).map(|operand| self.operand(operand)).collect();
@@ -244,7 +250,7 @@ impl Writer<'_> {
     /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf.
     fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
         let is_zero = quote!(#base).to_string() == "0";
-        match self.nest.sliced_along().map(|along| strides[along]) {
+        match self.nest.sliced_along().map(|along| strides[along.0]) {
             None | Some(0) => base,
             Some(1) if is_zero => syn::parse_quote!(from),
             Some(1) => syn::parse_quote!(#base + from),
