@@ -59,7 +59,7 @@ pub use polyshard_dsl::{
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
-    Axis, AxisExpr, AxisPart, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
+    Axis, AxisExpr, AxisPart, Division, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
     UnknownDType,
 };
 pub use polyshard_machine::{Machine, MachineError};
@@ -155,8 +155,8 @@ pub mod __private {
     pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
-        Access, Affine, Assign, Choice, Comparison, DType, Function, KernelSpec, Modulus, Number, ScalarType, Value,
-        extent,
+        Access, Affine, Assign, Comparison, Conditional, DType, Function, KernelSpec, Modulus, Number, ScalarType,
+        Value, extent,
     };
 
     /// Returns the step that prints as `text`.

@@ -110,9 +110,9 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick("AxisExpr AxisPart Level Mesh Neighbours Placement Reach Sharding");
+    let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
-        "Access Assign BlockDepth Choice Comparison Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products Ramp \
+        "Access Assign BlockDepth Conditional Comparison Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products Ramp \
          Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(

@@ -5,7 +5,7 @@ use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{Level, LevelLayout, Name, Placement};
+use polyshard_layout::{Division, LevelLayout, Name, Placement};
 use polyshard_program::{Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Symbol, Tensor, Transfer, Value};
 
 /// The hints at a program, in the order of its parts.
@@ -190,7 +190,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
         let placements = sharding.placements();
         let axes = placements.iter().find_map(|placement| match placement {
             Placement::Divided { dim: placed, levels } if *placed == dim => match &levels[..] {
-                [Level::Block { at }] => Some(at.to_string()),
+                [Division::Block { at }] => Some(at.to_string()),
                 _ => None,
             },
             _ => None,

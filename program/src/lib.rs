@@ -81,7 +81,7 @@ pub use proof::{Proof, Property, Report, SENT};
 pub use statement::{Iteration, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
-pub use value::{Access, Choice, Comparison, Function, Value};
+pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
 pub use way::{Rows, Way, WayError, summed_up};
 pub use work::Work;

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::reduction::{Procedure, Reduction};
+use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg, LegId,
     LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route,
@@ -505,11 +505,11 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let check = |target: &Sharding, by: Reduction, expect: Expect| {
+    let check = |target: &Sharding, by: MoveReduction, expect: Expect| {
         let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
         expect.assert_eq(&error.to_string());
     };
-    let by = |groups| Reduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let by = |groups| MoveReduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
     let both = || by(vec![vec![0, 1]]);
     check(
         &by_rows(),
@@ -520,7 +520,7 @@ fn reductions_that_do_not_close_the_sums() {
     );
     check(
         &whole,
-        Reduction { op: Assign::Set, ..both() },
+        MoveReduction { op: Assign::Set, ..both() },
         expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
     );
     check(

@@ -35,7 +35,7 @@ pub use nest::{Ramp, nest, nest_with_numbers};
 pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::Name;
 pub use polyshard_program::{
-    Access, Assign, BlockDepth, Choice, Comparison, Factor, Function, LeafLoopId, Number, OperandId, Product,
+    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Number, OperandId, Product,
     ProductId, Role, TileStatement, Value,
 };
 pub use products::Products;

@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, MoveBy, Part, Re
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
-use crate::reduction::Reduction;
+use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 
@@ -316,7 +316,7 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
 }
 
 /// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.
-fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
+fn reduction_fits(moved: &Move, by: &MoveReduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
     if source.closed_along(axes) != *target || moved.kept.is_some() {
         return Err(format!(

@@ -6,7 +6,9 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, RoomId, Rooms, Statement};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, RoomId, Rooms, Statement,
+};
 use smallvec::SmallVec;
 use std::panic::Location;
 
