@@ -114,7 +114,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// Makes the memory of temporaries, and of what goes from round to round; `most` arrays are in each room at one time.
     fn make_rooms(&mut self, most: &[usize]) -> Result<()> {
         for (room, &most) in most.iter().enumerate() {
-            let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(room));
+            let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(RoomId(room)));
             let len = held.clone().map(|(array, _)| self.local_len(&array.sharding)).max().unwrap_or(0);
             // An output is the caller's after each run.
             let outputs = held.filter(|(array, _)| array.kind == ArrayKind::Output).count();
