@@ -59,7 +59,7 @@ pub use polyshard_dsl::{
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
-    Axis, AxisExpr, AxisPart, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
+    Axis, AxisExpr, AxisPart, Division, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
     UnknownDType,
 };
 pub use polyshard_machine::{Machine, MachineError};
@@ -72,10 +72,10 @@ pub use polyshard_planner::{
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Access, Array, ArrayId, ArrayKind, Assign, Body, Carried, CollectiveBy, DType, Direction, Hint, Kernel,
-    KernelError, LeafKind, Leg, LowerBound, Move, MoveBy, Nest, NestId, Number, Owners, Part, Passing, Pattern,
-    Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, Rows, StagedLeg, Statement, Tensor, TileId,
-    Transfer, TransferId, Way, WayError,
+    Access, Array, ArrayId, ArrayKind, Assign, Body, Carried, CollectiveBy, DType, Depth, Direction, Hint, Kernel,
+    KernelError, LeafKind, Leg, LegId, LowerBound, Move, MoveBy, Nest, NestId, Number, Owners, Part, Passing, Pattern,
+    Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, Rows, StagedLeg, Statement, StatementId, Tensor,
+    TileId, Transfer, TransferId, Way, WayError,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
@@ -155,8 +155,8 @@ pub mod __private {
     pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
-        Access, Affine, Assign, Choice, Comparison, DType, Function, KernelSpec, Modulus, Number, ScalarType, Value,
-        extent,
+        Access, Affine, Assign, Comparison, Conditional, DType, Function, KernelSpec, Modulus, Number, ScalarType,
+        Value, extent,
     };
 
     /// Returns the step that prints as `text`.

@@ -7,8 +7,8 @@ use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::{
-    CollectiveBy, DType, NestId, ParallelismMatrix, PlacedMesh, SourceOptions, StagedLeg, Strategy, TileId, Transport,
-    reference, runtime, rust_source,
+    CollectiveBy, DType, LegId, NestId, ParallelismMatrix, PlacedMesh, SourceOptions, StagedLeg, Strategy, TileId,
+    Transport, reference, runtime, rust_source,
 };
 use polyshard_testing::laws::reduce::machine;
 use polyshard_testing::random::Choices;
@@ -361,7 +361,7 @@ impl ByProcedure {
         let plan = placed.reduction(&["z"], 44, DType::F64, Strategy::Best).expect("there is one");
         let by = Some(CollectiveBy::Procedure(plan.procedure_in_mesh()));
         let (nest, tile, why) = (NestId(0), TileId(2), "nodes are of 2 ranks".into());
-        Ok(program.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why }]).expect("its sums meet along z"))
+        Ok(program.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why }]).expect("its sums meet along z"))
     }
 }
 

@@ -114,7 +114,8 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
     // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
     let levels = program.nest().transfers.iter().map(|transfer| transfer.level);
-    let steps = levels.map(|level| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>());
+    let steps =
+        levels.map(|level| program.nest().loops[..level.0].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
     if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
         // Blocks are gone through one by one, which may be too many.

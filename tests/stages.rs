@@ -7,7 +7,8 @@ use polyshard::planner::placement::matrices;
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
 use polyshard::{
-    AxisPart, CollectiveBy, Direction, Leg, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport, staged_on,
+    AxisPart, CollectiveBy, Direction, Leg, LegId, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport,
+    staged_on,
 };
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -188,7 +189,7 @@ fn stages_that_cannot_be_are_refused() {
     let leg = |tile: usize, leg, stages| StagedLeg {
         nest: NestId(0),
         tile: TileId(tile),
-        leg,
+        leg: LegId(leg),
         by: Some(CollectiveBy::Stages(stages)),
         why: "it is tried".into(),
     };

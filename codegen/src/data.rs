@@ -10,7 +10,7 @@
 //! ```
 
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
+use polyshard_program::{Access, Affine, Assign, Conditional, Modulus, Number, Value};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -129,10 +129,10 @@ impl Data {
                 ("Call", quote!((#p Function::#function, #inner)))
             }
             Value::If(choice) => {
-                let Choice { compare, left, right, then, otherwise } = &**choice;
+                let Conditional { compare, left, right, then, otherwise } = &**choice;
                 let compare = format_ident!("{compare:?}");
                 let [left, right, then, otherwise] = [left, right, then, otherwise].map(|part| self.value(part));
-                let choice = quote!(#b::new(#p Choice {
+                let choice = quote!(#b::new(#p Conditional {
                     compare: #p Comparison::#compare,
                     left: #left,
                     right: #right,

@@ -110,10 +110,10 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick("AxisExpr AxisPart Level Mesh Neighbours Placement Reach Sharding");
+    let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
-        "Access Assign Choice Comparison Factor Function LeafBoxes Name Named Number Product Products Ramp Role Slices TileStatement Value \
-         contract nest nest_with_numbers pointwise",
+        "Access Assign BlockDepth Comparison Conditional Factor Function LeafBoxes LeafLoopId Name Named Number OperandId Product ProductId \
+         Products Ramp Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
         "DistArray Element Grid Group InputTable OutTile Passing Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs StepBuffers Strided \

@@ -58,7 +58,7 @@ impl LevelLayout {
     }
 
     /// Returns whether a level that divides `size` indices is in blocks of `ceil(size / parts)`, so that
-    /// [`Block`](crate::Level::Block) says all of it.
+    /// [`Block`](crate::Division::Block) says all of it.
     #[must_use]
     pub fn is_in_ceil_blocks(&self, size: usize) -> bool {
         !self.cyclic && self.block == size.div_ceil(self.parts).max(1)

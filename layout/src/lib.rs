@@ -40,7 +40,7 @@ pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
-pub use placement::{Level, Placement};
+pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;

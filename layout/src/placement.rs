@@ -13,7 +13,7 @@ pub enum Placement<D = usize> {
         /// The dimension.
         dim: D,
         /// How it is divided, and how the blocks of each level are by the next; at least one.
-        levels: Vec<Level>,
+        levels: Vec<Division>,
     },
     /// The array is kept at one coordinate of an axis.
     Pin {
@@ -32,7 +32,7 @@ pub enum Placement<D = usize> {
 /// How a dimension, or each block of the level before, is divided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum Division {
     /// In ceil-sized blocks; a rank owns block `at` of each block of the level before.
     Block {
         /// The number of the block that a rank owns.
@@ -47,7 +47,7 @@ pub enum Level {
     },
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for Division {
     /// As after the `@` of a clause: `x`, `(x + 1)`, `cyclic(x, 4)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,13 +75,13 @@ impl<D> Placement<D> {
     /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
     #[must_use]
     pub fn block(dim: D, at: impl Into<AxisExpr>) -> Self {
-        Self::Divided { dim, levels: vec![Level::Block { at: at.into() }] }
+        Self::Divided { dim, levels: vec![Division::Block { at: at.into() }] }
     }
 
     /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
     #[must_use]
     pub fn block_cyclic(dim: D, at: impl Into<AxisExpr>, block: usize) -> Self {
-        Self::Divided { dim, levels: vec![Level::Cyclic { at: at.into(), block }] }
+        Self::Divided { dim, levels: vec![Division::Cyclic { at: at.into(), block }] }
     }
 
     /// The array is kept at one coordinate of an axis.
@@ -118,7 +118,7 @@ impl<D: fmt::Display> Placement<D> {
     #[must_use]
     #[track_caller]
     pub fn at(self, at: impl Into<AxisExpr>) -> Self {
-        self.inside(Level::Block { at: at.into() })
+        self.inside(Division::Block { at: at.into() })
     }
 
     /// Divides the blocks of this clause's dimension again, block-cyclically in blocks of `block` indices.
@@ -128,11 +128,11 @@ impl<D: fmt::Display> Placement<D> {
     #[must_use]
     #[track_caller]
     pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Self {
-        self.inside(Level::Cyclic { at: at.into(), block })
+        self.inside(Division::Cyclic { at: at.into(), block })
     }
 
     #[track_caller]
-    fn inside(mut self, level: Level) -> Self {
+    fn inside(mut self, level: Division) -> Self {
         match &mut self {
             Self::Divided { levels, .. } => levels.push(level),
             _ => panic!("`{self}` places no dimension, so it has no blocks to divide; leave out what follows it"),

@@ -2,7 +2,7 @@
 
 use crate::dim::{Blocks, Digit, DimLayout, LevelLayout, Owned};
 use crate::linear::LinearAxes;
-use crate::placement::{Level, Placement};
+use crate::placement::{Division, Placement};
 use crate::solve::solve;
 use crate::source::AxisSource;
 use crate::{Mesh, Name};
@@ -110,8 +110,8 @@ impl Sharding {
                         return Err(ShardingError::TooManyLevels { dim, levels, axes });
                     }
                     let levels = levels.iter().map(|level| match level {
-                        Level::Block { at } => Ok((LinearAxes::new(at, mesh)?, None)),
-                        Level::Cyclic { at, block } => Ok((LinearAxes::new(at, mesh)?, Some(*block))),
+                        Division::Block { at } => Ok((LinearAxes::new(at, mesh)?, None)),
+                        Division::Cyclic { at, block } => Ok((LinearAxes::new(at, mesh)?, Some(*block))),
                     });
                     let mut levels = levels.collect::<Result<Vec<_>, _>>()?;
                     used.extend(levels.iter().flat_map(|(at, _)| at.terms.iter().map(|term| term.0)));
@@ -202,9 +202,9 @@ impl Sharding {
             let levels = layout.levels().iter().enumerate().map(|(number, level)| {
                 let at = level.at.expr(&self.mesh);
                 if self.is_in_ceil_blocks(dim, number) {
-                    Level::Block { at }
+                    Division::Block { at }
                 } else {
-                    Level::Cyclic { at, block: level.block }
+                    Division::Cyclic { at, block: level.block }
                 }
             });
             let levels: Vec<_> = levels.collect();

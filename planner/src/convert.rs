@@ -4,7 +4,7 @@
 //! blocks), so only some have one. What a type says, a sharding does too: [`DistType::cut`].
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{AxisExpr, Level, LevelLayout, Mesh, Placement, Sharding, ShardingError};
+use polyshard_layout::{AxisExpr, Division, LevelLayout, Mesh, Placement, Sharding, ShardingError};
 
 /// The type of a sharding in equal blocks numbered by whole axes.
 ///
@@ -114,7 +114,7 @@ pub(crate) fn in_blocks(
     partial: &[usize],
 ) -> Result<Sharding, ShardingError> {
     let names = |axes: &Vec<usize>| AxisExpr::List(mesh.names(axes));
-    let level = |axes: &Vec<usize>| Level::Block { at: names(axes) };
+    let level = |axes: &Vec<usize>| Division::Block { at: names(axes) };
     let cut = levels.iter().enumerate().filter(|(_, levels)| !levels.is_empty());
     let cut = cut.map(|(dim, levels)| Placement::Divided { dim, levels: levels.iter().map(level).collect() });
     let summed = mesh.names(partial).into_iter().map(Placement::partial);

@@ -8,7 +8,7 @@ use crate::cost::{CostError, CostedPart, Prices};
 use crate::placement::PlacedMesh;
 use polyshard_layout::{AxisPart, Stages};
 use polyshard_machine::units::seconds as shown;
-use polyshard_program::{CollectiveBy, Direction, Leg, NestId, Owners, Program, StagedLeg, TileId, TransferId};
+use polyshard_program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId, TransferId};
 
 /// Returns the program with each collective that crosses levels of the machine carried out in the stages in which the program takes
 /// the least time there, or at once; [`explain`](Program::explain) says which, and why.
@@ -55,7 +55,7 @@ pub fn staged_on(program: &Program, placed: &PlacedMesh) -> Result<Program, Cost
     for (number, nest) in program.nests().enumerate() {
         for (tile, transfer) in nest.transfers.iter().enumerate() {
             let (nest, tile) = (NestId(number), TileId(tile));
-            for (leg, route) in transfer.route.legs.iter().enumerate() {
+            for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
                 let Leg::Collective { axes, owners, .. } = route else { continue };
                 let levels = levels_of(placed, axes);
                 let is_given = route.procedure().is_some();

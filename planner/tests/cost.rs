@@ -9,7 +9,7 @@ use polyshard_machine::{
 use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
-use polyshard_program::{CollectiveBy, DType, NestId, Program, StagedLeg, TileId, example};
+use polyshard_program::{CollectiveBy, DType, LegId, NestId, Program, StagedLeg, TileId, example};
 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;
@@ -245,7 +245,7 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let priced = |by: Procedure| {
         let program = divided.clone().shard("C", vec![]).lower().expect("it is legal");
         let by = Some(CollectiveBy::Procedure(by));
-        let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: 0, by, why: "it is tried".into() };
+        let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by, why: "it is tried".into() };
         cost(&program.in_stages(&[leg]).expect("it adds up all"), &machine).expect("a cost").moving()
     };
     let each = steps.iter().map(|&(operation, groups, parts)| {

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Collective, Machine};
-use polyshard_planner::placement::{Choice, ParallelismMatrix, Traffic, best, best_with, count, matrices};
+use polyshard_planner::placement::{CollectiveOptions, ParallelismMatrix, Traffic, best, best_with, count, matrices};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -185,7 +185,7 @@ fn a_workload_takes_as_long_as_its_parts() {
         Traffic { operation: Collective::AllGather, axes: vec![1, 2], bytes: 1e7 },
         Traffic { operation: Collective::AllToAll, axes: vec![2], bytes: 1e8 },
     ];
-    let direct = Choice { algorithm: Algorithm::Ring, max_steps: 1 };
+    let direct = CollectiveOptions { algorithm: Algorithm::Ring, max_steps: 1 };
     let ranked = best(&machine, &[4, 2, 8], &traffic).expect("they fit");
     assert_eq!(ranked.len(), matrices(&[4, 16], &[4, 2, 8]).expect("they fit").len());
     assert!(ranked.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));

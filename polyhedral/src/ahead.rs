@@ -14,7 +14,7 @@ use crate::isl::IslResult;
 use crate::proofs::proof;
 use crate::state::Pipeline;
 use polyshard_layout::Name;
-use polyshard_program::{Direction, Proof, Property, Transfer};
+use polyshard_program::{Depth, Direction, Proof, Property, Transfer};
 
 /// Has the transfers at each loop that is pipelined begin ahead, and returns what was proved of that.
 pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result<Vec<Proof>, LowerError> {
@@ -30,7 +30,7 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
                 let pattern = transfer.route.pattern(transfer.direction, &context.state.mesh).to_string();
                 return Err(context.blame(Some(step), ErrorKind::NotAhead { tensor, pattern, depth, why, help }));
             }
-            let extent = context.ranges.counters[level - 1];
+            let extent = context.ranges.counters[level.0 - 1];
             let (what, property, claim) = match transfer.direction {
                 Direction::In => (
                     "that no tile is overwritten while it is read",
@@ -62,12 +62,12 @@ fn tensor(context: &Context<'_>, transfer: &Transfer) -> Name {
 }
 
 /// The number of serial loops around what is communicated at a loop, where something is.
-fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Result<usize, LowerError> {
+fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Result<Depth, LowerError> {
     let tensors = || context.kernel().tensors();
     let at = |tensor: Name| context.state.communications.iter().find(|other| other.tensor == tensor);
     let place = context.nest().find(t).and_then(|position| position.checked_sub(context.nest().distributed));
     if let Some(place) = place.filter(|_| tensors().any(|tensor| at(tensor.name).is_some_and(|other| other.at == t))) {
-        return Ok(place + 1);
+        return Ok(Depth(place + 1));
     }
     let places = tensors().map(|tensor| match at(tensor.name) {
         Some(other) => format!("`{}` is communicated at `{}`", tensor.name, other.at),

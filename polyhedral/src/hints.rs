@@ -5,10 +5,8 @@ use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{Level, LevelLayout, Name, Placement};
-use polyshard_program::{
-    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, LoopId, Symbol, Tensor, Transfer, Value,
-};
+use polyshard_layout::{Division, LevelLayout, Name, Placement};
+use polyshard_program::{Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Symbol, Tensor, Transfer, Value};
 
 /// The hints at a program, in the order of its parts.
 pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
@@ -158,14 +156,14 @@ fn replicated_output(context: &Context<'_>) -> Option<Hint> {
 }
 
 fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Option<Hint> {
-    let around = &context.nest().inside(Depth(0))[..transfer.level];
+    let around = &context.nest().inside(Depth(0))[..transfer.level.0];
     let repeats = around.iter().map(|&id| context.state.nest.node(id)).rfind(|node| node.extent > 1)?;
     (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
 }
 
 /// Panels that wait though they begin ahead.
 fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf) -> Option<Hint> {
-    let around = &context.nest().inside(Depth(0))[..transfer.level];
+    let around = &context.nest().inside(Depth(0))[..transfer.level.0];
     let at = context.state.nest.node(*around.last()?);
     if at.extent <= 1 {
         return Some(Hint::NothingHidden { tensor, at: at.name });
@@ -183,7 +181,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
     dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
         let [LevelLayout { parts, block, cyclic: false, .. }] = layout.levels() else { return None };
         let (panel, block) = (high.subtract(low).bounds(&context.ranges).1, *block as i64);
-        let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(LoopId(counter))));
+        let walks = transfer.level.loops().any(|counter| low.mentions(Symbol::Counter(counter)));
         if *parts == 1 || panel > block || !walks || panel <= gcd(alignment(low), block) {
             return None;
         }
@@ -192,7 +190,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
         let placements = sharding.placements();
         let axes = placements.iter().find_map(|placement| match placement {
             Placement::Divided { dim: placed, levels } if *placed == dim => match &levels[..] {
-                [Level::Block { at }] => Some(at.to_string()),
+                [Division::Block { at }] => Some(at.to_string()),
                 _ => None,
             },
             _ => None,
@@ -206,7 +204,7 @@ fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Transfer) -> Op
     let Transfer { operands, level, region, .. } = transfer;
     let most = region.max_extents(&context.ranges);
     let tile = most.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
-    let fixed = context.fixed(Depth(*level));
+    let fixed = context.fixed(*level);
     let read_by = |access: &Access| {
         access.index.iter().zip(&most).fold(1i64, |product, (index, &extent)| {
             let values = index.terms.iter().fold(1i64, |values, &(name, _)| {

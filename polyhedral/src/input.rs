@@ -145,7 +145,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         tensor: input.id,
         direction: Direction::In,
         operands,
-        level: depth.0,
+        level: depth,
         ahead: 0,
         once: false,
         interior_first: false,

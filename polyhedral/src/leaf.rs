@@ -9,8 +9,8 @@ use crate::products::{Plan, Shape};
 use crate::range::{Span, position};
 use crate::state::Tensorized;
 use polyshard_program::{
-    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafNumber, LeafOp, Number,
-    Ranges, Region, Role, StepId, TensorId, Transfer, Value, list,
+    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
+    Number, Ranges, Region, Role, StepId, TensorId, Transfer, Value, list,
 };
 
 /// The leaf, and the depth that it is at.
@@ -20,8 +20,8 @@ pub(crate) fn leaf(context: &Context<'_>, transfers: &[Transfer]) -> Result<(Lea
         return Ok((asked_for(context, tensorized, depth)?, depth));
     }
     // Without `tensorize`, the loops inside the last transfer run as one nest as far as they are boxes.
-    let outermost = transfers.iter().map(|transfer| transfer.level).max().unwrap_or(0);
-    for depth in (outermost..=context.nest().innermost().0).map(Depth) {
+    let outermost = transfers.iter().map(|transfer| transfer.level).max().unwrap_or_default();
+    for depth in (outermost.0..=context.nest().innermost().0).map(Depth) {
         let leaf = at_depth(context, depth, LeafOp::Nest, None);
         if is_box(context, &leaf, depth)? {
             return Ok((leaf, depth));
@@ -182,10 +182,10 @@ pub(crate) fn has_products(kernel: &Kernel, counts: Vec<i64>) -> bool {
 /// The products and the scalar factor, if the kernel is a sum of products of several tensors for which a nest is slower.
 fn products(kernel: &Kernel, counts: Vec<i64>) -> Option<(Plan, Value)> {
     let (accesses, alpha) = factors(kernel).ok()?;
-    let loops = |access: &Access| -> Vec<usize> {
+    let loops = |access: &Access| -> Vec<LeafLoopId> {
         let mut loops = Vec::new();
         for index in &access.unwrapped().index {
-            let named = index.terms.iter().map(|&(name, _)| position(kernel, name));
+            let named = index.terms.iter().map(|&(name, _)| LeafLoopId(position(kernel, name)));
             named.for_each(|l| {
                 if !loops.contains(&l) {
                     loops.push(l)

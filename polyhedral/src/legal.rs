@@ -78,13 +78,13 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
 fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
     let is_input = transfer.direction == Direction::In;
     let is_halo = is_input && matches!(transfer.route.legs[..], [Leg::Halo { .. }]) && transfer.ahead == 0;
-    if is_halo && transfer.level == nest.loops.len() {
+    if is_halo && transfer.level.0 == nest.loops.len() {
         return (
             "all of the leaf waits for it".into(),
             format!("add `interior_first({})`", nest.tensor_name(transfer.tensor)),
         );
     }
-    let Some(around) = transfer.level.checked_sub(1).map(|counter| &nest.loops[counter]) else {
+    let Some(around) = transfer.level.innermost().map(|counter| &nest.loops[counter.0]) else {
         let why = if is_input { "it comes before all loops" } else { "it leaves after all loops" };
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
     };

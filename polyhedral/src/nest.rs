@@ -5,15 +5,12 @@
 //! ([`crate::range`]); lowering proves that they agree.
 
 use polyshard_layout::Name;
+pub(crate) use polyshard_program::Depth;
 use polyshard_program::StepId;
 
 /// A loop or former loop; index variables come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub usize);
-
-/// A place in a nest: inside the loops over the mesh and this many serial ones, outermost first, which are fixed there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Depth(pub usize);
 
 /// How a node's value follows from newer nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +53,7 @@ impl Nest {
         &self.nodes[id.0]
     }
 
-    /// The loops that are fixed at a depth.
+    /// The loops that are fixed at a depth: those over the mesh, and the serial ones around it.
     pub(crate) fn around(&self, depth: Depth) -> &[NodeId] {
         &self.loops[..self.distributed + depth.0]
     }

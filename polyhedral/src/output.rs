@@ -46,7 +46,7 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     proofs.extend(trail.proofs(tensor.name));
     let capacity = context.capacity(&region, step, tensor.name)?;
     let tile = Tile { capacity, ..Tile::default() };
-    let output = Transfer { level: depth.0, route, tile, tests: trail.tests, ..in_place_of(context, region) };
+    let output = Transfer { level: depth, route, tile, tests: trail.tests, ..in_place_of(context, region) };
     Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
 }
 
@@ -81,7 +81,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         tensor: TensorId(context.kernel().inputs().len()),
         direction: Direction::Out { any_order: false },
         operands: Vec::new(),
-        level: 0,
+        level: Depth(0),
         ahead: 0,
         once: false,
         interior_first: false,

@@ -11,7 +11,7 @@
 //! All orders of the products are compared by an estimate of their time, and loops around them are cut into blocks until
 //! what lies in between is at most [`SCRATCH_BYTES`].
 
-use polyshard_program::{Factor, LoopBlock, Product, Role};
+use polyshard_program::{BlockDepth, Factor, LeafLoopId, LoopBlock, OperandId, Product, ProductId, Role};
 
 /// The most bytes of intermediate results of a leaf: what stays in a second-level cache.
 pub(crate) const SCRATCH_BYTES: i64 = 1 << 20;
@@ -43,9 +43,9 @@ pub(crate) struct Shape {
     /// The most iterations of each loop.
     pub counts: Vec<i64>,
     /// The loops that index each operand, those of its last dimension last.
-    pub operands: Vec<Vec<usize>>,
+    pub operands: Vec<Vec<LeafLoopId>>,
     /// The loops that index the output, likewise.
-    pub target: Vec<usize>,
+    pub target: Vec<LeafLoopId>,
     /// Bytes of an element.
     pub size: i64,
 }
@@ -82,14 +82,18 @@ impl Shape {
 
     /// What one nest over all operands costs.
     fn nest(&self) -> f64 {
-        let all = 0..self.counts.len();
+        let all = self.loops();
         let lasts = self.operands.iter().chain([&self.target]).filter_map(|loops| loops.last());
-        let row = lasts.map(|&l| self.counts[l].max(0) as f64).fold(1.0, f64::max);
+        let row = lasts.map(|&l| self.counts[l.0].max(0) as f64).fold(1.0, f64::max);
         POINT * (1.0 + RUN / row) * (self.operands.len() as f64 - 1.0) * self.points(all) + ELEMENT * self.elements()
     }
 
-    fn points(&self, loops: impl IntoIterator<Item = usize>) -> f64 {
-        loops.into_iter().map(|l| self.counts[l].max(0) as f64).product()
+    fn loops(&self) -> impl Iterator<Item = LeafLoopId> {
+        (0..self.counts.len()).map(LeafLoopId)
+    }
+
+    fn points(&self, loops: impl IntoIterator<Item = LeafLoopId>) -> f64 {
+        loops.into_iter().map(|l| self.counts[l.0].max(0) as f64).product()
     }
 
     fn elements(&self) -> f64 {
@@ -116,11 +120,11 @@ impl Shape {
     }
 
     /// The loops that index the product of a pair: those of the pair that the output or what is `left` needs.
-    fn kept(&self, indexed: &[Vec<usize>], pair: [usize; 2], left: &[usize]) -> Vec<usize> {
+    fn kept(&self, indexed: &[Vec<LeafLoopId>], pair: [usize; 2], left: &[usize]) -> Vec<LeafLoopId> {
         if left.is_empty() {
             return self.target.clone();
         }
-        let needed = |l: &usize| self.target.contains(l) || left.iter().any(|&node| indexed[node].contains(l));
+        let needed = |l: &LeafLoopId| self.target.contains(l) || left.iter().any(|&node| indexed[node].contains(l));
         union(&indexed[pair[0]], &indexed[pair[1]]).into_iter().filter(needed).collect()
     }
 
@@ -130,10 +134,11 @@ impl Shape {
         if plan.scratch(self.size) <= SCRATCH_BYTES {
             return plan;
         }
-        let free = |l: &usize| self.counts[*l] > 1 && plan.blocks.iter().all(|block| block.number != *l);
-        let candidates = (0..self.counts.len()).filter(free).filter_map(|number| {
+        let free = |l: &LeafLoopId| self.counts[l.0] > 1 && plan.blocks.iter().all(|block| block.number != *l);
+        let candidates = self.loops().filter(free).filter_map(|number| {
             let with = |size| self.estimated(order, [&plan.blocks[..], &[LoopBlock { number, size }]].concat());
-            let sizes = (0..i64::BITS - 1).rev().map(|bits| 1 << bits).skip_while(|&size| size >= self.counts[number]);
+            let sizes =
+                (0..i64::BITS - 1).rev().map(|bits| 1 << bits).skip_while(|&size| size >= self.counts[number.0]);
             let sizes: Vec<i64> = sizes.collect();
             let fitting = sizes.iter().map(|&size| with(size)).find(|plan| plan.scratch(self.size) <= SCRATCH_BYTES);
             let smallest = || with(1);
@@ -170,23 +175,23 @@ impl Shape {
             below.push(union(&below[pair[0]], &below[pair[1]]));
             if left.is_empty() {
                 // A loop that indexes no operand repeats the last product.
-                let nowhere = |l: &usize| !below[below.len() - 1].contains(l);
-                loops.extend((0..self.counts.len()).filter(nowhere));
+                let nowhere = |l: &LeafLoopId| !below[below.len() - 1].contains(l);
+                loops.extend(self.loops().filter(nowhere));
             }
             loops.sort_unstable();
             let level = blocks.iter().rposition(|block| below[below.len() - 1].contains(&block.number));
             let level = level.map_or(0, |deepest| deepest + 1);
-            let count = |l: usize| {
+            let count = |l: LeafLoopId| {
                 let block = blocks[..level].iter().find(|block| block.number == l);
-                block.map_or(self.counts[l], |block| block.size.min(self.counts[l])).max(0)
+                block.map_or(self.counts[l.0], |block| block.size.min(self.counts[l.0])).max(0)
             };
-            let size = |loops: &[usize]| loops.iter().map(|&l| count(l) as f64).product::<f64>();
+            let size = |loops: &[LeafLoopId]| loops.iter().map(|&l| count(l) as f64).product::<f64>();
             // Elements that lie in a row: of the last dimensions, up to the first one that is in blocks.
             let run = |operand: usize| {
                 let mut run = 1.0;
                 for &l in self.operands[operand].iter().rev() {
                     run *= count(l) as f64;
-                    if count(l) < self.counts[l] {
+                    if count(l) < self.counts[l.0] {
                         break;
                     }
                 }
@@ -195,7 +200,7 @@ impl Shape {
             let roles = matrix([&indexed[pair[0]], &indexed[pair[1]]], &kept, &loops);
             let times: f64 = blocks[..level]
                 .iter()
-                .map(|block| (self.counts[block.number] as f64 / block.size as f64).ceil())
+                .map(|block| (self.counts[block.number.0] as f64 / block.size as f64).ceil())
                 .product();
             let mut step = START + if left.is_empty() { ELEMENT } else { SCRATCH } * size(&kept);
             for &factor in &pair {
@@ -219,7 +224,7 @@ impl Shape {
                     let larger = pair[usize::from(n > m)];
                     let last = self.operands.get(larger).and_then(|operand| operand.last());
                     let is_summed =
-                        |l: &usize| loops.iter().zip(roles).any(|(other, role)| other == l && *role == Role::K);
+                        |l: &LeafLoopId| loops.iter().zip(roles).any(|(other, role)| other == l && *role == Role::K);
                     let across = m.min(n) < PACKED && last.is_some_and(|l| !is_summed(l));
                     let slower = if across { ACROSS } else { 1.0 };
                     slower * size(&loops) * short(m, REGISTERS) * short(n, REGISTERS) * short(k, TERMS)
@@ -227,8 +232,8 @@ impl Shape {
             };
             cost += times * step;
             let factors = pair.map(|node| match node.checked_sub(operands) {
-                None => Factor::Operand(node),
-                Some(step) => Factor::Scratch(step),
+                None => Factor::Operand(OperandId(node)),
+                Some(step) => Factor::Scratch(ProductId(step)),
             });
             let elements = kept.iter().fold(1i64, |elements, &l| elements.saturating_mul(count(l)));
             let capacity = if left.is_empty() { 0 } else { elements as usize };
@@ -237,7 +242,7 @@ impl Shape {
                 loops,
                 kept: if left.is_empty() { vec![] } else { kept.clone() },
                 roles,
-                level,
+                level: BlockDepth(level),
                 capacity,
             });
             indexed.push(kept);
@@ -250,22 +255,23 @@ impl Shape {
     fn laid_out(&self, mut plan: Plan) -> Plan {
         // The last one's are the output's; from there backwards, those of the product that uses a result are known.
         for made in (0..plan.steps.len() - 1).rev() {
-            let used =
-                (made + 1..plan.steps.len()).find(|&step| plan.steps[step].factors.contains(&Factor::Scratch(made)));
+            let used = (made + 1..plan.steps.len())
+                .find(|&step| plan.steps[step].factors.contains(&Factor::Scratch(ProductId(made))));
             let steps = [Some(made), used].into_iter().flatten();
-            let beside: Vec<(&Product, Vec<&[usize]>)> = steps
+            let beside: Vec<(&Product, Vec<&[LeafLoopId]>)> = steps
                 .map(|step| {
                     let product = &plan.steps[step];
                     let factors = product.factors.iter().filter_map(|factor| match factor {
-                        Factor::Operand(number) => Some(&self.operands[*number][..]),
+                        Factor::Operand(number) => Some(&self.operands[number.0][..]),
                         Factor::Scratch(_) => None,
                     });
                     let result = if step + 1 == plan.steps.len() { &self.target } else { &product.kept };
                     (product, factors.chain((step != made).then_some(&result[..])).collect())
                 })
                 .collect();
-            let score =
-                |order: &[usize]| beside.iter().map(|(product, others)| suits(order, product, others)).sum::<usize>();
+            let score = |order: &[LeafLoopId]| {
+                beside.iter().map(|(product, others)| suits(order, product, others)).sum::<usize>()
+            };
             let mut best = plan.steps[made].kept.clone();
             for order in permutations(&best) {
                 if score(&order) > score(&best) {
@@ -286,14 +292,14 @@ impl Plan {
 }
 
 /// How much a product gains from this order of an intermediate result's dimensions, others being as they are.
-fn suits(order: &[usize], product: &Product, others: &[&[usize]]) -> usize {
-    let role = |l: usize| {
+fn suits(order: &[LeafLoopId], product: &Product, others: &[&[LeafLoopId]]) -> usize {
+    let role = |l: LeafLoopId| {
         let found = product.loops.iter().zip(&product.roles).find(|(other, _)| **other == l);
         found.map(|(_, role)| *role)
     };
     // Neighbours that are neighbours wherever they occur run as one loop.
     let merged = order.windows(2).filter(|pair| {
-        let follow = |other: &&[usize]| match other.iter().position(|&l| l == pair[0]) {
+        let follow = |other: &&[LeafLoopId]| match other.iter().position(|&l| l == pair[0]) {
             Some(at) => other.get(at + 1) == Some(&pair[1]),
             None => !other.contains(&pair[1]),
         };
@@ -305,8 +311,8 @@ fn suits(order: &[usize], product: &Product, others: &[&[usize]]) -> usize {
 }
 
 /// The role of each loop in a matrix product, if it has one; none if the product runs as a nest.
-fn matrix(factors: [&[usize]; 2], result: &[usize], loops: &[usize]) -> Vec<Role> {
-    let role = |l: &usize| match (factors[0].contains(l), factors[1].contains(l), result.contains(l)) {
+fn matrix(factors: [&[LeafLoopId]; 2], result: &[LeafLoopId], loops: &[LeafLoopId]) -> Vec<Role> {
+    let role = |l: &LeafLoopId| match (factors[0].contains(l), factors[1].contains(l), result.contains(l)) {
         (true, true, true) => Some(Role::Batch),
         (true, false, true) => Some(Role::M),
         (false, true, true) => Some(Role::N),
@@ -341,20 +347,20 @@ fn all_orders(left: &[usize], next: usize, done: &mut Vec<[usize; 2]>, orders: &
     }
 }
 
-fn union(a: &[usize], b: &[usize]) -> Vec<usize> {
+fn union(a: &[LeafLoopId], b: &[LeafLoopId]) -> Vec<LeafLoopId> {
     let more = b.iter().copied().filter(|l| !a.contains(l));
-    let mut both: Vec<usize> = a.iter().copied().chain(more).collect();
+    let mut both: Vec<LeafLoopId> = a.iter().copied().chain(more).collect();
     both.sort_unstable();
     both
 }
 
 /// All orders of a few loops, the given one first; of more than six, that one alone.
-fn permutations(loops: &[usize]) -> Vec<Vec<usize>> {
+fn permutations(loops: &[LeafLoopId]) -> Vec<Vec<LeafLoopId>> {
     if loops.len() > 6 || loops.len() < 2 {
         return vec![loops.to_vec()];
     }
     let with_first = |i: usize| {
-        let rest: Vec<usize> = [&loops[..i], &loops[i + 1..]].concat();
+        let rest: Vec<LeafLoopId> = [&loops[..i], &loops[i + 1..]].concat();
         permutations(&rest).into_iter().map(move |rest| [&[loops[i]], &rest[..]].concat())
     };
     (0..loops.len()).flat_map(with_first).collect()

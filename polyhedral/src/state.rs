@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
-use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
+use polyshard_layout::{Division, Mesh, Name, Placement, ProductError, Sharding};
 use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId, list};
 use std::sync::Arc;
 
@@ -386,7 +386,7 @@ impl State {
         Ok(match clause {
             Clause::Divided { dim, levels } => {
                 for level in levels {
-                    if let Level::Cyclic { block, .. } = level {
+                    if let Division::Cyclic { block, .. } = level {
                         count("blocks of", (*block).max(1))?;
                     }
                 }

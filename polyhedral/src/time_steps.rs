@@ -166,13 +166,13 @@ pub(crate) fn taken(
 /// Whether what a schedule makes of one application can be done for several.
 fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
-    if !is_alone || input.level != 0 {
+    if !is_alone || input.level != polyshard_program::Depth(0) {
         return Err("there are loops around its leaf, or it is no nest");
     }
     if leaf.loops.iter().any(|l| l.stride != 1) || input.region.has_blocks() {
         return Err("what a rank computes is not one box");
     }
-    if output.level != 0 || !output.route.is_in_place() || output.direction == Direction::In {
+    if output.level != polyshard_program::Depth(0) || !output.route.is_in_place() || output.direction == Direction::In {
         return Err("a rank does not own what it writes");
     }
     let is_near = |leg: &Leg| match leg {

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Pattern, Program, Value, example};
+use polyshard_program::{Access, Affine, Assign, DType, Depth, KernelSpec, Pattern, Program, Value, example};
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
 fn cyclic(rows: usize, mesh: &Mesh, block: usize) -> Schedule {
@@ -196,7 +196,7 @@ fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
         let messages = |schedule: &Schedule| {
             let program = lowered(schedule);
             let executions =
-                |level: usize| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>();
+                |level: Depth| program.nest().loops[..level.0].iter().map(|l| l.extent as usize).product::<usize>();
             let a = &program.nest().transfers[0];
             let inputs = executions(a.level) * a.route.partners(program.mesh());
             (inputs, executions(program.nest().output().level) * program.nest().output().route.partners(program.mesh()))

@@ -1,7 +1,7 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::ids::{LoopId, TensorId, TileId, TransferId};
+use crate::ids::{BlockDepth, LeafLoopId, LoopId, TensorId, TileId, TransferId};
 use crate::nest::{
     CollectiveBy, Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer,
 };
@@ -312,9 +312,9 @@ impl Page<'_, '_, '_> {
         let interior = leaf
             .interior
             .iter()
-            .flat_map(|interior| self.nest.cut_loops().into_iter().map(|l| (l, &interior.ranges[l])));
+            .flat_map(|interior| self.nest.cut_loops().into_iter().map(|l| (l, &interior.ranges[l.0])));
         let shown = interior.map(|(l, (low, high))| {
-            let l = &leaf.loops[l];
+            let l = &leaf.loops[l.0];
             let [first, end] = [low, high].map(|at| self.nest.show(&l.low.add(&at.multiply(l.stride))));
             format!("{} in {first}..{end}", l.var)
         });
@@ -363,12 +363,12 @@ impl Page<'_, '_, '_> {
     /// The products of a leaf of several operands, inside the blocks that they run in.
     fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
         let path = self.nest.path();
-        let var = |l: usize| self.nest.leaf.loops[l].var;
+        let var = |l: LeafLoopId| self.nest.leaf.loops[l.0].var;
         for level in 0..=blocks.len() {
             if let Some(block) = level.checked_sub(1).map(|outer| blocks[outer]) {
                 self.line(depth + level - 1, &format!("for blocks of {} of {}:", block.size, var(block.number)))?;
             }
-            for (number, step) in path.iter().enumerate().filter(|(_, step)| step.level == level) {
+            for (number, step) in path.iter().enumerate().filter(|(_, step)| step.level == BlockDepth(level)) {
                 let how = if step.is_product {
                     let roles = steps[number].loops.iter().zip(&steps[number].roles);
                     let roles: Vec<_> = roles.map(|(&l, role)| format!("{}={role:?}", var(l))).collect();

@@ -1,6 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
-use crate::ids::TensorId;
+use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
 use crate::nest::{Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
 use crate::reduction::counted;
@@ -152,10 +152,10 @@ impl Nest {
         Ok(())
     }
 
-    fn place(&self, level: usize) -> String {
-        match level.checked_sub(1) {
+    fn place(&self, level: Depth) -> String {
+        match level.innermost() {
             None => "once, outside all serial loops".into(),
-            Some(counter) => format!("in each iteration of {}", self.loops[counter].name),
+            Some(counter) => format!("in each iteration of {}", self.loops[counter.0].name),
         }
     }
 }

@@ -38,6 +38,47 @@ pub struct LoopId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TileId(pub usize);
 
+/// A place in a nest: inside this many of its serial loops, outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Depth(pub usize);
+
+impl Depth {
+    /// Returns the innermost of the loops that it is inside of.
+    #[must_use]
+    pub fn innermost(self) -> Option<LoopId> {
+        self.0.checked_sub(1).map(LoopId)
+    }
+
+    /// Returns the loops that it is inside of, outermost first.
+    pub fn loops(self) -> impl DoubleEndedIterator<Item = LoopId> {
+        (0..self.0).map(LoopId)
+    }
+}
+
+/// The number of a leg of a transfer's route, from the owners of what it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LegId(pub usize);
+
+/// The number of a loop of a leaf: how many of the leaf's are around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LeafLoopId(pub usize);
+
+/// The number of a product of a leaf of several: how many run before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProductId(pub usize);
+
+/// A place in a leaf of several products: inside this many of the loops that run in blocks, outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlockDepth(pub usize);
+
+/// The number of a room: memory that arrays of a program use in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RoomId(pub usize);
+
+/// The number of a statement of a program, from 1, as its text counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StatementId(pub usize);
+
 /// A transfer of a program, by what is at the other end of its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TransferId {

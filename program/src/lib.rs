@@ -55,7 +55,10 @@ pub use affine::{Affine, Modulus};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
-pub use ids::{ArrayId, LoopId, MoveId, NestId, OperandId, RepeatId, StepId, TensorId, TileId, TransferId};
+pub use ids::{
+    ArrayId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId, RepeatId, RoomId,
+    StatementId, StepId, TensorId, TileId, TransferId,
+};
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
@@ -78,7 +81,7 @@ pub use proof::{Proof, Property, Report, SENT};
 pub use statement::{Iteration, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
-pub use value::{Access, Choice, Comparison, Function, Value};
+pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
 pub use way::{Rows, Way, WayError, summed_up};
 pub use work::Work;

@@ -6,7 +6,7 @@
 //! the members differ. Messages between pairs need less: both ends work out the other's region from its coordinates.
 
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{LoopId, TensorId};
+use crate::ids::{Depth, LoopId, TensorId};
 use crate::nest::{CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
@@ -67,9 +67,9 @@ impl Matching<'_> {
         }
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
-            && counter.0 + 1 != transfer.level
+            && transfer.level.innermost() != Some(counter)
         {
-            return Err(format!("a shift at loop {} is inside {} loops", counter.0, transfer.level));
+            return Err(format!("a shift at loop {} is inside {} loops", counter.0, transfer.level.0));
         }
         for hop in transfer.hops(self.ranges) {
             match (hop.leg, self.leg(&hop, transfer.direction)?) {
@@ -100,7 +100,7 @@ impl Matching<'_> {
             Transfer { interior_first: false, .. } => return Ok(()),
             _ if !is_halo => "it is not a halo",
             Transfer { ahead: 1.., .. } => "it begins some iterations ahead",
-            Transfer { level, .. } if *level != self.loops => "loops around the leaf read what comes once",
+            Transfer { level, .. } if level.0 != self.loops => "loops around the leaf read what comes once",
             _ => return Ok(()),
         };
         Err(format!("the interior of the leaf is computed while it comes, but {refused}"))
@@ -117,7 +117,7 @@ impl Matching<'_> {
             (_, Direction::Out { any_order: true }) if route.legs.iter().any(|leg| leg.group().is_some()) => {
                 "the communication library adds up its terms"
             }
-            _ if *level == 0 => "no loop is around it",
+            _ if *level == Depth(0) => "no loop is around it",
             _ if route.is_local() => "nothing is sent for it",
             _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
             _ if route.legs.iter().any(|leg| leg.stages().is_some()) => "a stage waits for the one before it",
@@ -187,8 +187,8 @@ impl Matching<'_> {
     }
 
     /// Every symbol has a value where the call is made, which other ranks can work out.
-    fn known(&self, region: &Region, exprs: &[Expr], level: usize) -> Result<(), String> {
-        match (level..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(LoopId(n)))) {
+    fn known(&self, region: &Region, exprs: &[Expr], level: Depth) -> Result<(), String> {
+        match (level.0..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(LoopId(n)))) {
             None => Ok(()),
             Some(counter) => Err(format!("it depends on loop {counter}, which is inside the call")),
         }
@@ -218,7 +218,7 @@ fn mentions(region: &Region, exprs: &[Expr], symbol: Symbol) -> bool {
 mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
-    use crate::ids::{LoopId, OperandId, TensorId};
+    use crate::ids::{Depth, LoopId, OperandId, TensorId};
     use crate::nest::{Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
     use polyshard_layout::{Mesh, Name, Neighbours, Reach};
 
@@ -234,7 +234,7 @@ mod tests {
             tensor: TensorId(0),
             direction: Direction::In,
             operands: vec![OperandId(0)],
-            level: 1,
+            level: Depth(1),
             ahead: 0,
             once: false,
             interior_first: false,

@@ -30,7 +30,7 @@ pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::{ArrayId, OperandId, StepId, TensorId};
+use crate::ids::{ArrayId, Depth, OperandId, StepId, TensorId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -91,8 +91,8 @@ pub struct Transfer {
     pub direction: Direction,
     /// The leaf's operands that read what it brings, ascending.
     pub operands: Vec<OperandId>,
-    /// The number of serial loops around it.
-    pub level: usize,
+    /// The serial loops around it.
+    pub level: Depth,
     /// How many iterations of the innermost of them lie between its beginning and its end: an input begins to come this many before the one
     /// that reads it, and an output has left this many after the one that computes it; 0 if all is in the same.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -121,7 +121,7 @@ impl Transfer {
     /// nothing else is.
     #[must_use]
     pub fn can_stay(&self) -> bool {
-        self.direction == Direction::In && self.level == 0 && !self.route.is_in_place()
+        self.direction == Direction::In && self.level == Depth(0) && !self.route.is_in_place()
     }
 }
 

@@ -31,12 +31,12 @@ pub use report::InRounds;
 pub use rooms::Rooms;
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, TransferId};
+use crate::ids::{ArrayId, RoomId, TransferId};
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
-use crate::reduction::Reduction;
+use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
@@ -202,7 +202,7 @@ impl Program {
         array: impl Into<Name>,
         shardings: [&Sharding; 2],
         dtype: DType,
-        by: Reduction,
+        by: MoveReduction,
     ) -> Result<Self, ProgramError> {
         Self::of_move(array.into(), shardings, dtype, Some(by))
     }
@@ -212,7 +212,7 @@ impl Program {
         name: Name,
         [source, target]: [&Sharding; 2],
         dtype: DType,
-        by: Option<Reduction>,
+        by: Option<MoveReduction>,
     ) -> Result<Self, ProgramError> {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
@@ -347,7 +347,7 @@ impl Program {
     /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not there at one time may
     /// share it.
     #[must_use]
-    pub fn slots(&self) -> Vec<Option<usize>> {
+    pub fn slots(&self) -> Vec<Option<RoomId>> {
         self.body.slots(&self.arrays)
     }
 

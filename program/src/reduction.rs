@@ -27,7 +27,7 @@ pub use chunk::chunk;
 pub use error::ReductionError;
 pub use lowered::{Lowered, LoweredStep};
 pub use polyshard_layout::Collective;
-pub use procedure::{Procedure, Reduction};
+pub use procedure::{MoveReduction, Procedure};
 pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 

@@ -1,7 +1,7 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
 use crate::expr::{Expr, Ranges};
-use crate::ids::TensorId;
+use crate::ids::{Depth, TensorId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
 use crate::part::{self, Along};
 use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
@@ -27,7 +27,7 @@ type ByProcedure = BTreeMap<usize, Vec<usize>>;
 pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     let (ranges, ranks) = (nest.ranges(), nest.mesh.size());
     let looked_at = |transfer: &Transfer| {
-        let extents = ranges.counters[..transfer.level].iter();
+        let extents = ranges.counters[..transfer.level.0].iter();
         let steps = extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64));
         let tiles = others(transfer, nest).max(1).saturating_mul(most_blocks(&transfer.region, &ranges));
         steps.saturating_mul(tiles)
@@ -80,23 +80,23 @@ fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))
 }
 
-/// Visits all values of the counters of the first `level` loops, the innermost loop's fastest, until a visit fails.
+/// Visits all values of the counters of the loops around a place, the innermost loop's fastest, until a visit fails.
 pub(crate) fn in_all_steps<E>(
-    level: usize,
+    level: Depth,
     extents: &[i64],
     mut visit: impl FnMut(&[i64]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut counters = vec![0; extents.len()];
-    if extents[..level].iter().any(|&extent| extent < 1) {
+    if extents[..level.0].iter().any(|&extent| extent < 1) {
         return Ok(());
     }
     loop {
         visit(&counters)?;
-        let Some(next) = (0..level).rev().find(|&number| counters[number] + 1 < extents[number]) else {
+        let Some(next) = level.loops().rev().find(|number| counters[number.0] + 1 < extents[number.0]) else {
             return Ok(());
         };
-        counters[next] += 1;
-        counters[next + 1..level].fill(0);
+        counters[next.0] += 1;
+        counters[next.0 + 1..level.0].fill(0);
     }
 }
 

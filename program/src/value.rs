@@ -37,12 +37,12 @@ pub enum Value {
     /// `pow(a, b)`: a float to the power of a float.
     Pow(Box<Value>, Box<Value>),
     /// One of two values, chosen by a comparison.
-    If(Box<Choice>),
+    If(Box<Conditional>),
 }
 
 /// `if left < right { then } else { otherwise }`; only the value that is chosen is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct Conditional {
     /// How the sides are compared.
     pub compare: Comparison,
     /// The left side of the comparison.
@@ -178,7 +178,7 @@ impl Value {
             | Self::Min(a, b)
             | Self::Pow(a, b) => vec![a, b],
             Self::If(choice) => {
-                let Choice { left, right, then, otherwise, .. } = &mut **choice;
+                let Conditional { left, right, then, otherwise, .. } = &mut **choice;
                 vec![left, right, then, otherwise]
             }
         }
@@ -320,7 +320,7 @@ impl fmt::Display for Value {
             Self::Min(a, b) => write!(f, "min({a}, {b})"),
             Self::Pow(a, b) => write!(f, "pow({a}, {b})"),
             Self::If(choice) => {
-                let Choice { compare, left, right, then, otherwise } = &**choice;
+                let Conditional { compare, left, right, then, otherwise } = &**choice;
                 let (left, right) = (group(left, is_choice(left)), group(right, is_choice(right)));
                 write!(f, "if {left} {compare} {right} {{ {then} }} else ")?;
                 match otherwise {

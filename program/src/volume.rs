@@ -1,7 +1,7 @@
 //! What transfers move: the one place that reports, explanations and prices ask.
 
 use crate::expr::{Ranges, Symbol};
-use crate::ids::LoopId;
+use crate::ids::{Depth, LoopId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
 use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
@@ -52,8 +52,8 @@ impl Nest {
     }
 }
 
-fn executions(ranges: &Ranges, level: usize) -> u64 {
-    ranges.counters[..level].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
+fn executions(ranges: &Ranges, level: Depth) -> u64 {
+    ranges.counters[..level.0].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
 }
 
 /// What follows of a transfer from the extents of its tile, without a look at single ranks.

@@ -1,5 +1,6 @@
 //! What leaves compute and touch: the one place that prices ask.
 
+use crate::ids::Depth;
 use crate::kernel::Assign;
 use crate::nest::{LeafAccess, LeafOp, Nest};
 use crate::traffic::{Rank, in_all_steps};
@@ -52,7 +53,7 @@ impl Nest {
         let works = (0..self.mesh.size()).map(|rank| {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             let mut work = Work { is_counted: true, ..Work::default() };
-            let Ok(()) = in_all_steps(self.loops.len(), &ranges.counters, |counters| {
+            let Ok(()) = in_all_steps(Depth(self.loops.len()), &ranges.counters, |counters| {
                 let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
                 let [operations, elementwise, touched] = self.work_of(&counts);
                 work.times += 1;
@@ -79,7 +80,7 @@ impl Nest {
         let [operations, elementwise] = match &self.leaf.op {
             LeafOp::Contraction { .. } => [points.saturating_mul(2), 0],
             LeafOp::Products { steps, .. } => steps.iter().fold([0u64, 0u64], |[operations, elementwise], step| {
-                let own = product(&mut step.loops.iter().copied()).saturating_mul(2);
+                let own = product(&mut step.loops.iter().map(|number| number.0)).saturating_mul(2);
                 let in_nest = if step.roles.is_empty() { own } else { 0 };
                 [operations.saturating_add(own), elementwise.saturating_add(in_nest)]
             }),

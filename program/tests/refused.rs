@@ -4,11 +4,11 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::reduction::{Procedure, Reduction};
+use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, CollectiveBy, DType, Expr, LeafOp, Leg, LoopId, Move,
-    MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route, Shift,
-    Statement, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg, LegId,
+    LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route,
+    Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
 };
 
 #[path = "refused/ahead.rs"]
@@ -100,7 +100,7 @@ fn an_array_that_there_is_not() {
         moves([(0, 2)]),
         expect!["statement 1 names array 2, but the program has 2 arrays, numbered from 0"],
     );
-    assert_eq!(error, ProgramError::NoArray { statement: 1, array: 2, arrays: 2 });
+    assert_eq!(error, ProgramError::NoArray { statement: StatementId(1), array: ArrayId(2), arrays: 2 });
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn an_array_that_is_read_before_it_is_written() {
         moves([(2, 1)]),
         expect!["statement 1 reads `T`, which no statement before it writes"],
     );
-    assert_eq!(error, ProgramError::Unwritten { statement: 1, array: Name::new("T") });
+    assert_eq!(error, ProgramError::Unwritten { statement: StatementId(1), array: Name::new("T") });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn an_array_that_is_written_again() {
         moves([(0, 1), (0, 1)]),
         expect!["statement 2 writes `B`, which is an input or was written before"],
     );
-    assert_eq!(error, ProgramError::Overwritten { statement: 2, array: Name::new("B") });
+    assert_eq!(error, ProgramError::Overwritten { statement: StatementId(2), array: Name::new("B") });
     check(
         DType::F32,
         arrays(),
@@ -156,7 +156,7 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has transfers that do not bring what each operand reads once"],
     );
     refused(
-        |nest| nest.transfers[0].level = 1,
+        |nest| nest.transfers[0].level = Depth(1),
         expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
     );
     refused(
@@ -507,11 +507,11 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let check = |target: &Sharding, by: Reduction, expect: Expect| {
+    let check = |target: &Sharding, by: MoveReduction, expect: Expect| {
         let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
         expect.assert_eq(&error.to_string());
     };
-    let by = |groups| Reduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let by = |groups| MoveReduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
     let both = || by(vec![vec![0, 1]]);
     check(
         &by_rows(),
@@ -522,7 +522,7 @@ fn reductions_that_do_not_close_the_sums() {
     );
     check(
         &whole,
-        Reduction { op: Assign::Set, ..both() },
+        MoveReduction { op: Assign::Set, ..both() },
         expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
     );
     check(

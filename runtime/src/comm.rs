@@ -55,7 +55,7 @@ pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining, Order};
 pub use flight::Flight;
-pub use layout::{Layout, Level};
+pub use layout::{Layout, LayoutLevel};
 pub use piece::Piece;
 pub use received::Received;
 pub use rounds::{Arrival, Carrier, Chain, Receive, Round, Rounds, Running};

@@ -37,7 +37,8 @@ pub use parts::{LeafBox, LeafBoxes};
 pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::Name;
 pub use polyshard_program::{
-    Access, Assign, Choice, Comparison, Factor, Function, Number, Product, Role, TileStatement, Value,
+    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Number, OperandId, Product,
+    ProductId, Role, TileStatement, Value,
 };
 pub use products::Products;
 pub use rows::Rows;

@@ -1,6 +1,6 @@
 //! Meshes, shardings and regions to test with.
 
-use crate::layout::{AxisExpr, Level, Mesh, Name, Placement, Sharding};
+use crate::layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
 use crate::leaf::{nest, pointwise};
 use crate::region::strides;
 use crate::{DistArray, Element, ReduceOp, Region, Result, StridedMut, View, World, spmd};
@@ -56,7 +56,7 @@ fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> 
             8 => Placement::block(dim, axis(0)).cyclic(axis(1), block),
             9 => Placement::block_cyclic(dim, axis(0), block + 2).at(axis(1)),
             _ => {
-                let levels = axes.iter().map(|&axis| Level::Block { at: AxisExpr::Axis(axis) }).collect();
+                let levels = axes.iter().map(|&axis| Division::Block { at: AxisExpr::Axis(axis) }).collect();
                 Placement::Divided { dim, levels }
             }
         });

@@ -9,7 +9,9 @@
 //  6  tensorize([ii, r, ji, k])
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Factor, Product, Products, Role};
+use polyshard::runtime::leaf::{
+    BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role,
+};
 use polyshard::runtime::{
     DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
     Tile, World, count,
@@ -114,19 +116,19 @@ impl<'world> Prepared<'world> {
         let products = Products::new(
             Vec::from([
                 Product {
-                    factors: [Factor::Operand(1), Factor::Operand(2)],
-                    loops: vec![1, 2, 3],
+                    factors: [Factor::Operand(OperandId(1)), Factor::Operand(OperandId(2))],
+                    loops: vec![LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
                     roles: vec![],
-                    kept: vec![2, 3, 1],
-                    level: 0,
+                    kept: vec![LeafLoopId(2), LeafLoopId(3), LeafLoopId(1)],
+                    level: BlockDepth(0),
                     capacity: 175,
                 },
                 Product {
-                    factors: [Factor::Operand(0), Factor::Scratch(0)],
-                    loops: vec![0, 1, 2, 3],
+                    factors: [Factor::Operand(OperandId(0)), Factor::Scratch(ProductId(0))],
+                    loops: vec![LeafLoopId(0), LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
                     roles: vec![Role::M, Role::N, Role::K, Role::K],
                     kept: vec![],
-                    level: 0,
+                    level: BlockDepth(0),
                     capacity: 0,
                 },
             ]),

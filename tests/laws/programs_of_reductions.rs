@@ -1,7 +1,7 @@
 //! Reductions as programs: what one executor runs is what a reduction in place computes, and the report counts its bytes.
 
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::reduction::{Procedure, Reduction as By};
+use polyshard::reduction::{MoveReduction as By, Procedure};
 use polyshard::runtime::{DistArray, Execute, ReduceOp, spmd};
 use polyshard::{DType, Error, Mesh, Placement, Program, Reduction, Result, Sharding, Strategy, place};
 use polyshard_testing::laws::reduce::{placements, programs};

@@ -14,7 +14,9 @@ use crate::numbers::whole;
 use polyshard::draw;
 use polyshard::machine::units::{counted, seconds, table};
 use polyshard::machine::{Collective, Machine};
-use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
+use polyshard::planner::placement::{
+    CollectiveOptions, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices,
+};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -109,7 +111,7 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
             // Some placement may cross all levels; without all-reduces no programs are sought.
             let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
             let max_steps = arguments.hardware.max_steps(crossed)?;
-            let choice = Choice { algorithm: arguments.hardware.algorithm(), max_steps };
+            let choice = CollectiveOptions { algorithm: arguments.hardware.algorithm(), max_steps };
             best_with(machine, &found.axes, &found.workload, choice)?
         }
         _ => {

@@ -16,7 +16,7 @@ use super::field::Field;
 use super::index::literal;
 use super::mentions;
 use super::names::Names;
-use polyshard_layout::{AxisExpr, Level, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Division, Mesh, Placement, Sharding};
 use polyshard_program::{Assign, LeafOp, Nest};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -261,7 +261,7 @@ fn new_placement(placement: &Placement) -> TokenStream {
     match placement {
         Placement::Divided { dim, levels } => {
             let levels = levels.iter().enumerate().map(|(nth, level)| match level {
-                Level::Block { at } => {
+                Division::Block { at } => {
                     let at = axis_expr(at, false);
                     if nth == 0 {
                         quote! { Placement::block(#dim, #at) }
@@ -269,7 +269,7 @@ fn new_placement(placement: &Placement) -> TokenStream {
                         quote! { .at(#at) }
                     }
                 }
-                Level::Cyclic { at, block } => {
+                Division::Cyclic { at, block } => {
                     let at = axis_expr(at, false);
                     if nth == 0 {
                         quote! { Placement::block_cyclic(#dim, #at, #block) }

@@ -248,7 +248,7 @@ impl Writer<'_> {
 
     /// `self.room_0`, where the array's memory comes from in rounds.
     fn room(&self, id: ArrayId) -> Option<TokenStream> {
-        let name = &self.names.rooms[self.rooms.of[id.0]?];
+        let name = &self.names.rooms[self.rooms.of[id.0]?.0];
         Some(quote! { self.#name })
     }
 

@@ -15,7 +15,7 @@ use crate::constant::evaluate;
 use crate::form::Form;
 use crate::name::name;
 use crate::step::{Clause, Dim};
-use polyshard_layout::{AxisExpr, Level};
+use polyshard_layout::{AxisExpr, Division};
 use syn::parse::ParseStream;
 use syn::{BinOp, Expr, Ident, Token, UnOp, token};
 
@@ -60,10 +60,10 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
 }
 
 /// Reads what one `@` says.
-fn level(input: ParseStream, form: Form) -> Result<Level> {
+fn level(input: ParseStream, form: Form) -> Result<Division> {
     input.parse::<Token![@]>()?;
     if input.peek(token::Bracket) && !(input.peek2(Token![*]) || input.peek2(Token![%])) {
-        return Ok(Level::Block { at: AxisExpr::List(list(input)?) });
+        return Ok(Division::Block { at: AxisExpr::List(list(input)?) });
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
         input.parse::<Ident>()?;
@@ -72,9 +72,9 @@ fn level(input: ParseStream, form: Form) -> Result<Level> {
         comma(&content)?;
         let block = size(&content, form)?;
         end(&content)?;
-        return Ok(Level::Cyclic { at, block });
+        return Ok(Division::Cyclic { at, block });
     }
-    Ok(Level::Block { at: axes(&input.parse()?)? })
+    Ok(Division::Block { at: axes(&input.parse()?)? })
 }
 
 /// The coordinates that own a block, from an expression of Rust.

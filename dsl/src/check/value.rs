@@ -9,7 +9,7 @@ use crate::checked::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
 use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax};
-use polyshard_program::{Affine, Choice, DType, Function, Number, Value};
+use polyshard_program::{Affine, Conditional, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
 /// Returns the value, and adds the names of its scalars to `scalars`.
@@ -68,7 +68,7 @@ impl Context<'_> {
                 let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
                 let [left, right, then, otherwise] = parts.map(|part| self.value(part));
                 let (left, right, then, otherwise) = (left?, right?, then?, otherwise?);
-                Some(Value::If(Box::new(Choice { compare: choice.compare, left, right, then, otherwise })))
+                Some(Value::If(Box::new(Conditional { compare: choice.compare, left, right, then, otherwise })))
             }
         }
     }

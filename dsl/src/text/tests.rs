@@ -3,7 +3,7 @@
 use super::{parse_chain, parse_kernel};
 use crate::step::{Clause, Dim, Step};
 use expect_test::{Expect, expect};
-use polyshard_layout::{AxisExpr, Level, Mesh, Name};
+use polyshard_layout::{AxisExpr, Division, Mesh, Name};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
@@ -48,17 +48,17 @@ fn axes() -> impl Strategy<Value = AxisExpr> {
 fn clause() -> impl Strategy<Value = Clause> {
     let dim = prop_oneof![name().prop_map(Dim::Var), any::<usize>().prop_map(Dim::Number)];
     let level = || {
-        let block = axes().prop_map(|at| Level::Block { at });
-        prop_oneof![block, (axes(), any::<usize>()).prop_map(|(at, block)| Level::Cyclic { at, block })]
+        let block = axes().prop_map(|at| Division::Block { at });
+        prop_oneof![block, (axes(), any::<usize>()).prop_map(|(at, block)| Division::Cyclic { at, block })]
     };
     let divided = (dim, level(), vec(level(), 0..3)).prop_map(|(dim, outer, inner)| {
         let outer = match outer {
-            Level::Block { at } => dim.at(at),
-            Level::Cyclic { at, block } => dim.cyclic(at, block),
+            Division::Block { at } => dim.at(at),
+            Division::Cyclic { at, block } => dim.cyclic(at, block),
         };
         inner.into_iter().fold(outer, |clause, level| match level {
-            Level::Block { at } => clause.at(at),
-            Level::Cyclic { at, block } => clause.cyclic(at, block),
+            Division::Block { at } => clause.at(at),
+            Division::Cyclic { at, block } => clause.cyclic(at, block),
         })
     });
     prop_oneof![

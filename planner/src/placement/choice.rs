@@ -21,14 +21,14 @@ pub struct Traffic {
 
 /// How the workload's collectives run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Choice {
+pub struct CollectiveOptions {
     /// How each collective is carried out.
     pub algorithm: Algorithm,
     /// The most steps of an all-reduce's program; with 1 all-reduces are direct.
     pub max_steps: usize,
 }
 
-impl Default for Choice {
+impl Default for CollectiveOptions {
     /// Rings, and programs of five steps.
     fn default() -> Self {
         let reduce::ReduceOptions { algorithm, max_steps, .. } = reduce::ReduceOptions::default();
@@ -63,7 +63,7 @@ pub struct Ranked {
 /// # Errors
 /// As [`best_with`].
 pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Vec<Ranked>, ReduceError> {
-    best_with(machine, axes, traffic, Choice::default())
+    best_with(machine, axes, traffic, CollectiveOptions::default())
 }
 
 /// Returns all placements of a mesh with these axes, best first; of equally fast ones in the order of [`matrices`].
@@ -75,7 +75,7 @@ pub fn best_with(
     machine: &Machine,
     axes: &[usize],
     traffic: &[Traffic],
-    choice: Choice,
+    choice: CollectiveOptions,
 ) -> Result<Vec<Ranked>, ReduceError> {
     let mut ranked = Vec::new();
     for matrix in matrices(&machine.hierarchy(), axes)? {
@@ -89,8 +89,13 @@ pub fn best_with(
 }
 
 /// The seconds of one collective.
-fn one(machine: &Machine, matrix: &ParallelismMatrix, traffic: &Traffic, choice: Choice) -> Result<f64, ReduceError> {
-    let Choice { algorithm, max_steps } = choice;
+fn one(
+    machine: &Machine,
+    matrix: &ParallelismMatrix,
+    traffic: &Traffic,
+    choice: CollectiveOptions,
+) -> Result<f64, ReduceError> {
+    let CollectiveOptions { algorithm, max_steps } = choice;
     if traffic.operation == Collective::AllReduce && max_steps > 1 {
         let options = reduce::ReduceOptions { algorithm, max_steps, ..reduce::ReduceOptions::default() };
         let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;

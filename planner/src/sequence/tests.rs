@@ -53,7 +53,7 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     assert!(most < temporaries, "{most} temporaries at once, of {temporaries}");
     // Memory is shared by arrays that are not there at one time, and by no others.
     let slots = program.slots();
-    let slot_count = slots.iter().flatten().max().map_or(0, |last| last + 1);
+    let slot_count = slots.iter().flatten().max().map_or(0, |last| last.0 + 1);
     assert_eq!(slot_count, most, "as much memory as there are arrays at once: {slots:?}");
 }
 

@@ -68,6 +68,6 @@ fn a_transfer_says_which_loops_it_is_outside_of() {
         .communicate("B", "mi");
     let context = Context::new(&rows).expect("the steps are legal");
     let (transfers, _) = transfers(&context).expect("there are routes");
-    assert_eq!((transfers[1].level, transfers[1].tile.capacity), (0, 16));
+    assert_eq!((transfers[1].level, transfers[1].tile.capacity), (Depth(0), 16));
     assert_eq!(transfers[1].tests[0], "the 1 inner loops do not change what is read, so it is fetched outside them");
 }

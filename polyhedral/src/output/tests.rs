@@ -13,7 +13,7 @@ fn check(schedule: &Schedule, expect: Expect) {
     let context = Context::new(schedule).expect("the steps are legal");
     let (output, proofs) = output(&context).expect("there is a route");
     let pattern = output.route.pattern(output.direction, &context.state.mesh);
-    let mut text = format!("{pattern}, inside {} loops, {} elements\n", output.level, output.tile.capacity);
+    let mut text = format!("{pattern}, inside {} loops, {} elements\n", output.level.0, output.tile.capacity);
     for test in &output.tests {
         text += &format!("- {test}\n");
     }

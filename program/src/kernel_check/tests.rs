@@ -1,4 +1,6 @@
-use crate::{Access, Affine, Assign, Choice, Comparison, DType, Function, Kernel, KernelSpec, Modulus, Number, Value};
+use crate::{
+    Access, Affine, Assign, Comparison, Conditional, DType, Function, Kernel, KernelSpec, Modulus, Number, Value,
+};
 use expect_test::{Expect, expect};
 use polyshard_layout::Name;
 use std::ops::Range;
@@ -329,7 +331,7 @@ fn round_trip(spec: KernelSpec) {
 fn a_kernel_is_read_as_it_was_written() {
     round_trip(stencil(read("A", &["i + 2"])));
     round_trip(with_range(stencil(three(["i - 1", "i", "i + 1"])), 1..16));
-    let choice = Choice {
+    let choice = Conditional {
         compare: Comparison::LessEqual,
         left: read("A", &["i"]),
         right: Value::Max(Box::new(int(-3)), Box::new(Value::Scalar("alpha".into()))),

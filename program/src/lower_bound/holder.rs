@@ -1,7 +1,7 @@
 //! How many instances a rank can compute from a number of elements of each tensor: Hölder's inequality, in all its forms.
 
 use crate::kernel::{IndexVar, Kernel};
-use crate::value::{Access, Choice, Value};
+use crate::value::{Access, Conditional, Value};
 use polyshard_layout::Name;
 
 /// What a kernel touches.
@@ -71,7 +71,7 @@ fn certain(value: &Value) -> Vec<&Access> {
     match value {
         Value::Access(access) => Vec::from_iter(access.outside.is_none().then_some(access)),
         Value::If(choice) => {
-            let Choice { left, right, .. } = &**choice;
+            let Conditional { left, right, .. } = &**choice;
             certain(left).into_iter().chain(certain(right)).collect()
         }
         _ => value.parts().into_iter().flat_map(certain).collect(),

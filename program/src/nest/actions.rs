@@ -2,7 +2,7 @@
 //! whatever writes it down in some language.
 
 use super::{Direction, LeafPart, Leg, Nest, Region, Shift, Transfer};
-use crate::ids::{LoopId, TileId, TransferId};
+use crate::ids::{LegId, LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
 use std::convert::Infallible;
 
@@ -162,8 +162,8 @@ impl Nest {
         };
         for (nth, leg, region) in transfer.at_owners() {
             let source = match nth {
-                0 if transfer.interior_first => Source::Ahead,
-                0 => Source::Shards,
+                LegId(0) if transfer.interior_first => Source::Ahead,
+                LegId(0) => Source::Shards,
                 _ => Source::Tiles,
             };
             act(

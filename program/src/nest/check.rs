@@ -8,7 +8,7 @@
 use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
-use crate::ids::{OperandId, StepId, TensorId};
+use crate::ids::{Depth, OperandId, StepId, TensorId};
 use crate::reduction::counted;
 use polyshard_layout::{AxisSource, Reach};
 
@@ -81,8 +81,8 @@ impl Nest {
 
     fn transfer(&self, transfer: &Transfer) -> Result<(), String> {
         let Transfer { level, region, route, tile, direction, .. } = transfer;
-        if *level > self.loops.len() {
-            return Err(format!("inside {level} loops, but there are {}", self.loops.len()));
+        if level.0 > self.loops.len() {
+            return Err(format!("inside {} loops, but there are {}", level.0, self.loops.len()));
         }
         self.step(transfer.step)?;
         let shape = self.shardings[transfer.tensor.0].shape();
@@ -102,7 +102,7 @@ impl Nest {
             return Err("by legs that do not follow one another".into());
         }
         if let Some(shift) = route.shift()
-            && (shift.counter.0.checked_add(1) != Some(*level)
+            && (level.innermost() != Some(shift.counter)
                 || shift.axis >= self.mesh.ndim()
                 || i128::from(shift.by).abs() > LIMIT
                 || self.loops[shift.counter.0].extent < 1)
@@ -135,7 +135,7 @@ impl Nest {
         Ok(())
     }
 
-    fn leg(&self, leg: &Leg, direction: Direction, level: usize) -> Result<(), String> {
+    fn leg(&self, leg: &Leg, direction: Direction, level: Depth) -> Result<(), String> {
         let ndim = self.mesh.ndim();
         let ranks = |exprs: &[Expr], count: usize| {
             let fits = exprs.len() == count && exprs.iter().all(|expr| self.is_in_scope(expr, level));
@@ -195,7 +195,7 @@ impl Nest {
         }
     }
 
-    pub(super) fn region(&self, region: &Region, shape: &[usize], level: usize) -> Result<(), String> {
+    pub(super) fn region(&self, region: &Region, shape: &[usize], level: Depth) -> Result<(), String> {
         let Region { ranges, when, periods, blocks } = region;
         let lengths = [ranges.len(), periods.len(), blocks.len()];
         let within = |(period, &extent): (&Option<i64>, &usize)| {
@@ -212,11 +212,11 @@ impl Nest {
         }
     }
 
-    /// Whether all symbols have values inside the first `level` loops, and the value is within the limit.
-    fn is_in_scope(&self, expr: &Expr, level: usize) -> bool {
+    /// Whether all symbols have values at this depth, and the value is within the limit.
+    fn is_in_scope(&self, expr: &Expr, level: Depth) -> bool {
         expr.symbols().into_iter().all(|symbol| match symbol {
             Symbol::Coordinate(axis) => axis < self.mesh.ndim(),
-            Symbol::Counter(counter) => counter.0 < level,
+            Symbol::Counter(counter) => counter.0 < level.0,
         }) && {
             let (low, high) = expr.bounds(&self.ranges());
             i128::from(low).abs().max(i128::from(high).abs()) <= LIMIT
@@ -232,7 +232,7 @@ impl Nest {
 
     fn leaf_fits(&self, leaf: &Leaf) -> Result<(), String> {
         self.step(leaf.step).map_err(|why| format!("has a leaf {why}"))?;
-        let (all, loops) = (self.loops.len(), leaf.loops.len());
+        let (all, loops) = (Depth(self.loops.len()), leaf.loops.len());
         let access = |access: &LeafAccess| {
             let shape = self.shardings.get(access.tensor.0).map(|sharding| sharding.shape());
             let ndim = shape.map_or(usize::MAX, <[usize]>::len);

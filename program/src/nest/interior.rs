@@ -10,6 +10,7 @@
 
 use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::ids::LeafLoopId;
 use polyshard_layout::{DimLayout, LinearAxes, Sharding};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,7 @@ impl Nest {
         if *ahead > 0 {
             return Err("it begins some iterations ahead");
         }
-        if *level != self.loops.len() {
+        if level.0 != self.loops.len() {
             return Err("loops around the leaf read what comes once");
         }
         if region.has_blocks() || !self.shardings[tensor.0].pins().is_empty() {
@@ -126,14 +127,17 @@ impl Nest {
     /// Returns the loops of the leaf that are cut where its interior is computed first: those along which there are rims, and that of which
     /// slices are taken.
     #[must_use]
-    pub fn cut_loops(&self) -> Vec<usize> {
+    pub fn cut_loops(&self) -> Vec<LeafLoopId> {
         let Some(Interior { ranges }) = &self.leaf.interior else { return Vec::new() };
         let bounds = self.ranges();
-        let is_cut = |number: &usize| {
+        let is_cut = |LeafLoopId(number): &LeafLoopId| {
             let ((low, high), count) = (&ranges[*number], &self.leaf.loops[*number].count);
             low.as_constant() != Some(0) || *high != Expr::max(&Expr::constant(0), count, &bounds)
         };
-        (0..ranges.len()).filter(|number| self.sliced_along() == Some(*number) || is_cut(number)).collect()
+        (0..ranges.len())
+            .map(LeafLoopId)
+            .filter(|number| self.sliced_along() == Some(*number) || is_cut(number))
+            .collect()
     }
 
     /// Returns the part of the leaf that is in its interior, from 0 to 1, on a rank with neighbours on all sides.

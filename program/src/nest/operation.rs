@@ -3,6 +3,7 @@
 use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, TileOperand};
 use crate::affine::Affine;
 use crate::bounds::LIMIT;
+use crate::ids::LeafLoopId;
 use crate::kernel_numbers::check_value;
 use crate::value::{Access, Value};
 use polyshard_layout::Name;
@@ -11,44 +12,45 @@ impl Nest {
     /// Whether the operation reads what the leaf has, and its loops move what their roles say.
     pub(super) fn operation_fits(&self, leaf: &Leaf) -> bool {
         let (loops, operands) = (leaf.loops.len(), leaf.operands.len());
-        let moves = |access: &LeafAccess, number: usize| access.strides.iter().any(|strides| strides[number] != 0);
+        let moves =
+            |access: &LeafAccess, number: LeafLoopId| access.strides.iter().any(|strides| strides[number.0] != 0);
         match &leaf.op {
             LeafOp::Nest => true,
             LeafOp::Contraction { roles, alpha } => {
                 let [a, b] = &leaf.operands[..] else { return false };
                 let plays = |(number, &role): (usize, &Role)| {
-                    plays(role, [a, b, &leaf.target].map(|access| moves(access, number)))
+                    plays(role, [a, b, &leaf.target].map(|access| moves(access, LeafLoopId(number))))
                 };
                 roles.len() == loops && roles.iter().enumerate().all(plays) && self.is_factor(alpha)
             }
             LeafOp::Products { steps, blocks, alpha } => {
-                let moved = |factor: Factor, number: usize| match factor {
-                    Factor::Operand(operand) => moves(&leaf.operands[operand], number),
-                    Factor::Scratch(other) => steps[other].kept.contains(&number),
+                let moved = |factor: Factor, number: LeafLoopId| match factor {
+                    Factor::Operand(operand) => moves(&leaf.operands[operand.0], number),
+                    Factor::Scratch(other) => steps[other.0].kept.contains(&number),
                 };
                 let step = |(nth, step): (usize, &Product)| {
                     let there = |factor: &Factor| match *factor {
-                        Factor::Operand(operand) => operand < operands,
-                        Factor::Scratch(other) => other < nth,
+                        Factor::Operand(operand) => operand.0 < operands,
+                        Factor::Scratch(other) => other.0 < nth,
                     };
                     let is_last = nth + 1 == steps.len();
-                    let result = |number: usize| {
+                    let result = |number: LeafLoopId| {
                         if is_last { moves(&leaf.target, number) } else { step.kept.contains(&number) }
                     };
-                    let parts = |number: usize| {
+                    let parts = |number: LeafLoopId| {
                         let [a, b] = step.factors.map(|factor| moved(factor, number));
                         [a, b, result(number)]
                     };
                     let mut roles = step.loops.iter().zip(&step.roles);
                     step.factors.iter().all(there)
-                        && step.loops.iter().chain(&step.kept).all(|&number| number < loops)
+                        && step.loops.iter().chain(&step.kept).all(|number| number.0 < loops)
                         && (step.roles.is_empty() || step.roles.len() == step.loops.len())
                         && roles.all(|(&number, &role)| plays(role, parts(number)))
-                        && step.level <= blocks.len()
+                        && step.level.0 <= blocks.len()
                         && (is_last || self.most_kept(leaf, step, blocks) <= step.capacity as i128)
                         && step.capacity as i128 <= LIMIT
                 };
-                let blocked = blocks.iter().all(|block| block.number < loops && block.size > 0);
+                let blocked = blocks.iter().all(|block| block.number.0 < loops && block.size > 0);
                 blocked && !steps.is_empty() && steps.iter().enumerate().all(step) && self.is_factor(alpha)
             }
             LeafOp::Named { operands: tiles, statement, .. } => {
@@ -71,13 +73,14 @@ impl Nest {
         let ranges = self.ranges();
         let loops = tile.index.iter().map(|index| loop_of(leaf, index)).collect::<Option<Vec<_>>>();
         let Some(loops) = loops else { return false };
-        let moved = |number: usize| leaf.target.strides.iter().filter(move |strides| strides[number] != 0).count();
+        let moved =
+            |number: LeafLoopId| leaf.target.strides.iter().filter(move |strides| strides[number.0] != 0).count();
         let apart = |strides: &Vec<i64>| {
-            let along = loops.iter().filter(|&&number| strides[number] != 0);
+            let along = loops.iter().filter(|number| strides[number.0] != 0);
             let mut along: Vec<_> = along
                 .map(|&number| {
-                    let count = leaf.loops[number].count.bounds(&ranges).1.max(1);
-                    (i128::from(strides[number]).abs(), i128::from(count) - 1)
+                    let count = leaf.loops[number.0].count.bounds(&ranges).1.max(1);
+                    (i128::from(strides[number.0]).abs(), i128::from(count) - 1)
                 })
                 .collect();
             along.sort_unstable();
@@ -108,10 +111,10 @@ impl Nest {
     /// The most elements that a product keeps at a time.
     fn most_kept(&self, leaf: &Leaf, step: &Product, blocks: &[LoopBlock]) -> i128 {
         let ranges = self.ranges();
-        let most = |&number: &usize| {
+        let most = |&number: &LeafLoopId| {
             let block =
-                blocks[..step.level].iter().filter(|block| block.number == number).map(|block| block.size).min();
-            let all = leaf.loops[number].count.bounds(&ranges).1.max(0);
+                blocks[..step.level.0].iter().filter(|block| block.number == number).map(|block| block.size).min();
+            let all = leaf.loops[number.0].count.bounds(&ranges).1.max(0);
             i128::from(block.map_or(all, |block| block.min(all)))
         };
         step.kept.iter().map(most).fold(1, i128::saturating_mul)
@@ -119,9 +122,9 @@ impl Nest {
 }
 
 /// The number of the loop along which a tile has the dimension of an index.
-fn loop_of(leaf: &Leaf, index: &Affine) -> Option<usize> {
+fn loop_of(leaf: &Leaf, index: &Affine) -> Option<LeafLoopId> {
     let var = index.as_variable()?;
-    leaf.loops.iter().position(|inner| inner.var == var)
+    leaf.loops.iter().position(|inner| inner.var == var).map(LeafLoopId)
 }
 
 /// Whether a loop that moves these of the two factors and their product plays the role.

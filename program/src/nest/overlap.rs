@@ -1,6 +1,7 @@
 //! What of a transfer can be brought, or taken away, while something is computed.
 
 use super::{Direction, LeafOp, Leg, Nest, Role, Transfer};
+use crate::ids::LeafLoopId;
 
 /// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
 /// computed.
@@ -17,7 +18,7 @@ impl Nest {
     /// an input all but the first, and that too if it is not sent or the leaf's interior is computed first, and of an output all but the last.
     #[must_use]
     pub fn overlap(&self, transfer: &Transfer) -> Overlap {
-        let extent = transfer.level.checked_sub(1).map_or(1, |counter| self.loops[counter].extent);
+        let extent = transfer.level.innermost().map_or(1, |counter| self.loops[counter.0].extent);
         let is_first_here = matches!(transfer.route.legs[..], [Leg::InPlace | Leg::Copy, Leg::Shift(_)]);
         let iterations = extent - i64::from(is_first_here);
         let hidden = match (transfer.interior_first, transfer.ahead) {
@@ -31,19 +32,19 @@ impl Nest {
     /// Returns the loop of the leaf that is cut where something comes or leaves while it computes: of those that index the output, so that each element
     /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut.
     #[must_use]
-    pub fn sliced_along(&self) -> Option<usize> {
+    pub fn sliced_along(&self) -> Option<LeafLoopId> {
         if !self.transfers.iter().any(Transfer::is_under_way) {
             return None;
         }
         let ranges = self.ranges();
-        let indexes = |number: usize| self.leaf.target.strides.iter().any(|strides| strides[number] != 0);
-        let is_cut = |&number: &usize| match &self.leaf.op {
-            LeafOp::Contraction { roles, .. } => roles[number] != Role::K && indexes(number),
+        let indexes = |number: LeafLoopId| self.leaf.target.strides.iter().any(|strides| strides[number.0] != 0);
+        let is_cut = |&number: &LeafLoopId| match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } => roles[number.0] != Role::K && indexes(number),
             LeafOp::Nest => indexes(number),
             LeafOp::Products { .. } | LeafOp::Named { .. } => false,
         };
-        let cut = (0..self.leaf.loops.len()).filter(is_cut);
-        cut.rev().max_by_key(|&number| self.leaf.loops[number].count.bounds(&ranges).1)
+        let cut = (0..self.leaf.loops.len()).map(LeafLoopId).filter(is_cut);
+        cut.rev().max_by_key(|&number| self.leaf.loops[number.0].count.bounds(&ranges).1)
     }
 
     /// Returns whether the leaf is a product of matrices.

@@ -1,5 +1,6 @@
 //! The products that a leaf of several operands takes, two at a time.
 
+use crate::ids::{BlockDepth, LeafLoopId, ProductId};
 use crate::nest::{Factor, LeafOp, Nest, Product};
 
 /// A product of two operands or results of a leaf of several; see [`Nest::path`].
@@ -15,8 +16,8 @@ pub struct PathStep {
     pub elements: Option<u64>,
     /// Whether it is a product of matrices, else a nest of loops.
     pub is_product: bool,
-    /// In how many of the loops that run in blocks it is.
-    pub level: usize,
+    /// The loops that run in blocks around it.
+    pub level: BlockDepth,
 }
 
 impl Nest {
@@ -38,19 +39,19 @@ impl Nest {
         let LeafOp::Products { steps, .. } = &self.leaf.op else { return Vec::new() };
         let ranges = self.ranges();
         let accesses = self.kernel.value().accesses();
-        let most = |number: &usize| self.leaf.loops[*number].count.bounds(&ranges).1.max(0) as u64;
-        let scratch = |step: usize| {
-            let kept: Vec<_> = steps[step].kept.iter().map(|&l| self.leaf.loops[l].var.to_string()).collect();
-            format!("T{step}[{}]", kept.join(", "))
+        let most = |number: &LeafLoopId| self.leaf.loops[number.0].count.bounds(&ranges).1.max(0) as u64;
+        let scratch = |step: ProductId| {
+            let kept: Vec<_> = steps[step.0].kept.iter().map(|l| self.leaf.loops[l.0].var.to_string()).collect();
+            format!("T{}[{}]", step.0, kept.join(", "))
         };
         let factor = |factor: &Factor| match factor {
-            Factor::Operand(operand) => accesses[*operand].to_string(),
+            Factor::Operand(operand) => accesses[operand.0].to_string(),
             Factor::Scratch(step) => scratch(*step),
         };
         let described = |(number, step): (usize, &Product)| {
             let is_last = number + 1 == steps.len();
             PathStep {
-                result: if is_last { self.kernel.target().to_string() } else { scratch(number) },
+                result: if is_last { self.kernel.target().to_string() } else { scratch(ProductId(number)) },
                 factors: step.factors.each_ref().map(factor),
                 operations: step.loops.iter().map(most).fold(2, u64::saturating_mul),
                 elements: (!is_last).then_some(step.capacity as u64),

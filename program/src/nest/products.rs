@@ -1,6 +1,7 @@
 //! Leaves of several operands: their products, two at a time.
 
 use super::Role;
+use crate::ids::{BlockDepth, LeafLoopId, OperandId, ProductId};
 use serde::{Deserialize, Serialize};
 
 /// A product of two factors in a leaf of several.
@@ -9,13 +10,13 @@ pub struct Product {
     /// What is multiplied.
     pub factors: [Factor; 2],
     /// The leaf loops that it runs over.
-    pub loops: Vec<usize>,
+    pub loops: Vec<LeafLoopId>,
     /// The role of each of these loops, if it runs as matrix products; none if it runs as a nest.
     pub roles: Vec<Role>,
     /// The loops that index the result, those that are outermost in memory first; none if it is the output.
-    pub kept: Vec<usize>,
-    /// The number of blocked loops around it.
-    pub level: usize,
+    pub kept: Vec<LeafLoopId>,
+    /// The blocked loops around it.
+    pub level: BlockDepth,
     /// The most elements of the result; 0 if it is the output.
     pub capacity: usize,
 }
@@ -23,17 +24,17 @@ pub struct Product {
 /// What a product multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Factor {
-    /// The operand with this number.
-    Operand(usize),
-    /// The result of the product with this number.
-    Scratch(usize),
+    /// An operand.
+    Operand(OperandId),
+    /// The result of a product.
+    Scratch(ProductId),
 }
 
 /// A leaf loop that runs in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopBlock {
-    /// The leaf loop's number.
-    pub number: usize,
+    /// The leaf loop.
+    pub number: LeafLoopId,
     /// The iterations of a block.
     pub size: i64,
 }

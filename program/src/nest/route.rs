@@ -17,7 +17,7 @@
 
 use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::LoopId;
+use crate::ids::{Depth, LegId, LoopId};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Stages, Stencil};
@@ -293,16 +293,16 @@ impl Leg {
 pub(crate) struct Hop<'a> {
     pub leg: &'a Leg,
     pub region: Region,
-    /// The number of serial loops that the region may depend on.
-    pub level: usize,
+    /// The serial loops that the region may depend on.
+    pub level: Depth,
 }
 
 impl Transfer {
     /// The legs between owners and tiles, numbered, each with what it moves: the first of two what it leaves in tiles.
-    pub(crate) fn at_owners(&self) -> impl Iterator<Item = (usize, &Leg, &Region)> {
+    pub(crate) fn at_owners(&self) -> impl Iterator<Item = (LegId, &Leg, &Region)> {
         let Self { route, region, .. } = self;
         let held = |nth: usize| route.held.as_ref().filter(|_| nth == 0);
-        route.at_owners().iter().enumerate().map(move |(nth, leg)| (nth, leg, held(nth).unwrap_or(region)))
+        route.at_owners().iter().enumerate().map(move |(nth, leg)| (LegId(nth), leg, held(nth).unwrap_or(region)))
     }
 
     /// The legs with what each of them moves, those at the owners first.
@@ -313,7 +313,7 @@ impl Transfer {
             Some(Shift { counter, .. }) => {
                 let value = self.iteration_at_owners(ranges.counters[counter.0]);
                 let region = region.fixed(Symbol::Counter(counter), value, ranges);
-                Hop { leg, region, level: self.level - 1 }
+                Hop { leg, region, level: Depth(self.level.0 - 1) }
             }
         });
         let shifted = self.route.legs[self.route.at_owners().len()..].iter();

@@ -5,7 +5,7 @@
 //! what was brought.
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
-use crate::ids::OperandId;
+use crate::ids::{Depth, LegId, OperandId};
 use crate::part::Along;
 use crate::traffic::{Rank, in_all_steps};
 
@@ -44,7 +44,7 @@ impl Nest {
                     }
                 })?;
             }
-            in_all_steps(self.loops.len(), &extents, |counters| self.leaf_stays_inside(&rank, counters))?;
+            in_all_steps(Depth(self.loops.len()), &extents, |counters| self.leaf_stays_inside(&rank, counters))?;
         }
         Ok(true)
     }
@@ -69,7 +69,7 @@ impl Nest {
         transfer.at_owners().all(|(nth, leg, region)| {
             let Some(wanted) = rank.ranges(region, counters) else { return true };
             // The second of two legs takes out of tiles.
-            let passes_on = route.held.as_ref().filter(|_| nth == 1);
+            let passes_on = route.held.as_ref().filter(|_| nth == LegId(1));
             let has_all = |owner: Option<Vec<usize>>| {
                 owner.is_some_and(|owner| match passes_on {
                     Some(held) => Rank::new(self, owner).ranges(held, counters).as_ref() == Some(&wanted),

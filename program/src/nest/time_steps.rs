@@ -13,7 +13,7 @@
 use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
-use crate::ids::{LoopId, TileId};
+use crate::ids::{Depth, LoopId, TileId};
 use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
 
@@ -52,13 +52,13 @@ impl Nest {
         if !is_alone || !(2..=MOST_TIME_STEPS as i64).contains(&self.loops[0].extent) {
             return Err("has time steps, but no loop that counts them".into());
         }
-        self.region(region, self.output_sharding().shape(), 1).map_err(|why| format!("has time steps {why}"))?;
+        self.region(region, self.output_sharding().shape(), Depth(1)).map_err(|why| format!("has time steps {why}"))?;
         let extents = region.max_extents(&self.ranges()).into_iter();
         let most = extents.fold(1i128, |all, extent| all.saturating_mul(i128::from(extent.max(0))));
         let [input, output] = &self.transfers[..] else { return Err("has time steps of several inputs".into()) };
         let is_input =
-            tile.0 == 0 && input.direction == Direction::In && input.level == 0 && input.route.held.is_none();
-        let is_in_place = output.level == 0 && matches!(output.route.legs[..], [Leg::InPlace]);
+            tile.0 == 0 && input.direction == Direction::In && input.level == Depth(0) && input.route.held.is_none();
+        let is_in_place = output.level == Depth(0) && matches!(output.route.legs[..], [Leg::InPlace]);
         let waits = |transfer: &Transfer| !transfer.is_under_way() && transfer.route.shift().is_none();
         if !is_input || !is_in_place || !self.transfers.iter().all(waits) {
             return Err("has time steps, but its transfers do not surround them".into());

@@ -1,7 +1,7 @@
 //! What a program does: nests and moves in tables, and one tree of statements that carries them out.
 
 use super::{Array, ArrayKind, Move, Repeat};
-use crate::ids::{ArrayId, LoopId, MoveId, NestId, RepeatId, TileId, TransferId};
+use crate::ids::{ArrayId, Depth, LoopId, MoveId, NestId, RepeatId, RoomId, StatementId, TileId, TransferId};
 use crate::nest::{Direction, Nest, Transfer};
 use crate::statement::{Iteration, Statement};
 use serde::{Deserialize, Serialize};
@@ -117,9 +117,9 @@ impl Body {
     pub(super) fn numbered(&self) -> Vec<Numbered<'_>> {
         fn add<'a>(statements: &'a [Statement], depth: usize, all: &mut Vec<Numbered<'a>>) {
             for part in Body::parts_of(statements) {
-                let before = all.last().map_or(0, |last| last.number);
+                let before = all.last().map_or(0, |last| last.number.0);
                 let is_counted = matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..));
-                all.push(Numbered { number: before + usize::from(is_counted), depth, part });
+                all.push(Numbered { number: StatementId(before + usize::from(is_counted)), depth, part });
                 if let Part::Repeat(_, body) = part {
                     add(body, depth + 1, all);
                 }
@@ -200,7 +200,7 @@ impl Body {
 
     /// For each array, the number of the memory that holds it, if it is a temporary. What is renamed from round to round has memory of
     /// its own.
-    pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<usize>> {
+    pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<RoomId>> {
         let mut slots = Slots { of: vec![None; arrays.len()], free: Vec::new(), count: 0 };
         for id in self.repeats.iter().flat_map(Repeat::renamed) {
             slots.take(id, arrays);
@@ -208,7 +208,7 @@ impl Body {
         let alone = slots.count;
         for Numbered { part, .. } in self.numbered() {
             if let Part::Free(id) = part {
-                slots.free.extend(slots.of[id.0].filter(|slot| *slot >= alone));
+                slots.free.extend(slots.of[id.0].filter(|slot| slot.0 >= alone));
             }
             self.writes(part).into_iter().for_each(|id| slots.take(id, arrays));
         }
@@ -244,7 +244,7 @@ impl Body {
 
 /// A part of a program, as a page counts it.
 pub(super) struct Numbered<'a> {
-    pub number: usize,
+    pub number: StatementId,
     /// How many repetitions are around it.
     pub depth: usize,
     pub part: Part<'a>,
@@ -253,9 +253,9 @@ pub(super) struct Numbered<'a> {
 /// Which memory temporaries have.
 struct Slots {
     /// By array.
-    of: Vec<Option<usize>>,
+    of: Vec<Option<RoomId>>,
     /// Those that hold nothing.
-    free: Vec<usize>,
+    free: Vec<RoomId>,
     count: usize,
 }
 
@@ -266,18 +266,18 @@ impl Slots {
         }
         self.of[id.0] = Some(self.free.pop().unwrap_or_else(|| {
             self.count += 1;
-            self.count - 1
+            RoomId(self.count - 1)
         }));
     }
 }
 
 /// The statements of a nest, each transfer awaited where it begins, but for those that begin for later iterations, or leave while these run.
 pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
-    inside(id, nest, 0)
+    inside(id, nest, Depth(0))
 }
 
-/// The statements inside the first `level` serial loops.
-fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
+/// The statements at a depth.
+fn inside(id: NestId, nest: &Nest, level: Depth) -> Vec<Statement> {
     let of_level = |level| {
         let transfers = (0..).map(TileId).zip(&nest.transfers);
         transfers.filter(move |(_, transfer)| transfer.level == level).collect::<Vec<_>>()
@@ -295,11 +295,12 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
     statements.extend(fetched.iter().flat_map(moved));
     // What travels is sent on when it is here.
     statements.extend(ahead.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
-    let later =
-        |&(tile, ahead): &(TileId, &Transfer)| begin_for(tile, LoopId(level - 1), Iteration::Later(ahead.ahead as i64));
+    let later = |&(tile, ahead): &(TileId, &Transfer)| {
+        begin_for(tile, LoopId(level.0 - 1), Iteration::Later(ahead.ahead as i64))
+    };
     statements.extend(ahead.iter().map(later));
     statements.extend(sent.iter().map(|&(tile, _)| Statement::Fill { nest: id, tile }));
-    match nest.loops.get(level) {
+    match nest.loops.get(level.0) {
         None if coming.is_empty() => statements.push(Statement::Compute(id)),
         None => {
             statements.push(Statement::ComputeInterior(id));
@@ -307,15 +308,16 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
             statements.push(Statement::ComputeRims(id));
         }
         Some(next) => {
-            let counter = LoopId(level);
+            let counter = LoopId(level.0);
+            let inside_it = Depth(level.0 + 1);
             let (inner, leaving): (Vec<_>, Vec<_>) =
-                of_level(level + 1).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
+                of_level(inside_it).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
             let most = inner.iter().map(|(_, transfer)| transfer.ahead as i64).max().unwrap_or(0);
             for iteration in 0..next.extent.min(most) {
                 let begun = inner.iter().filter(|(_, transfer)| iteration < transfer.ahead as i64);
                 statements.extend(begun.map(|&(tile, _)| begin_for(tile, counter, Iteration::At(iteration))));
             }
-            statements.push(Statement::Loop { nest: id, counter, body: inside(id, nest, level + 1) });
+            statements.push(Statement::Loop { nest: id, counter, body: inside(id, nest, inside_it) });
             for (tile, transfer) in leaving {
                 let last = (next.extent - transfer.ahead as i64).max(0)..next.extent;
                 statements.extend(last.map(|iteration| await_for(tile, counter, Iteration::At(iteration))));
@@ -326,7 +328,7 @@ fn inside(id: NestId, nest: &Nest, level: usize) -> Vec<Statement> {
         let [begin, awaited] = moved(taken);
         let awaited = match transfer.ahead as i64 {
             0 => awaited,
-            ahead => await_for(tile, LoopId(level - 1), Iteration::Earlier(ahead)),
+            ahead => await_for(tile, LoopId(level.0 - 1), Iteration::Earlier(ahead)),
         };
         statements.extend([begin, awaited]);
     }

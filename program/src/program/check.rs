@@ -2,10 +2,10 @@
 
 use super::body::{awaits_fit, statements};
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, MoveBy, Part, Repeat};
-use crate::ids::{ArrayId, MoveId, NestId, RepeatId};
+use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
-use crate::reduction::Reduction;
+use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 
@@ -18,17 +18,17 @@ pub enum ProgramError {
     #[error(transparent)]
     NotNative(#[from] NotNative),
     /// A statement names an array that does not exist.
-    #[error("statement {statement} names array {array}, but the program has {arrays} arrays, numbered from 0")]
-    NoArray { statement: usize, array: usize, arrays: usize },
+    #[error("statement {} names array {}, but the program has {arrays} arrays, numbered from 0", .statement.0, .array.0)]
+    NoArray { statement: StatementId, array: ArrayId, arrays: usize },
     /// An array is read that nothing has written.
-    #[error("statement {statement} reads `{array}`, which no statement before it writes")]
-    Unwritten { statement: usize, array: Name },
+    #[error("statement {} reads `{array}`, which no statement before it writes", .statement.0)]
+    Unwritten { statement: StatementId, array: Name },
     /// An array is written that is an input or was written before.
-    #[error("statement {statement} writes `{array}`, which is an input or was written before")]
-    Overwritten { statement: usize, array: Name },
+    #[error("statement {} writes `{array}`, which is an input or was written before", .statement.0)]
+    Overwritten { statement: StatementId, array: Name },
     /// An array is not sharded, or has not the type or shape, that a statement needs.
-    #[error("statement {statement}: {why}")]
-    Misfit { statement: usize, why: String },
+    #[error("statement {}: {why}", .statement.0)]
+    Misfit { statement: StatementId, why: String },
     /// A nest, a move or a repetition is left out, or a move is not awaited.
     #[error("{what}")]
     Unfinished { what: String },
@@ -63,7 +63,7 @@ struct Check<'a> {
     moves: Vec<bool>,
     repeats: Vec<bool>,
     /// The number of the statement.
-    statement: usize,
+    statement: StatementId,
     /// How many repetitions are around it.
     depth: usize,
 }
@@ -74,7 +74,8 @@ pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) ->
     let [nests, moves, repeats] =
         [body.nests.len(), body.moves.len(), body.repeats.len()].map(|count| vec![false; count]);
     let depths = vec![0; arrays.len()];
-    let mut check = Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: 0, depth: 0 };
+    let mut check =
+        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: StatementId(0), depth: 0 };
     check.parts(&body.statements)?;
     check.end()?;
     match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
@@ -89,9 +90,9 @@ impl Check<'_> {
     }
 
     fn part(&mut self, part: Part<'_>) -> Result<(), ProgramError> {
-        self.statement += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..)));
+        self.statement.0 += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..)));
         // What stands before the first one counts as a part of it.
-        let statement = self.statement.max(1);
+        let statement = self.statement.max(StatementId(1));
         let misfit = |why| ProgramError::Misfit { statement, why };
         self.order(part).map_err(misfit)?;
         match part {
@@ -137,7 +138,7 @@ impl Check<'_> {
     }
 
     /// Whether rounds write all that they leave to one another, and nothing that there is but once.
-    fn repeat(&mut self, statement: usize, repeat: &Repeat, body: &[Statement]) -> Result<(), ProgramError> {
+    fn repeat(&mut self, statement: StatementId, repeat: &Repeat, body: &[Statement]) -> Result<(), ProgramError> {
         let Repeat { times, until, carried } = repeat;
         let misfit = |why| ProgramError::Misfit { statement, why };
         if *times > MOST_ROUNDS {
@@ -253,21 +254,21 @@ impl Check<'_> {
         Err(ProgramError::Unfinished { what })
     }
 
-    fn exist(&self, statement: usize, ids: &[ArrayId]) -> Result<(), ProgramError> {
+    fn exist(&self, statement: StatementId, ids: &[ArrayId]) -> Result<(), ProgramError> {
         match ids.iter().find(|id| id.0 >= self.arrays.len()) {
-            Some(id) => Err(ProgramError::NoArray { statement, array: id.0, arrays: self.arrays.len() }),
+            Some(id) => Err(ProgramError::NoArray { statement, array: *id, arrays: self.arrays.len() }),
             None => Ok(()),
         }
     }
 
-    fn reads(&self, statement: usize, ids: &[ArrayId]) -> Result<(), ProgramError> {
+    fn reads(&self, statement: StatementId, ids: &[ArrayId]) -> Result<(), ProgramError> {
         match ids.iter().find(|id| self.states[id.0] != State::Written) {
             Some(id) => Err(ProgramError::Unwritten { statement, array: self.arrays[id.0].name }),
             None => Ok(()),
         }
     }
 
-    fn writes(&mut self, statement: usize, id: ArrayId, state: State) -> Result<(), ProgramError> {
+    fn writes(&mut self, statement: StatementId, id: ArrayId, state: State) -> Result<(), ProgramError> {
         self.depths[id.0] = self.depth;
         match std::mem::replace(&mut self.states[id.0], state) {
             State::Unwritten => Ok(()),
@@ -315,7 +316,7 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
 }
 
 /// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.
-fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
+fn reduction_fits(moved: &Move, by: &MoveReduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
     if source.closed_along(axes) != *target || moved.kept.is_some() {
         return Err(format!(

@@ -3,7 +3,7 @@
 use super::body::Numbered;
 use super::check::ProgramError;
 use super::{Part, Program};
-use crate::ids::{NestId, TileId};
+use crate::ids::{LegId, NestId, StatementId, TileId};
 use crate::matching::Matching;
 use crate::nest::{CollectiveBy, Leg, Nest};
 use crate::proof::{Proof, Property, Report};
@@ -19,8 +19,8 @@ pub struct StagedLeg {
     pub nest: NestId,
     /// The transfer in it.
     pub tile: TileId,
-    /// The position of the leg in the transfer's route.
-    pub leg: usize,
+    /// The leg of the transfer's route.
+    pub leg: LegId,
     /// The stages or the procedure; without one, it is one call.
     pub by: Option<CollectiveBy>,
     /// Why, for [`explain`](Program::explain).
@@ -38,7 +38,7 @@ impl Program {
     /// # use polyshard_polyhedral::*;
     /// # use polyshard_program::example;
     /// use polyshard_layout::{AxisPart, Mesh, Stages};
-    /// use polyshard_program::{CollectiveBy, NestId, StagedLeg, TileId};
+    /// use polyshard_program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
     /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
     /// let mesh = Mesh::new([("x", 8)]);
     /// let [x] = mesh.axes();
@@ -49,7 +49,7 @@ impl Program {
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(4);
     /// let by = Some(CollectiveBy::Stages(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?));
     /// let (nest, tile) = (NestId(0), TileId(1));
-    /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why: "nodes are of 4 ranks".into() }])?;
+    /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 4 ranks".into() }])?;
     /// assert!(staged.to_string().contains("broadcast along x from x = ko in stages: x/4, then x%4"), "{staged}");
     /// assert_eq!(staged.report().traffic_bytes, program.report().traffic_bytes);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -65,7 +65,7 @@ impl Program {
     /// # use polyshard_program::example;
     /// use polyshard_layout::Mesh;
     /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
-    /// use polyshard_program::{CollectiveBy, NestId, StagedLeg, TileId};
+    /// use polyshard_program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
     /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
     /// let mesh = Mesh::new([("z", 4)]);
     /// let [z] = mesh.axes();
@@ -80,7 +80,7 @@ impl Program {
     /// let steps = vec![pairs(Collective::ReduceScatter, 1), across, pairs(Collective::AllGather, 2)];
     /// let by = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps)?)?;
     /// let (nest, tile, by) = (NestId(0), TileId(2), Some(CollectiveBy::Procedure(by)));
-    /// let program = sums.lower()?.in_stages(&[StagedLeg { nest, tile, leg: 0, by, why: "nodes are of 2 ranks".into() }])?;
+    /// let program = sums.lower()?.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 2 ranks".into() }])?;
     /// assert!(program.to_string().contains("all-reduce along z by ReduceScatter-AllReduce-AllGather"), "{program}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -94,11 +94,11 @@ impl Program {
         for StagedLeg { nest, tile, leg, by, why } in legs {
             let transfer = program.body.nests.get_mut(nest.0).and_then(|nest| nest.transfers.get_mut(tile.0));
             let found = transfer.and_then(|transfer| {
-                let Leg::Collective { by, .. } = transfer.route.legs.get_mut(*leg)? else { return None };
+                let Leg::Collective { by, .. } = transfer.route.legs.get_mut(leg.0)? else { return None };
                 Some((by, &mut transfer.tests))
             });
             let Some((place, tests)) = found else {
-                let why = format!("nest {} has no collective as leg {leg} of transfer {}", nest.0, tile.0);
+                let why = format!("nest {} has no collective as leg {} of transfer {}", nest.0, leg.0, tile.0);
                 return Err(ProgramError::Misfit { statement: self.number_of(*nest), why });
             };
             place.clone_from(by);
@@ -125,9 +125,9 @@ impl Program {
     }
 
     /// The number of a nest on a page.
-    fn number_of(&self, nest: NestId) -> usize {
+    fn number_of(&self, nest: NestId) -> StatementId {
         let is_found = |found: &&Numbered<'_>| matches!(found.part, Part::Nest(id, _) if id == nest);
-        self.body.numbered().iter().find(is_found).map_or(0, |found| found.number)
+        self.body.numbered().iter().find(is_found).map_or(StatementId(0), |found| found.number)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Array;
 use crate::ids::ArrayId;
 use crate::pattern::Pattern;
-use crate::reduction::Reduction;
+use crate::reduction::MoveReduction;
 use crate::volume::Volume;
 use crate::way::{Way, summed_up};
 use polyshard_layout::{DType, Mesh, Sharding, SumKind};
@@ -37,7 +37,7 @@ pub enum MoveBy {
     Way(Way),
     /// A reduction closes sums where the elements are: in ranks of the mesh, each group along the axes that are closed.
     /// The target lies as the source does but for these.
-    Reduction(Reduction),
+    Reduction(MoveReduction),
 }
 
 /// Meshes of more ranks are not gone through one by one.
@@ -121,7 +121,7 @@ impl Move {
 
     /// The reduction that carries it out, if one does.
     #[must_use]
-    pub fn reduction(&self) -> Option<&Reduction> {
+    pub fn reduction(&self) -> Option<&MoveReduction> {
         match &self.by {
             MoveBy::Reduction(reduction) => Some(reduction),
             MoveBy::Way(_) => None,
@@ -145,7 +145,7 @@ impl Move {
                 };
                 (received, way.staged(source, target, dtype.size()).saturating_add(packed), is_counted)
             }
-            MoveBy::Reduction(Reduction { procedure, .. }) => {
+            MoveBy::Reduction(MoveReduction { procedure, .. }) => {
                 let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
                 let received = procedure.received(held).into_iter().max().unwrap_or(0);
                 let staged = procedure.most_staged(usize::try_from(source.largest_shard()).unwrap_or(usize::MAX));

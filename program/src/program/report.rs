@@ -17,8 +17,8 @@ impl Report {
         let mut memory: Vec<u64> = Vec::new();
         for (slot, id) in body.slots(arrays).into_iter().zip((0..).map(ArrayId)) {
             let Some(slot) = slot else { continue };
-            memory.resize(memory.len().max(slot + 1), 0);
-            memory[slot] = memory[slot].max(bytes(id));
+            memory.resize(memory.len().max(slot.0 + 1), 0);
+            memory[slot.0] = memory[slot.0].max(bytes(id));
         }
         let shard_bytes = given.map(bytes).chain(memory).fold(0, u64::saturating_add);
         let mut report = Self { shard_bytes, ..Self::default() };

@@ -1,13 +1,13 @@
 //! Rooms: the memory that arrays of a program use again and again.
 
 use super::{Carried, Program};
-use crate::ids::ArrayId;
+use crate::ids::{ArrayId, RoomId};
 
 /// Which arrays are in the same memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rooms {
     /// By array, the number of its room: that of a temporary, and of what is carried from round to round.
-    pub of: Vec<Option<usize>>,
+    pub of: Vec<Option<RoomId>>,
     /// By room, the most arrays that are in it at one time.
     pub most: Vec<usize>,
 }
@@ -18,14 +18,14 @@ impl Program {
     #[must_use]
     pub fn rooms(&self) -> Rooms {
         let mut of = self.slots();
-        let mut count = of.iter().flatten().max().map_or(0, |last| last + 1);
+        let mut count = of.iter().flatten().max().map_or(0, |last| last.0 + 1);
         for Carried { value, next, .. } in self.body.repeats.iter().flat_map(|repeat| &repeat.carried) {
             match (of[value.0], of[next.0]) {
                 (Some(one), Some(other)) => {
                     of.iter_mut().filter(|room| **room == Some(other)).for_each(|room| *room = Some(one));
                 }
                 (one, other) => {
-                    let room = one.or(other).or(Some(count));
+                    let room = one.or(other).or(Some(RoomId(count)));
                     count += 1;
                     [value, next].into_iter().for_each(|id| of[id.0] = room);
                 }
@@ -35,11 +35,11 @@ impl Program {
         let mut used: Vec<_> = of.iter().flatten().copied().collect();
         used.sort_unstable();
         used.dedup();
-        of.iter_mut().flatten().for_each(|room| *room = used.partition_point(|other| *other < *room));
+        of.iter_mut().flatten().for_each(|room| *room = RoomId(used.partition_point(|other| *other < *room)));
         let mut most = vec![0; used.len()];
         for (id, room) in of.iter().enumerate() {
             let Some(room) = *room else { continue };
-            most[room] = if self.is_carried(ArrayId(id)) { most[room] + 1 } else { most[room].max(1) };
+            most[room.0] = if self.is_carried(ArrayId(id)) { most[room.0] + 1 } else { most[room.0].max(1) };
         }
         Rooms { of, most }
     }

@@ -3,7 +3,7 @@
 use super::body::Numbered;
 use super::{Array, ArrayKind, MoveBy, Origin, Part, Program, Repeat};
 use crate::display;
-use crate::ids::ArrayId;
+use crate::ids::{ArrayId, StatementId};
 use crate::proof;
 use crate::way::{Rows, Way};
 use std::fmt::{self, Write as _};
@@ -36,7 +36,7 @@ impl fmt::Display for Program {
             let indent = "  ".repeat(depth);
             match part {
                 Part::Await(_) => writeln!(f, "    {indent}{what:13} {text}")?,
-                _ => writeln!(f, "{number:>2}  {indent}{what:13} {text}")?,
+                _ => writeln!(f, "{:>2}  {indent}{what:13} {text}", number.0)?,
             }
             if let Part::Repeat(id, _) = part {
                 let lines = self.carried(&self.body.repeats[id.0]);
@@ -66,7 +66,7 @@ impl Program {
         }
         for Line { number, part, what, text: line, .. } in self.lines() {
             if !alone && !matches!(part, Part::Await(_)) {
-                writeln!(text, "{number}. {what} {line}")?;
+                writeln!(text, "{}. {what} {line}", number.0)?;
             }
             match part {
                 Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text)?,
@@ -195,7 +195,7 @@ fn list(text: &mut String, heading: &str, lines: &[String]) -> fmt::Result {
 
 /// A line of a page: what a part does.
 struct Line<'a> {
-    number: usize,
+    number: StatementId,
     /// How many repetitions are around it.
     depth: usize,
     part: Part<'a>,

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 /// How the partial results of a move's source are closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reduction {
+pub struct MoveReduction {
     /// What combines them: `+=`, `*=`, `max=` or `min=`.
     pub op: Assign,
     /// Who combines what with whom.
     pub procedure: Procedure,
 }
 
-impl From<Procedure> for Reduction {
+impl From<Procedure> for MoveReduction {
     /// The sum.
     fn from(procedure: Procedure) -> Self {
         Self { op: Assign::Add, procedure }

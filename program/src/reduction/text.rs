@@ -1,7 +1,7 @@
 //! Reductions as text.
 
 use super::listed;
-use super::procedure::{Procedure, Reduction};
+use super::procedure::{MoveReduction, Procedure};
 use crate::kernel::Assign;
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl fmt::Display for Procedure {
 }
 
 /// `by ReduceScatter-AllGather`, or `in the order of the ranks`; of what is no sum, with what it is: `of maxima by AllReduce`.
-impl fmt::Display for Reduction {
+impl fmt::Display for MoveReduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.op {
             Assign::Set | Assign::Add => "",

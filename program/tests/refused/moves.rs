@@ -13,7 +13,7 @@ fn moves_between_arrays_that_do_not_fit() {
         moves([(0, 1)]),
         expect!["statement 1: an array of shape [4, 4] cannot be moved to one of [5, 4]"],
     );
-    assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
+    assert!(matches!(error, ProgramError::Misfit { statement: StatementId(1), .. }));
     let elsewhere = Sharding::replicated(&Mesh::new([("x", 3)]), &[4, 4]);
     check(
         DType::F32,

@@ -14,12 +14,12 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Outermost first; without any, no bytes.
-    pub levels: Vec<Level>,
+    pub levels: Vec<LayoutLevel>,
 }
 
 /// One level of a [`Layout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct LayoutLevel {
     /// The indices, in order.
     pub runs: Vec<Range<usize>>,
     /// The bytes from one index to the next; of the innermost level, each index has them all.
@@ -37,7 +37,7 @@ impl Layout {
     /// Returns the end of the last byte, in a buffer that it starts in.
     #[must_use]
     pub fn end(&self) -> usize {
-        let last = |level: &Level| level.runs.iter().map(|run| run.end).max().unwrap_or(0);
+        let last = |level: &LayoutLevel| level.runs.iter().map(|run| run.end).max().unwrap_or(0);
         match &self.levels[..] {
             [] => 0,
             [outer @ .., inner] => {

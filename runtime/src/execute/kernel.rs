@@ -75,7 +75,7 @@ impl LocalNest {
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
             numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
-            sliced_along: nest.sliced_along(),
+            sliced_along: nest.sliced_along().map(|along| along.0),
             interior: interior.map(|(low, high)| (fixed(low), fixed(high))).collect(),
         }
     }

@@ -6,7 +6,9 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, Rooms, Statement};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, RoomId, Rooms, Statement,
+};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -48,7 +50,7 @@ pub struct Prepared<'a, T: Element> {
     /// By array: another one that it is a name for, since no round has written it yet.
     names: Vec<Option<ArrayId>>,
     /// By array: which room it is in, if it is a temporary or goes from round to round.
-    room_of: Vec<Option<usize>>,
+    room_of: Vec<Option<RoomId>>,
     /// The rooms.
     rooms: Vec<Room<T>>,
     /// By repetition: how many rounds it had in the last run.
@@ -112,7 +114,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// Makes the memory of temporaries, and of what goes from round to round; `most` arrays are in each room at one time.
     fn make_rooms(&mut self, most: &[usize]) -> Result<()> {
         for (room, &most) in most.iter().enumerate() {
-            let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(room));
+            let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(RoomId(room)));
             let len = held.clone().map(|(array, _)| self.local_len(&array.sharding)).max().unwrap_or(0);
             // An output is the caller's after each run.
             let outputs = held.filter(|(array, _)| array.kind == ArrayKind::Output).count();
@@ -488,12 +490,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
         let Array { name, sharding, .. } = self.program.array(id);
         let room = self.room_of[id.0].expect("it has room; this is a bug of polyshard");
-        self.rooms[room].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
+        self.rooms[room.0].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
     }
 
     fn put_back(&mut self, id: ArrayId, array: DistArray<T>) {
         if let Some(room) = self.room_of[id.0] {
-            self.rooms[room].give_back(array);
+            self.rooms[room.0].give_back(array);
         }
     }
 }

@@ -4,29 +4,29 @@ use super::{contract, nest, pointwise};
 use crate::memory::zeros;
 use crate::view::Strides;
 use crate::{Element, ReduceOp, Result, Strided, StridedMut};
-use polyshard_program::{Factor, Product, Role};
+use polyshard_program::{BlockDepth, Factor, LeafLoopId, Product, Role};
 use smallvec::{SmallVec, smallvec};
 
 /// A sum of products of several operands as a sequence of products of two, with the scratch that it needs.
 ///
 /// ```
-/// use polyshard_runtime::leaf::{Factor, Product, Products, Role};
+/// use polyshard_runtime::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
 /// use polyshard_runtime::{Strided, StridedMut};
 /// // y[i] += a[i, k] * b[k] * x[k]: the scratch t[k] = b[k] * x[k], then y[i] += a[i, k] * t[k].
 /// let scratch = Product {
-///     factors: [Factor::Operand(1), Factor::Operand(2)],
-///     loops: vec![1],
+///     factors: [Factor::Operand(OperandId(1)), Factor::Operand(OperandId(2))],
+///     loops: vec![LeafLoopId(1)],
 ///     roles: vec![],
-///     kept: vec![1],
-///     level: 0,
+///     kept: vec![LeafLoopId(1)],
+///     level: BlockDepth(0),
 ///     capacity: 3,
 /// };
 /// let last = Product {
-///     factors: [Factor::Operand(0), Factor::Scratch(0)],
-///     loops: vec![0, 1],
+///     factors: [Factor::Operand(OperandId(0)), Factor::Scratch(ProductId(0))],
+///     loops: vec![LeafLoopId(0), LeafLoopId(1)],
 ///     roles: vec![Role::M, Role::K],
 ///     kept: vec![],
-///     level: 0,
+///     level: BlockDepth(0),
 ///     capacity: 0,
 /// };
 /// let mut products = Products::new(vec![scratch, last], vec![])?;
@@ -39,17 +39,17 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Debug)]
 pub struct Products<T> {
     steps: Vec<Product>,
-    blocks: Vec<(usize, usize)>,
+    blocks: Vec<(LeafLoopId, usize)>,
     scratch: Vec<Vec<T>>,
 }
 
 impl<T: Element> Products<T> {
     /// Returns the products in the order in which they run, of which the last one adds to the output, inside the blocks:
-    /// the numbers of leaf loops, outermost first, and how many iterations run at once.
+    /// leaf loops, outermost first, and how many iterations run at once.
     ///
     /// # Errors
     /// If there is too little memory for the scratch.
-    pub fn new(steps: Vec<Product>, blocks: Vec<(usize, usize)>) -> Result<Self> {
+    pub fn new(steps: Vec<Product>, blocks: Vec<(LeafLoopId, usize)>) -> Result<Self> {
         let scratch = steps.iter().map(|step| zeros(step.capacity, "the intermediate results of a leaf"));
         Ok(Self { scratch: scratch.collect::<Result<_>>()?, steps, blocks })
     }
@@ -91,7 +91,7 @@ impl<T: Element> Products<T> {
             starts: smallvec![0; counts.len()],
             counts: counts.into(),
         };
-        run.inside(0);
+        run.inside(BlockDepth(0));
     }
 }
 
@@ -107,19 +107,19 @@ struct Run<'a, T> {
 }
 
 impl<T: Element> Run<'_, T> {
-    /// The products inside the first `level` blocked loops, whose blocks stand still.
-    fn inside(&mut self, level: usize) {
+    /// The products at a depth, where the blocks of the loops around it stand still.
+    fn inside(&mut self, level: BlockDepth) {
         for step in 0..self.products.steps.len() {
             if self.products.steps[step].level == level {
                 self.step(step);
             }
         }
-        let Some(&(l, size)) = self.products.blocks.get(level) else { return };
+        let Some(&(LeafLoopId(l), size)) = self.products.blocks.get(level.0) else { return };
         let count = self.counts[l];
         for start in (0..count).step_by(size) {
             self.starts[l] = start;
             self.counts[l] = size.min(count - start);
-            self.inside(level + 1);
+            self.inside(BlockDepth(level.0 + 1));
         }
         self.starts[l] = 0;
         self.counts[l] = count;
@@ -127,7 +127,7 @@ impl<T: Element> Run<'_, T> {
 
     fn step(&mut self, number: usize) {
         let step = &self.products.steps[number];
-        let inside = |l: usize| if step.loops.contains(&l) { self.counts[l] } else { 1 };
+        let inside = |l: usize| if step.loops.contains(&LeafLoopId(l)) { self.counts[l] } else { 1 };
         let counts: SmallVec<[usize; 6]> = (0..self.counts.len()).map(inside).collect();
         let moved = |offset: i64, strides: &[i64]| {
             offset + strides.iter().zip(&self.starts).map(|(&stride, &start)| stride * start as i64).sum::<i64>()
@@ -135,12 +135,12 @@ impl<T: Element> Run<'_, T> {
         let (made, making) = self.products.scratch.split_at_mut(number);
         let factor = |factor: Factor| match factor {
             Factor::Operand(i) => {
-                let Strided { data, offset, strides, .. } = &self.operands[i];
+                let Strided { data, offset, strides, .. } = &self.operands[i.0];
                 Strided::along(data, moved(*offset, strides), strides.clone())
             }
             Factor::Scratch(i) => {
-                let (strides, _) = dense(&self.products.steps[i].kept, &self.counts);
-                Strided::along(&made[i], 0, strides)
+                let (strides, _) = dense(&self.products.steps[i.0].kept, &self.counts);
+                Strided::along(&made[i.0], 0, strides)
             }
         };
         let [a, b] = step.factors.map(factor);
@@ -162,19 +162,20 @@ impl<T: Element> Run<'_, T> {
             }
             return;
         }
-        let role = |l: usize| step.loops.iter().position(|&other| other == l).map_or(Role::K, |at| step.roles[at]);
+        let role =
+            |l: usize| step.loops.iter().position(|&other| other == LeafLoopId(l)).map_or(Role::K, |at| step.roles[at]);
         let roles: SmallVec<[Role; 6]> = (0..counts.len()).map(role).collect();
         contract(&counts, &roles, alpha, a, b, c);
     }
 }
 
 /// The strides of a dense result indexed by the loops `kept`, the last one with stride 1, and its length.
-fn dense(kept: &[usize], counts: &[usize]) -> (Strides, usize) {
+fn dense(kept: &[LeafLoopId], counts: &[usize]) -> (Strides, usize) {
     let mut strides: Strides = smallvec![0; counts.len()];
     let mut len = 1;
     for &l in kept.iter().rev() {
-        strides[l] = len as i64;
-        len *= counts[l];
+        strides[l.0] = len as i64;
+        len *= counts[l.0];
     }
     (strides, len)
 }

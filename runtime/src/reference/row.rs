@@ -2,7 +2,7 @@
 
 use crate::Element;
 use ndarray::{ArrayD, CowArray, IxDyn};
-use polyshard_program::{Access, Affine, Choice, Comparison, Kernel, Number, Value};
+use polyshard_program::{Access, Affine, Comparison, Conditional, Kernel, Number, Value};
 
 /// The inputs of a kernel, in row-major order.
 pub(super) struct Arrays<'a, T> {
@@ -100,7 +100,7 @@ impl Row {
     }
 
     /// Takes one branch per instance; the other is not computed, since it may divide by 0.
-    fn choose<T: Element>(&self, choice: &Choice, arrays: &Arrays<'_, T>) -> Vec<T> {
+    fn choose<T: Element>(&self, choice: &Conditional, arrays: &Arrays<'_, T>) -> Vec<T> {
         let (left, right) = (self.evaluate(&choice.left, arrays), self.evaluate(&choice.right, arrays));
         let chosen = left.iter().zip(&right).enumerate().map(|(nth, (left, right))| {
             let holds = match choice.compare {

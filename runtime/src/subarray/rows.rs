@@ -5,7 +5,7 @@
 
 use super::spans::{self, Cursor, Group, Span};
 use super::{Copier, Place, Subarray};
-use crate::comm::{Layout, Level};
+use crate::comm::{Layout, LayoutLevel};
 use crate::region::row_major;
 use smallvec::SmallVec;
 
@@ -93,7 +93,7 @@ impl<'a> Rows<'a> {
             "rows are laid out from the first on; this is a bug of polyshard"
         );
         let place = self.places[side] as usize;
-        let level = |dim: &Dim<'_>| Level {
+        let level = |dim: &Dim<'_>| LayoutLevel {
             runs: spans::spans(dim.groups).map(|span| span.starts[place]..span.starts[place] + span.len).collect(),
             stride: dim.strides[side] * element,
         };

@@ -4,8 +4,8 @@ use super::Choices;
 use crate::laws::reduce::{factorizations, machine, programs};
 use polyshard::planner::placement::matrices;
 use polyshard::{
-    CollectiveBy, DType, Direction, Element, Leg, Mesh, NestId, Owners, PlacedMesh, Program, Schedule, StagedLeg,
-    Strategy, TileId, Var, dim, kernel,
+    CollectiveBy, DType, Direction, Element, Leg, LegId, Mesh, NestId, Owners, PlacedMesh, Program, Schedule,
+    StagedLeg, Strategy, TileId, Var, dim, kernel,
 };
 
 /// The program with the sums of its outputs that all owners have closed by procedures, each the planner's for a random placement;
@@ -17,7 +17,7 @@ pub fn by_procedure(program: &Program, choices: &mut Choices<'_>) -> Option<Prog
     let mut legs = Vec::new();
     for (number, nest) in program.nests().enumerate() {
         let (nest, tile, output) = (NestId(number), TileId(nest.transfers.len() - 1), nest.output());
-        for (leg, route) in output.route.legs.iter().enumerate().filter(|_| output.ahead == 0) {
+        for (leg, route) in (0..).map(LegId).zip(&output.route.legs).filter(|_| output.ahead == 0) {
             let Leg::Collective { axes, owners: Owners::All, .. } = route else { continue };
             let is_in_order = output.direction == (Direction::Out { any_order: false }) && choices.one_in(6);
             let by = Some(CollectiveBy::Procedure(procedure(program.mesh(), axes, is_in_order, choices)));

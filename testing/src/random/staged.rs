@@ -1,7 +1,7 @@
 //! Random programs whose collectives are carried out in stages.
 
 use super::Choices;
-use polyshard::{AxisPart, CollectiveBy, Leg, NestId, Program, StagedLeg, Stages, TileId};
+use polyshard::{AxisPart, CollectiveBy, Leg, LegId, NestId, Program, StagedLeg, Stages, TileId};
 
 /// The program with its collectives in stages, as many as its meshes allow and the choices say; none if there is no such collective.
 ///
@@ -12,7 +12,7 @@ pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
     for (number, nest) in program.nests().enumerate() {
         let (nest, transfers) = (NestId(number), &nest.transfers);
         for (tile, transfer) in transfers.iter().enumerate().filter(|(_, transfer)| transfer.ahead == 0) {
-            for (leg, route) in transfer.route.legs.iter().enumerate() {
+            for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
                 let Leg::Collective { axes, .. } = route else { continue };
                 let Some(stages) = stages_of(program, axes, choices) else { continue };
                 let (tile, by) = (TileId(tile), Some(CollectiveBy::Stages(stages)));

@@ -23,7 +23,8 @@ use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
 use polyshard_program::{
-    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand, TimeSteps,
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand,
+    TimeSteps,
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -49,34 +50,38 @@ impl Writer<'_> {
     /// The products of a leaf of several operands with their scratch.
     pub(super) fn products(&self) -> Option<Field> {
         let LeafOp::Products { steps, blocks, .. } = &self.nest.leaf.op else { return None };
-        let number = |&number: &usize| Literal::usize_unsuffixed(number);
+        let number = Literal::usize_unsuffixed;
+        let leaf_loop = |l: &LeafLoopId| {
+            let l = number(l.0);
+            quote! { LeafLoopId(#l) }
+        };
         let steps = steps.iter().map(|step| {
             let factors = step.factors.map(|factor| match factor {
                 Factor::Operand(operand) => {
-                    let operand = number(&operand);
-                    quote! { Factor::Operand(#operand) }
+                    let operand = number(operand.0);
+                    quote! { Factor::Operand(OperandId(#operand)) }
                 }
                 Factor::Scratch(step) => {
-                    let step = number(&step);
-                    quote! { Factor::Scratch(#step) }
+                    let step = number(step.0);
+                    quote! { Factor::Scratch(ProductId(#step)) }
                 }
             });
             let roles = step.roles.iter().map(|role| role_path(*role));
-            let (loops, kept) = (step.loops.iter().map(number), step.kept.iter().map(number));
-            let (level, capacity) = (number(&step.level), number(&step.capacity));
+            let (loops, kept) = (step.loops.iter().map(leaf_loop), step.kept.iter().map(leaf_loop));
+            let (level, capacity) = (number(step.level.0), number(step.capacity));
             quote! {
                 Product {
                     factors: [#(#factors),*],
                     loops: vec![#(#loops),*],
                     roles: vec![#(#roles),*],
                     kept: vec![#(#kept),*],
-                    level: #level,
+                    level: BlockDepth(#level),
                     capacity: #capacity,
                 }
             }
         });
         let blocks = blocks.iter().map(|block| {
-            let (l, size) = (number(&block.number), literal(block.size));
+            let (l, size) = (leaf_loop(&block.number), literal(block.size));
             quote! { (#l, #size) }
         });
         // The formatter does not look into macros, so the long list is no `vec!`.
@@ -105,7 +110,7 @@ impl Writer<'_> {
         }
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let (counts, polls) = (self.counts(), self.polls());
-        let (along, is_product) = (literal(along as i64), self.nest.is_product());
+        let (along, is_product) = (literal(along.0 as i64), self.nest.is_product());
         quote! {
             #note
             let mut slices = Slices::new(&[#(#counts),*], #along, #is_product);
@@ -176,7 +181,7 @@ impl Writer<'_> {
         let interior = quote! { &[#(#interior),*] };
         let (boxes, coming) = match part {
             LeafPart::Interior => {
-                let along = literal(self.nest.sliced_along().unwrap_or(0) as i64);
+                let along = literal(self.nest.sliced_along().map_or(0, |along| along.0) as i64);
                 (quote! { LeafBoxes::interior(&[#(#counts),*], #interior, #along) }, self.polls())
             }
             LeafPart::Whole | LeafPart::Rims => {
@@ -215,12 +220,12 @@ impl Writer<'_> {
         let leaf = &self.nest.leaf;
         let mut counts = self.counts();
         if leaf.interior.is_some() {
-            for l in self.nest.cut_loops() {
+            for LeafLoopId(l) in self.nest.cut_loops() {
                 let number = literal(l as i64);
                 counts[l] = syn::parse_quote!(part.count(#number));
             }
         } else if let Some(along) = self.nest.sliced_along() {
-            counts[along] = syn::parse_quote!(slice.len());
+            counts[along.0] = syn::parse_quote!(slice.len());
         }
         let target = self.target(&leaf.target);
         let operands: Vec<_> = (0..leaf.operands.len()).map(OperandId).map(|operand| self.operand(operand)).collect();
@@ -346,8 +351,8 @@ impl Writer<'_> {
     /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf; or a box.
     fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
         if self.nest.leaf.interior.is_some() {
-            let cut = self.nest.cut_loops().into_iter().filter(|&l| strides[l] != 0);
-            return cut.fold(base, |base, l| {
+            let cut = self.nest.cut_loops().into_iter().filter(|l| strides[l.0] != 0);
+            return cut.fold(base, |base, LeafLoopId(l)| {
                 let (number, stride) = (literal(l as i64), Literal::i64_unsuffixed(strides[l]));
                 match strides[l] {
                     1 => syn::parse_quote!(#base + part.first(#number)),
@@ -356,7 +361,7 @@ impl Writer<'_> {
             });
         }
         let is_zero = quote!(#base).to_string() == "0";
-        match self.nest.sliced_along().map(|along| strides[along]) {
+        match self.nest.sliced_along().map(|along| strides[along.0]) {
             None | Some(0) => base,
             Some(1) if is_zero => syn::parse_quote!(from),
             Some(1) => syn::parse_quote!(#base + from),

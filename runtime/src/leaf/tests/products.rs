@@ -1,7 +1,7 @@
 //! Sequences of products against the loops that they stand for.
 
 use super::{at, filled, points};
-use crate::leaf::{Factor, Product, Products, Role};
+use crate::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
 use crate::{Element, Strided, StridedMut};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ struct Case {
     target: [bool; LOOPS],
     /// The pair that is multiplied next, modulo how many are left.
     order: Vec<[usize; 2]>,
-    blocks: Vec<(usize, usize)>,
+    blocks: Vec<(LeafLoopId, usize)>,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -29,7 +29,7 @@ fn cases() -> impl Strategy<Value = Case> {
         blocks,
     )
         .prop_map(|(counts, operands, target, order, (loops, sizes))| {
-            let blocks = loops.into_iter().zip(sizes).collect();
+            let blocks = loops.into_iter().map(LeafLoopId).zip(sizes).collect();
             Case { counts, operands, target, order, blocks }
         })
 }
@@ -60,19 +60,19 @@ fn sequence(case: &Case) -> Vec<Product> {
             (true, true, false) => Some(Role::K),
             _ => None,
         };
-        let level = case.blocks.iter().rposition(|block| all[block.0]).map_or(0, |deepest| deepest + 1);
+        let level = case.blocks.iter().rposition(|block| all[block.0.0]).map_or(0, |deepest| deepest + 1);
         let kept: Vec<usize> = if last { vec![] } else { (0..LOOPS).rev().filter(|&l| made[l]).collect() };
         let factor = |node: usize| match node.checked_sub(case.operands.len()) {
-            None => Factor::Operand(node),
-            Some(step) => Factor::Scratch(step),
+            None => Factor::Operand(OperandId(node)),
+            Some(step) => Factor::Scratch(ProductId(step)),
         };
         steps.push(Product {
             factors: [factor(a), factor(b)],
             roles: loops.iter().map(role).collect::<Option<_>>().unwrap_or_default(),
-            loops,
-            level,
+            loops: loops.into_iter().map(LeafLoopId).collect(),
+            level: BlockDepth(level),
             capacity: if last { 0 } else { kept.iter().map(|&l| case.counts[l]).product() },
-            kept,
+            kept: kept.into_iter().map(LeafLoopId).collect(),
         });
         indexed.push(made);
         below.push(all);
