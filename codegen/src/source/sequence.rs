@@ -206,7 +206,7 @@ struct Names {
     scalars: Vec<Vec<Ident>>,
     /// By step, what is made of it: `step_1`.
     steps: Vec<Ident>,
-    /// By room of arrays: `room_0`.
+    /// By room of arrays of rounds: `room_0`.
     rooms: Vec<Ident>,
     /// By repetition, its counter.
     rounds: Vec<Ident>,
@@ -228,7 +228,8 @@ impl Names {
         let scalars = scalars.collect();
         let steps = program.nests().len() + program.moves().len();
         let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
-        let rooms = (0..program.rooms().most.len()).map(|room| wanted.name(&format!("room_{room}"))).collect();
+        let rooms = if program.body().repeats.is_empty() { 0 } else { program.rooms().most.len() };
+        let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
         let rounds = program.body().repeats.iter().map(|_| wanted.name("round")).collect();
         Self { shardings, arrays, kernels, scalars, steps, rooms, rounds, wanted }
     }

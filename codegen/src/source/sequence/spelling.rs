@@ -49,14 +49,13 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
     let parameters: Vec<_> = inputs.iter().map(|id| &names.arrays[id.0]).collect();
     let scalars: Vec<_> = names.scalars.iter().flatten().collect();
     let element = format_ident!("{}", program.dtype().name());
-    let mut fields: Vec<_> = steps.iter().map(|(name, step)| field(name, step, program, &element)).collect();
-    if !program.body().repeats.is_empty() {
-        fields.extend(names.rooms.iter().zip(&rooms.most).map(|(name, most)| Field {
-            name: name.clone(),
-            r#type: quote! { Room<#element> },
-            new: quote! { Room::new(#most) },
-        }));
-    }
+    let steps = steps.iter().map(|(name, step)| field(name, step, program, &element));
+    let rooms = names.rooms.iter().zip(&rooms.most).map(|(name, most)| Field {
+        name: name.clone(),
+        r#type: quote! { Room<#element> },
+        new: quote! { Room::new(#most) },
+    });
+    let fields: Vec<_> = steps.chain(rooms).collect();
     let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
     let made = fields.iter().map(|Field { name, new, .. }| quote! { #name: #new });
     let actions = actions.iter().map(|action| spelled(action, &element));
@@ -217,12 +216,8 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
 /// Inputs are references already.
 impl ToTokens for Argument<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let array = self.array;
-        tokens.extend(if self.is_input {
-            quote! { #array }
-        } else {
-            quote! { &#array }
-        });
+        let (borrow, array) = ((!self.is_input).then(|| quote! { & }), self.array);
+        tokens.extend(quote! { #borrow #array });
     }
 }
 
