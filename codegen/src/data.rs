@@ -74,14 +74,8 @@ impl Data {
     /// Returns the expression for what a statement does with its value.
     #[must_use]
     pub fn assign(&self, assign: Assign) -> TokenStream {
-        let p = &self.path;
-        let variant = match assign {
-            Assign::Set => quote!(Set),
-            Assign::Add => quote!(Add),
-            Assign::Mul => quote!(Mul),
-            Assign::Max => quote!(Max),
-            Assign::Min => quote!(Min),
-        };
+        // Variants print as they are named.
+        let (p, variant) = (&self.path, format_ident!("{assign:?}"));
         quote!(#p Assign::#variant)
     }
 

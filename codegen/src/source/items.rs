@@ -16,7 +16,7 @@ use super::field::Field;
 use super::index::literal;
 use super::mentions;
 use super::names::Names;
-use polyshard_layout::{AxisExpr, Division, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
 use polyshard_program::{Assign, LeafOp, Nest};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -28,14 +28,9 @@ use quote::{format_ident, quote};
 pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenStream) -> TokenStream {
     let kernel = &nest.kernel;
     let mesh = mesh(&nest.mesh);
-    let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings).map(|((tensor, sharding), name)| {
-        let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
-        let sharding = new_sharding(sharding, &nest.mesh);
-        quote! {
-            #[doc = #doc]
-            pub fn #name() -> Sharding { #sharding }
-        }
-    });
+    let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings);
+    let shardings =
+        shardings.map(|((tensor, sharding), name)| sharding_function(name, tensor.name.as_str(), sharding, &nest.mesh));
     let element = element(nest);
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
@@ -60,10 +55,8 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
     let [input_errors, tensor_errors] = ["inputs", "tensors"]
         .map(|arrays| format!(" If the {arrays} are not sharded as the program expects them, or communication fails."));
     let restart = restart_output(nest, names);
-    let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
-        let name = tensor.name.as_str();
-        quote! { #ident.expect(#name, &#sharding())?; }
-    });
+    let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings);
+    let checks = checks.map(|((tensor, ident), sharding)| check(ident, tensor.name, sharding));
     let end = match nest.reads_others() {
         true => quote! { shared.release() },
         false => quote! { Ok(()) },
@@ -217,6 +210,22 @@ pub(super) fn mesh(mesh: &Mesh) -> TokenStream {
         #[doc = #doc]
         pub fn mesh() -> Mesh { #new }
     }
+}
+
+/// The function that returns the sharding of an array.
+pub(super) fn sharding_function(name: &Ident, of: &str, sharding: &Sharding, mesh: &Mesh) -> TokenStream {
+    let doc = format!(" Which rank owns which elements of `{of}`: {sharding}.");
+    let sharding = new_sharding(sharding, mesh);
+    quote! {
+        #[doc = #doc]
+        pub fn #name() -> Sharding { #sharding }
+    }
+}
+
+/// The check that a parameter is sharded as this function says.
+pub(super) fn check(parameter: &Ident, name: Name, sharding: &Ident) -> TokenStream {
+    let name = name.as_str();
+    quote! { #parameter.expect(#name, &#sharding())?; }
 }
 
 /// `Mesh::new([("x", 2), ("y", 2)])`.

@@ -44,7 +44,8 @@ pub(super) struct Names {
     pub numbers: Vec<Ident>,
     /// `along_x` and the like, by axes and stages.
     groups: BTreeMap<(Vec<usize>, Option<Stages>), Ident>,
-    wanted: Wanted,
+    /// What all of these are to be called.
+    pub wanted: Wanted,
 }
 
 /// The names that placeholders are to get if they are free, the most public ones first: those that come later get the
@@ -127,11 +128,6 @@ impl Names {
     pub(super) fn group(&self, axes: &[usize], stages: Option<&Stages>) -> &Ident {
         let key = (axes.to_vec(), stages.cloned());
         self.groups.get(&key).expect("a nest lists its groups; this is a bug of polyshard")
-    }
-
-    /// The names that placeholders get in `code`.
-    pub(super) fn chosen(&self, code: &TokenStream) -> Chosen {
-        self.wanted.chosen(code)
     }
 }
 

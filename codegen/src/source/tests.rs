@@ -85,7 +85,7 @@ fn named_items(program: &Program) -> TokenStream {
     let nest = program.nest();
     let names = Names::new(nest);
     let items = items(nest, &program.body().statements, &names);
-    names.chosen(&items).write(items)
+    names.wanted.chosen(&items).write(items)
 }
 
 /// The functions and types that the source imports.
@@ -161,7 +161,7 @@ const MORE: [&str; 47] = [
 fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
     let program = program(names);
     let text = rust_source(&program, &SourceOptions::default());
-    assert!(!text.contains("comment!"), "{names:?}\n{text}");
+    assert!(!text.contains("#["), "{names:?}\n{text}");
     static PLAIN_SOURCE: OnceLock<String> = OnceLock::new();
     let plain_source = PLAIN_SOURCE.get_or_init(|| rust_source(&self::program(PLAIN), &SourceOptions::default()));
     assert_eq!(imports(&text), imports(plain_source), "{names:?} changes what is imported");
@@ -222,14 +222,14 @@ fn groups_of_axes_whose_names_run_together_stay_apart() {
     assert_eq!(names.len(), groups, "{source}");
 }
 
-/// A comment is a statement until all is formatted, and one that is too long for a line takes several.
+/// A comment is an attribute until all is formatted, and an attribute that is too long for a line would take several.
 #[test]
 fn a_comment_is_one_line_however_long_it_is() {
     let long = "a_loop_with_a_name_that_is_longer_than_any_line_of_emitted_source_would_be_without_it_and_longer_still";
     let source = rust_source(&program(["p", "q", long, "ki", "A", "B", "C", "alpha"]), &SourceOptions::default());
     let comment = format!("        // step 2: divide(k_, {long}, ki, 2)");
     assert!(source.lines().any(|line| line == comment), "{source}");
-    assert!(source.lines().all(|line| !line.contains("comment!")), "{source}");
+    assert!(source.lines().all(|line| !line.contains("#[")), "{source}");
 }
 
 /// A variable that nothing reads would be a warning in the user's crate.
