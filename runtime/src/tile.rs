@@ -36,6 +36,7 @@ mod sequence;
 mod shift;
 mod stages;
 mod sums;
+mod terms;
 mod written;
 
 pub use out::OutTile;
