@@ -26,7 +26,7 @@ pub(super) enum Sums {
     /// before   rank 0: a0 a1    rank 1: b0 b1
     /// after    rank 0: a0+b0    rank 1: a1+b1
     /// ```
-    Parts { group: Rc<Group>, by_messages: bool, tile: Region, parts: Vec<Subarray> },
+    Parts { group: Rc<Group>, by_messages: bool, tile: Box<Region>, parts: Vec<Subarray> },
     /// Each layer of terms goes to the target, and is added there.
     Layers { mine: usize, layers: Vec<Redistribution> },
 }
@@ -61,7 +61,7 @@ impl Sums {
                 let tile = own.region().expect("a term is one block, as its way says; this is a bug of polyshard");
                 let part = |member| Subarray::of(target, &group.coordinates(member), &tile);
                 let parts = (0..group.size()).map(part).collect();
-                Self::Parts { group, by_messages: false, tile, parts }
+                Self::Parts { group, by_messages: false, tile: Box::new(tile), parts }
             }
             Way::Layers(rows) => {
                 let at = mesh.coordinates(world.rank());
