@@ -37,6 +37,8 @@ pub struct OutTile<T> {
     pub(super) incoming: Buffer<T>,
     /// What this rank owns of regions, in arrays of this sharding.
     owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
+    /// What it owns of what others alone get.
+    pub(super) nothing: Rc<Subarray>,
     /// What was exchanged last, of which region, and the sharding of the array that it was combined into.
     exchanged: Option<(Sharding, Region, Rc<Terms>)>,
     /// Buffers in which no tile is.
@@ -72,6 +74,7 @@ impl<T: Element> OutTile<T> {
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
             owns: Default::default(),
+            nothing: Rc::default(),
             exchanged: None,
             spare: Vec::new(),
             leaving: VecDeque::new(),

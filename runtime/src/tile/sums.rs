@@ -86,9 +86,9 @@ impl<T: Element> OutTile<T> {
             return Ok(None);
         }
         let is_wanted = root.is_none_or(|root| root == group.rank());
-        let is_by_steps = self.reduction.is_some() && root.is_none();
-        if when == When::Later || !is_by_steps && !group.is_in_stages() && self.order != Order::Any {
-            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::default() };
+        let is_by_steps = self.reduction.is_some() && root.is_none() || group.is_in_stages();
+        if when == When::Later || !is_by_steps && self.order != Order::Any {
+            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.nothing) };
             if self.order != Order::RanksInPieces {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
                 return self.sum_parts(group, own, wholes, target, op, when);

@@ -21,8 +21,8 @@ pub(super) struct Terms {
     pub(super) sends: Vec<(usize, Subarray)>,
     /// In ascending order of the writers.
     pub(super) receives: Vec<(usize, Rc<Subarray>)>,
-    /// What this rank gets of its own tile.
-    own: Rc<Subarray>,
+    /// What this rank gets of its own tile, if anything.
+    own: Option<Rc<Subarray>>,
     /// Its number among those who send.
     me: usize,
     /// Whether they are terms of one part, which are summed up before they are combined into the shard; else each is
@@ -36,7 +36,13 @@ impl Terms {
         let me = group.rank();
         let sends = parts.into_iter().enumerate().filter(|(to, part)| *to != me && part.len() > 0).collect();
         let receives = (0..group.size()).filter(|&from| from != me && own.len() > 0);
-        Self { sends, receives: receives.map(|from| (from, Rc::clone(&own))).collect(), own, me, are_summed: true }
+        Self {
+            sends,
+            receives: receives.map(|from| (from, Rc::clone(&own))).collect(),
+            own: Some(own),
+            me,
+            are_summed: true,
+        }
     }
 
     /// Those of ranks whose tile each has one owner: that of this one's `region` is the rank `to`, and this one gets the region of `from`.
@@ -49,10 +55,10 @@ impl Terms {
     ) -> Self {
         let me = grid.world().rank();
         let part = || owned(target, &grid.mesh().coordinates(to), region);
-        let (mut sends, mut own) = (Vec::new(), Rc::default());
+        let (mut sends, mut own) = (Vec::new(), None);
         match region.is_empty() {
             true => {}
-            false if to == me => own = Rc::new(part()),
+            false if to == me => own = Some(Rc::new(part())),
             false => sends.push((to, part())),
         }
         let received = from.filter(|(from, region)| *from != me && !region.is_empty());
@@ -86,7 +92,7 @@ impl Terms {
             region.len()
         );
         let receives = receives.into_iter().map(|(from, part)| (from, Rc::new(part))).collect();
-        Self { sends, receives, own: Rc::new(own), me: grid.world().rank(), are_summed: false }
+        Self { sends, receives, own: Some(Rc::new(own)), me: grid.world().rank(), are_summed: false }
     }
 
     /// Combines what has been received, and between it, in ascending order of the writers, what this rank has in its own `tile`.
@@ -101,15 +107,18 @@ impl Terms {
         let parts = self.receives.iter().map(|(_, part)| &**part);
         let mut terms: SmallVec<[(&Subarray, Term<'_, T>); 8]> =
             parts.zip(received.map(|packed| (packed, Place::Packed))).collect();
-        if self.own.len() > 0 {
+        let own = self.own.as_deref().filter(|own| own.len() > 0);
+        if let Some(own) = own {
             let before = self.receives.partition_point(|(from, _)| *from < self.me);
-            terms.insert(before, (&self.own, (tile, Place::Region)));
+            terms.insert(before, (own, (tile, Place::Region)));
         }
-        if self.are_summed {
-            let terms: SmallVec<[_; 8]> = terms.into_iter().map(|(_, term)| term).collect();
-            return combine(&self.own, &terms, target, written, op);
+        match own.filter(|_| self.are_summed) {
+            Some(own) => {
+                let terms: SmallVec<[_; 8]> = terms.into_iter().map(|(_, term)| term).collect();
+                combine(own, &terms, target, written, op);
+            }
+            None => terms.into_iter().for_each(|(part, term)| combine(part, &[term], target, written, op)),
         }
-        terms.into_iter().for_each(|(part, term)| combine(part, &[term], target, written, op));
     }
 }
 
