@@ -32,6 +32,7 @@ mod exchange;
 mod in_place;
 mod leaving;
 mod out;
+mod pending;
 mod sequence;
 mod shift;
 mod stages;

@@ -1,6 +1,6 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
-use super::leaving::Leaving;
+use super::pending::Leaving;
 use super::sequence::Sequence;
 use super::terms::{Terms, combine, owned_by_this};
 use super::{Written, one_box, room};

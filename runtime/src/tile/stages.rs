@@ -13,8 +13,8 @@
 //! case, so that they have the same bits; in a stage whose members see one another's tiles they read these in place, but for those of
 //! parts that are scattered.
 
-use super::sums::{parts_of, pieces};
-use super::terms::combine;
+use super::sums::parts_of;
+use super::terms::{combine, pieces};
 use super::{OutTile, Tile, room};
 use crate::comm::{Combining, Order, received_in_sum};
 use crate::memory::split_mut;

@@ -4,17 +4,15 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::leaving::Pending;
-use super::terms::{Terms, combine, combine_pieces, owned_by_this};
+use super::pending::Pending;
+use super::terms::{Terms, combine, combine_pieces, owned_by_this, pieces};
 use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
 use crate::comm::{Combining, Order, received_in_sum};
-use crate::layout::SumKind;
 use crate::shared_tiles::share_tiles;
 use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
 use bytemuck::cast_slice_mut;
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// When an operation combines its sums.
@@ -289,13 +287,4 @@ pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region:
         target.sharding()
     );
     parts
-}
-
-/// The pieces of a range that members each sum up, by member.
-pub(super) fn pieces(whole: Range<usize>, members: usize) -> SmallVec<[Range<usize>; 8]> {
-    let pieces = (0..members as u64).scan(whole.start, |start, member| {
-        let end = *start + SumKind::piece(whole.len() as u64, members as u64, member) as usize;
-        Some(std::mem::replace(start, end)..end)
-    });
-    pieces.collect()
 }

@@ -5,7 +5,7 @@
 
 use super::{Written, owned, with_others};
 use crate::comm::{CHUNK, combine as combine_bytes, combine_in_chunks};
-use crate::layout::Neighbours;
+use crate::layout::{Neighbours, SumKind};
 use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Region};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -185,4 +185,13 @@ fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Opti
         None => put(to..to + data.len()),
         Some(written) => written.runs(to..to + data.len(), put),
     }
+}
+
+/// The pieces of a range that members each sum up, by member.
+pub(super) fn pieces(whole: Range<usize>, members: usize) -> SmallVec<[Range<usize>; 8]> {
+    let pieces = (0..members as u64).scan(whole.start, |start, member| {
+        let end = *start + SumKind::piece(whole.len() as u64, members as u64, member) as usize;
+        Some(std::mem::replace(start, end)..end)
+    });
+    pieces.collect()
 }
