@@ -50,7 +50,7 @@ mod words;
 
 pub(crate) use alone::Alone;
 pub(crate) use collective::received_in_sum;
-pub(crate) use combine::{combine, combine_terms};
+pub(crate) use combine::{CHUNK, combine, combine_in_chunks};
 pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining, Order};

@@ -134,15 +134,12 @@ impl Redistribution {
     fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, way)?;
-        if let Some(sums) = Sums::new(world, source, target, way)? {
-            return Ok(Self { sums: Some(sums), ..Self::of(world, number, [source, target], way, None)? });
-        }
+        let sums = Sums::new(world, source, target, way)?;
         let kept = kept.unwrap_or(source);
-        let hop = Hop::new(world, |owner, reader| Subarray::between(source, kept, owner, target, reader))?;
-        Self::of(world, number, [source, target], way, Some(hop))
-    }
-
-    fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], way: Way, hop: Option<Hop>) -> Result<Self> {
+        let hop = match sums {
+            Some(_) => None,
+            None => Some(Hop::new(world, |owner, reader| Subarray::between(source, kept, owner, target, reader))?),
+        };
         let memory = world.memory()?;
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
         // A rank that reaches its whole group names itself.
@@ -156,7 +153,7 @@ impl Redistribution {
             transport: world.transport(),
             memory,
             number,
-            sums: None,
+            sums,
             hop,
             apart: others.find(|(rank, other)| rank != other),
             scattered,
@@ -167,9 +164,14 @@ impl Redistribution {
 
     /// Sets the transport, which is [that of the world](World::transport) otherwise. All ranks must set the same.
     #[must_use]
-    pub fn with_transport(self, transport: Transport) -> Self {
-        let sums = self.sums.map(|sums| sums.with_transport(transport));
-        Self { transport, sums, ..self }
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.set_transport(transport);
+        self
+    }
+
+    fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+        self.sums.iter_mut().for_each(|sums| sums.set_transport(transport));
     }
 
     /// Returns the sharding of the arrays that it takes.
@@ -260,13 +262,13 @@ impl Redistribution {
         target: Option<&mut DistArray<T>>,
     ) -> Result<Option<DistArray<T>>> {
         world.check_mesh(self.source.mesh())?;
-        check::input(source, &self.source)?;
+        check::laid_out(source, &self.source, |given, wanted| RedistributionError::Input { given, wanted })?;
         let Some(target) = target else {
             let mut made = self.allocate(world)?;
             self.run_blocks(source.block(), &mut made)?;
             return Ok(Some(made));
         };
-        check::output(target, &self.target)?;
+        check::laid_out(target, &self.target, |given, wanted| RedistributionError::Output { given, wanted })?;
         self.run_blocks(source.block(), target)?;
         Ok(None)
     }

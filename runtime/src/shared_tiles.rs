@@ -1,17 +1,13 @@
 //! Shared tiles: partial sums that the members of a group publish for one another, each of which reads the others' in place.
 #![expect(unsafe_code, reason = "reads the tiles of other ranks where they are")]
 
-use crate::comm::{Header, Located, SharedMemory, combine_terms};
+use crate::comm::{CHUNK, Header, Located, SharedMemory, combine_in_chunks};
 use crate::memory::Buffer;
 use crate::publish::{Block, HIDDEN, Peers, Purpose, Round, published};
 use crate::{Element, Error, Group, ReduceOp, Result};
-use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Elements that are summed up at a time: few enough to stay in the nearest cache.
-const CHUNK: usize = 512;
 
 /// The tiles of the members of a group, published until all members [release](Self::release) them.
 pub(crate) struct SharedTiles<'a, T: Element> {
@@ -96,15 +92,13 @@ impl<T: Element> SharedTiles<'_, T> {
     /// # Errors
     /// If another rank failed.
     pub(crate) fn sum(&mut self, piece: Range<usize>, op: ReduceOp) -> Result<()> {
-        let mut sums = [T::ZERO; CHUNK];
-        for start in piece.clone().step_by(CHUNK) {
-            let sums = &mut sums[..CHUNK.min(piece.end - start)];
-            let terms = self.terms(start..start + sums.len()).map(cast_slice);
-            combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
+        let terms = |chunk: Range<usize>| self.terms(piece.start + chunk.start..piece.start + chunk.end);
+        combine_in_chunks(op, piece.len(), &mut [T::ZERO; CHUNK], terms, |chunk, sums| {
+            let into = self.own.wrapping_add(piece.start + chunk.start);
             // SAFETY: this is in the piece of this member, which no other reads before all have met, and in its own tile, which is
-            // `len` elements long and borrowed mutably; the terms are no longer used.
-            unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), self.own.wrapping_add(start), sums.len()) };
-        }
+            // `len` elements long and borrowed mutably; the terms of the chunk are no longer used.
+            unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), into, sums.len()) };
+        });
         self.wait()
     }
 

@@ -32,10 +32,12 @@ mod exchange;
 mod in_place;
 mod leaving;
 mod out;
+mod pending;
 mod sequence;
 mod shift;
 mod stages;
 mod sums;
+mod terms;
 mod time_steps;
 mod written;
 

@@ -4,6 +4,11 @@
 //! matched on. Buffers need not be aligned.
 
 use crate::{DType, Element, ReduceOp};
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::ops::Range;
+
+/// Elements that are summed up at a time: few enough to stay in the nearest cache.
+pub(crate) const CHUNK: usize = 512;
 
 /// Combines `with` into `into`, element by element: `into[i] = into[i] op with[i]`.
 ///
@@ -31,6 +36,26 @@ pub(crate) fn combine_terms<'a>(
 ) {
     into.copy_from_slice(terms.next().expect("a group has a member; this is a bug of polyshard"));
     terms.for_each(|term| combine(dtype, op, into, term));
+}
+
+/// Combines the `len` elements of terms, the first term to the last, a chunk at a time: `terms` returns what each has at the positions of a
+/// chunk, and `put` gets the results, which are in `sums`. Whatever holds the terms, this is how they are summed up in order.
+///
+/// # Panics
+/// As [`combine_terms`].
+pub(crate) fn combine_in_chunks<'a, T: Element, I: Iterator<Item = &'a [T]>>(
+    op: ReduceOp,
+    len: usize,
+    sums: &mut [T; CHUNK],
+    terms: impl Fn(Range<usize>) -> I,
+    mut put: impl FnMut(Range<usize>, &[T]),
+) {
+    for start in (0..len).step_by(CHUNK) {
+        let chunk = start..len.min(start + CHUNK);
+        let sums = &mut sums[..chunk.len()];
+        combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms(chunk.clone()).map(cast_slice));
+        put(chunk, sums);
+    }
 }
 
 fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {

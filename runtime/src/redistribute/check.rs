@@ -49,19 +49,12 @@ pub(super) fn agree(
     ))
 }
 
-/// Checks that a redistribution from `wanted` is given an array that is laid out so.
-pub(super) fn input<T>(array: &DistArray<T>, wanted: &Sharding) -> Result<()> {
-    let differing = differing(array.sharding(), wanted);
-    differing.map_or(Ok(()), |[given, wanted]| Err(RedistributionError::Input { given, wanted }.into()))
-}
-
-/// Checks that a redistribution to `wanted` is given an array that is laid out so.
-pub(super) fn output<T>(array: &DistArray<T>, wanted: &Sharding) -> Result<()> {
-    let differing = differing(array.sharding(), wanted);
-    differing.map_or(Ok(()), |[given, wanted]| Err(RedistributionError::Output { given, wanted }.into()))
-}
-
-/// Returns both shardings if arrays of one are not laid out as those of the other.
-fn differing(given: &Sharding, wanted: &Sharding) -> Option<[Box<Sharding>; 2]> {
-    (given != wanted).then(|| [given, wanted].map(|sharding| Box::new(sharding.clone())))
+/// Checks that a redistribution is given an array that is laid out as it wants; else `refused` says which sharding it has.
+pub(super) fn laid_out<T>(
+    array: &DistArray<T>,
+    wanted: &Sharding,
+    refused: impl FnOnce(Box<Sharding>, Box<Sharding>) -> RedistributionError,
+) -> Result<()> {
+    let given = array.sharding();
+    if given == wanted { Ok(()) } else { Err(refused(Box::new(given.clone()), Box::new(wanted.clone())).into()) }
 }

@@ -20,8 +20,13 @@ use std::rc::Rc;
 pub(super) enum Sums {
     /// The terms are summed up in a group, at all of its members or at the one with this rank; then the sums go on.
     Group { group: Rc<Group>, root: Option<usize>, in_pieces: bool, then: Box<Redistribution> },
-    /// Each member of a group gets its part of the others' terms, which are tiles of one shape.
-    Scatter(Box<Scatter>),
+    /// Each member of a group gets its part of the others' terms, which are tiles of one shape: `parts`, by member.
+    ///
+    /// ```text
+    /// before   rank 0: a0 a1    rank 1: b0 b1
+    /// after    rank 0: a0+b0    rank 1: a1+b1
+    /// ```
+    Parts { group: Rc<Group>, by_messages: bool, tile: Box<Region>, parts: Vec<Subarray> },
     /// Each layer of terms goes to the target, and is added there.
     Layers { mine: usize, layers: Vec<Redistribution> },
 }
@@ -50,7 +55,14 @@ impl Sums {
                 let then = Box::new(Redistribution::going(world, &summed, None, target, Way::Pairs(then))?);
                 Self::Group { group, root, in_pieces, then }
             }
-            Way::Parts => Self::Scatter(Box::new(Scatter::new(world, &axes, source, target)?)),
+            Way::Parts => {
+                let group = world.group(mesh, &axes)?;
+                let own = Subarray::of(source, &mesh.coordinates(world.rank()), &Region::whole(source.shape()));
+                let tile = own.region().expect("a term is one block, as its way says; this is a bug of polyshard");
+                let part = |member| Subarray::of(target, &group.coordinates(member), &tile);
+                let parts = (0..group.size()).map(part).collect();
+                Self::Parts { group, by_messages: false, tile: Box::new(tile), parts }
+            }
             Way::Layers(rows) => {
                 let at = mesh.coordinates(world.rank());
                 let members: Vec<_> = mesh.members(&at, &axes).collect();
@@ -65,18 +77,14 @@ impl Sums {
     }
 
     /// Sets the transport of what moves the sums or the terms.
-    pub(super) fn with_transport(self, transport: Transport) -> Self {
+    pub(super) fn set_transport(&mut self, transport: Transport) {
         match self {
-            Self::Group { group, root, in_pieces, then } => {
-                Self::Group { group, root, in_pieces, then: Box::new(then.with_transport(transport)) }
-            }
-            Self::Scatter(scatter) => {
-                Self::Scatter(Box::new(Scatter { by_messages: transport == Transport::Messages, ..*scatter }))
-            }
-            Self::Layers { mine, layers } => {
+            Self::Group { then, .. } => then.set_transport(transport),
+            Self::Parts { by_messages, .. } => *by_messages = transport == Transport::Messages,
+            Self::Layers { layers, .. } => {
                 // A term is received beside the sums, in memory that nobody shares.
                 let transport = if transport == Transport::Shared { Transport::Auto } else { transport };
-                Self::Layers { mine, layers: layers.into_iter().map(|layer| layer.with_transport(transport)).collect() }
+                layers.iter_mut().for_each(|layer| layer.set_transport(transport));
             }
         }
     }
@@ -96,7 +104,10 @@ impl Sums {
                 let kept = root.is_none_or(|root| root == group.rank());
                 then.run_blocks(if kept { &sums } else { &[] }, target)
             }
-            Self::Scatter(scatter) => scatter.run(source, target),
+            Self::Parts { group, by_messages, tile, parts } => {
+                target.block_mut().fill(T::ZERO);
+                OutTile::scatter(group, *by_messages, tile, source, parts.clone(), target)
+            }
             Self::Layers { mine, layers } => {
                 let block = |layer: usize| if layer == *mine { source } else { &[] };
                 let [first, others @ ..] = &layers[..] else { return Ok(()) };
@@ -110,37 +121,5 @@ impl Sums {
                 Ok(())
             }
         }
-    }
-}
-
-/// A sum of which each member of a group gets the part that it owns.
-///
-/// ```text
-/// before   rank 0: a0 a1    rank 1: b0 b1
-/// after    rank 0: a0+b0    rank 1: a1+b1
-/// ```
-pub(super) struct Scatter {
-    group: Rc<Group>,
-    by_messages: bool,
-    /// This rank's term.
-    tile: Region,
-    /// By member, its part of the tile.
-    parts: Vec<Subarray>,
-}
-
-impl Scatter {
-    /// The sum along `axes` of terms that are one block each, of which the members of a group own all, and nothing else; collective.
-    fn new(world: &World, axes: &[usize], source: &Sharding, target: &Sharding) -> Result<Self> {
-        let mesh = source.mesh();
-        let group = world.group(mesh, axes)?;
-        let own = Subarray::of(source, &mesh.coordinates(world.rank()), &Region::whole(source.shape()));
-        let tile = own.region().expect("a term is one block, as its way says; this is a bug of polyshard");
-        let parts = (0..group.size()).map(|member| Subarray::of(target, &group.coordinates(member), &tile)).collect();
-        Ok(Self { group, by_messages: false, tile, parts })
-    }
-
-    fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
-        target.block_mut().fill(T::ZERO);
-        OutTile::scatter(&self.group, self.by_messages, &self.tile, source, self.parts.clone(), target)
     }
 }

@@ -86,76 +86,47 @@ impl CollectiveStep {
     ///
     /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
     pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
+        let (len, comm, Staging { whole, own, counts }) = (data.len(), &self.comm, staging);
         // Every member finds the same; a group may hold nothing, or chunks without elements.
-        if self.whole(data.len()).next().is_none() {
+        if self.whole(len).next().is_none() {
             return Ok(());
         }
-        match self.collective {
-            Collective::AllReduce => self.in_place(data, staging, true, |data| {
-                self.comm.all_reduce(cast_slice_mut(data), Combining::any_order(T::DTYPE, op))
-            }),
-            Collective::Reduce => {
-                let root = self.comm.rank() == 0;
-                self.in_place(data, staging, root, |data| {
-                    self.comm.reduce(0, cast_slice_mut(data), Combining::any_order(T::DTYPE, op))
-                })
-            }
-            Collective::Broadcast if self.comm.rank() == 0 => {
-                self.in_place(data, staging, false, |data| self.comm.broadcast(Broadcast::Send(cast_slice(data))))
-            }
-            Collective::Broadcast => self.in_place(data, staging, true, |data| {
-                self.comm.broadcast(Broadcast::Receive { root: 0, into: cast_slice_mut(data) })
-            }),
-            Collective::ReduceScatter => self.reduce_scatter(data, op, staging),
-            Collective::AllGather => self.all_gather(data, staging),
-            other => unreachable!("{other} in proved steps of a reduction: this is a bug of polyshard"),
-        }
-    }
-
-    /// Does something to the group's data where they lie, or packs them before and unpacks them after if `changes`.
-    fn in_place<T: Element>(
-        &self,
-        data: &mut [T],
-        staging: &mut Staging<T>,
-        changes: bool,
-        collective: impl FnOnce(&mut [T]) -> Result<()>,
-    ) -> Result<()> {
-        let len = data.len();
-        if let Some(range) = contiguous(self.whole(len)) {
-            return collective(&mut data[range]);
-        }
-        let packed = pack(self.whole(len), data, &mut staging.whole);
-        collective(packed)?;
-        if changes {
-            unpack(self.whole(len), packed, data);
-        }
-        Ok(())
-    }
-
-    fn reduce_scatter<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
-        let (len, Staging { whole, own, counts }) = (data.len(), staging);
         self.count::<T>(len, counts);
-        let send = match contiguous(self.whole(len)) {
-            Some(range) => &data[range],
+        let own = match self.collective {
+            Collective::AllGather => pack(self.piece(comm.rank(), len), data, own),
+            Collective::ReduceScatter => &mut own[..counts[comm.rank()] / size_of::<T>()],
+            _ => &mut [],
+        };
+        let together = contiguous(self.whole(len));
+        let all = match together.clone() {
+            Some(range) => &mut data[range],
+            None if self.collective == Collective::AllGather => {
+                &mut whole[..counts.iter().sum::<usize>() / size_of::<T>()]
+            }
             None => pack(self.whole(len), data, whole),
         };
-        let own = &mut own[..counts[self.comm.rank()] / size_of::<T>()];
-        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
-        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), counts, combining)?;
-        unpack(self.piece(self.comm.rank(), len), own, data);
-        Ok(())
-    }
-
-    fn all_gather<T: Element>(&self, data: &mut [T], staging: &mut Staging<T>) -> Result<()> {
-        let (len, Staging { whole, own, counts }) = (data.len(), staging);
-        self.count::<T>(len, counts);
-        let own = pack(self.piece(self.comm.rank(), len), data, own);
-        if let Some(range) = contiguous(self.whole(len)) {
-            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range]), counts);
+        let (bytes, combining) = (cast_slice_mut(all), Combining { dtype: T::DTYPE, op, order: self.order });
+        match self.collective {
+            Collective::AllReduce => comm.all_reduce(bytes, combining)?,
+            Collective::Reduce => comm.reduce(0, bytes, combining)?,
+            Collective::Broadcast if comm.rank() == 0 => comm.broadcast(Broadcast::Send(bytes))?,
+            Collective::Broadcast => comm.broadcast(Broadcast::Receive { root: 0, into: bytes })?,
+            Collective::ReduceScatter => {
+                comm.reduce_scatter(bytes, cast_slice_mut(own), counts, combining)?;
+                unpack(self.piece(comm.rank(), len), own, data);
+                return Ok(());
+            }
+            Collective::AllGather => comm.all_gather(cast_slice(own), bytes, counts)?,
+            other => unreachable!("{other} in proved steps of a reduction: this is a bug of polyshard"),
         }
-        let packed = &mut whole[..counts.iter().sum::<usize>() / size_of::<T>()];
-        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), counts)?;
-        unpack(self.whole(len), packed, data);
+        let is_changed = match self.collective {
+            Collective::Reduce => comm.rank() == 0,
+            Collective::Broadcast => comm.rank() != 0,
+            _ => true,
+        };
+        if is_changed && together.is_none() {
+            unpack(self.whole(len), whole, data);
+        }
         Ok(())
     }
 
@@ -224,7 +195,7 @@ impl<T: Element> Staging<T> {
             || steps.iter().filter(|step| matches!(step.collective, Collective::ReduceScatter | Collective::AllGather));
         let own = in_pieces().map(|step| step.most(&step.pieces[step.comm.rank()..=step.comm.rank()], elements)).max();
         let room = |elements: Option<usize>| memory::zeros(elements.unwrap_or(0), "the chunks of a reduction");
-        let counts = Vec::with_capacity(in_pieces().map(|step| step.pieces.len()).max().unwrap_or(0));
+        let counts = Vec::with_capacity(steps.iter().map(|step| step.pieces.len()).max().unwrap_or(0));
         Ok(Self { whole: room(whole)?, own: room(own)?, counts })
     }
 

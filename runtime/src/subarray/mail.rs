@@ -5,6 +5,7 @@ use crate::comm::Communicator;
 use crate::memory::{Buffer, split_mut};
 use crate::{Element, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::borrow::Borrow;
 use std::ops::Range;
 
 /// Sends subarrays of `data` and receives others into `into`, one message per pair of ranks (MPI 3.1, section
@@ -33,14 +34,15 @@ pub(crate) fn exchange<T: Element>(
     comm.exchange(&messages, &mut receives)
 }
 
-/// Sends `data` to one rank and fills `into` from another, neither if it is empty (MPI 3.1, section 3.7).
+/// Sends data to one rank and receives from another, where there are any and they are not empty (MPI 3.1, section 3.7).
 pub(crate) fn pass_on<T: Element>(
     comm: &dyn Communicator,
-    (to, data): (usize, &[T]),
-    (from, into): (usize, &mut [T]),
+    send: Option<(usize, &[T])>,
+    receive: Option<(usize, &mut [T])>,
 ) -> Result<()> {
-    let (sends, receives) = (usize::from(!data.is_empty()), usize::from(!into.is_empty()));
-    comm.exchange(&[(to, cast_slice(data))][..sends], &mut [(from, cast_slice_mut(into))][..receives])
+    let send = send.filter(|(_, data)| !data.is_empty()).map(|(to, data)| (to, cast_slice(data)));
+    let mut receive = receive.filter(|(_, into)| !into.is_empty()).map(|(from, into)| (from, cast_slice_mut(into)));
+    comm.exchange(send.as_slice(), receive.as_mut_slice())
 }
 
 /// Receives subarrays into a region by `carry`, which is given the rank and the room of each: in the region's `buffer` if
@@ -64,14 +66,17 @@ pub(crate) fn receive<T: Element>(
 }
 
 /// The number of elements of all subarrays.
-pub(crate) fn total<'a>(parts: impl IntoIterator<Item = &'a (usize, Subarray)>) -> usize {
-    parts.into_iter().map(|(_, part)| part.len()).sum()
+pub(crate) fn total(parts: &[(usize, impl Borrow<Subarray>)]) -> usize {
+    parts.iter().map(|(_, part)| part.borrow().len()).sum()
 }
 
 /// Divides `buffer` into one part per subarray, in the order given.
-pub(crate) fn parts<'a, T>(receives: &[(usize, Subarray)], buffer: &'a mut [T]) -> Vec<(usize, &'a mut [T])> {
+pub(crate) fn parts<'a, T>(
+    receives: &[(usize, impl Borrow<Subarray>)],
+    buffer: &'a mut [T],
+) -> Vec<(usize, &'a mut [T])> {
     let ranks = receives.iter().map(|(from, _)| *from);
-    ranks.zip(split_mut(buffer, receives.iter().map(|(_, part)| part.len()))).collect()
+    ranks.zip(split_mut(buffer, receives.iter().map(|(_, part)| part.borrow().len()))).collect()
 }
 
 /// Divides a region's buffer into the parts that the subarrays have in it, if each is contiguous there.

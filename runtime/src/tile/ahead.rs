@@ -10,14 +10,15 @@
 //! begins. A region that one rank sends is held in the message itself, on both sides, which nobody writes any more.
 
 use super::exchange::Pieces;
-use super::in_place::{PeerTile, is_seen_in, parts_of};
+use super::in_place::{Near, all_parts};
 use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
 use crate::comm::{Communicator, Flight, Piece, Rounds, Running};
 use crate::layout::Neighbours;
-use crate::subarray::{Place, Subarray, mail};
+use crate::subarray::{Place, Subarray};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Passing;
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,12 +32,8 @@ pub(super) struct Coming {
 
 /// How a region gets here.
 enum Way {
-    /// It is empty.
-    Empty,
-    /// The tile holds it already.
-    Held,
-    /// It is read where it is.
-    Seen(PeerTile),
+    /// It takes no message.
+    Near(Near),
     /// It is the message that this rank sends.
     Sent(Arc<Piece>),
     /// It is the message that this rank receives.
@@ -114,12 +111,8 @@ impl<T: Element> Tile<T> {
     /// # Panics
     /// As for [`copy`](Self::copy).
     pub fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
-        let source = source.into();
-        let way = match region.is_empty() {
-            true => Way::Empty,
-            false => Way::Seen(self.known(region, || PeerTile::of_own(source, region))),
-        };
-        self.begin(region, None, way);
+        let near = self.own(source.into(), region);
+        self.begin(region, None, Way::Near(near));
     }
 
     /// As [`broadcast`](Self::broadcast), but does not wait: the region [arrives](Self::arrive) later.
@@ -139,13 +132,8 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
         let is_root = group.rank() == root;
-        let (flight, way) = if region.is_empty() {
-            (None, Way::Empty)
-        } else if group.size() == 1 {
-            (None, Way::Seen(self.known(region, || PeerTile::of_own(source, region))))
-        } else if is_seen_in(source, group) {
-            source.count(if is_root { 0 } else { region.len() });
-            (None, Way::Seen(self.known(region, || PeerTile::in_group(source, group, region))))
+        let (flight, way) = if let Some(near) = self.near(source, group, Some(root), region) {
+            (None, Way::Near(near))
         } else {
             let mut message = room_for::<T>(region.len())?;
             if is_root {
@@ -195,21 +183,10 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         let source = source.into();
-        let (flight, way) = if region.is_empty() {
-            (None, Way::Empty)
-        } else if is_seen_in(source, group) {
-            let seen = self.known(region, || PeerTile::in_group(source, group, region));
-            source.count(region.distinct() - seen.own);
-            (None, Way::Seen(seen))
+        let (flight, way) = if let Some(near) = self.near(source, group, None, region) {
+            (None, Way::Near(near))
         } else {
-            let parts: Vec<_> =
-                (0..).zip(parts_of(source, group, region)).map(|(member, (_, part))| (member, part)).collect();
-            let total = mail::total(&parts);
-            assert!(
-                total == region.distinct(),
-                "the members of a group own {total} of the {} elements of {region}; this is a bug of polyshard",
-                region.distinct()
-            );
+            let parts = all_parts(source, group, region);
             let me = group.rank();
             let (own, others): (Vec<_>, Vec<_>) =
                 parts.into_iter().filter(|(_, part)| part.len() > 0).partition(|(member, _)| *member == me);
@@ -248,15 +225,9 @@ impl<T: Element> Tile<T> {
         if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
             sends.push((to, packed(&owned(source.array(), source.coordinates(), &region), source)?));
         }
-        let (receives, way) = if region.is_empty() {
-            (None, Way::Empty)
-        } else if from == me {
-            (None, Way::Seen(self.known(region, || PeerTile::of_own(source, region))))
-        } else if source.sees(from) {
-            source.count(region.len());
-            (None, Way::Seen(self.known(region, || PeerTile::of_one(source, from, region))))
-        } else {
-            (Some((from, room_for::<T>(region.len())?)), Way::Received)
+        let (receives, way) = match self.near_one(source, from, region) {
+            Some(near) => (None, Way::Near(near)),
+            None => (Some((from, room_for::<T>(region.len())?)), Way::Received),
         };
         let flight = flight(grid.world().comm(), sends, receives.into_iter().collect())?;
         self.begin(region, flight, way);
@@ -281,10 +252,8 @@ impl<T: Element> Tile<T> {
         let pieces = Pieces::new(grid, reach, source, &region, region_of);
         source.count(pieces.in_place());
         let flight = pieces.post(grid, source)?;
-        let way = if region.is_empty() {
-            Way::Empty
-        } else if pieces.is_own() {
-            Way::Seen(self.known(&region, || PeerTile::of_own(source, &region)))
+        let way = if region.is_empty() || pieces.is_own() {
+            Way::Near(self.own(source, &region))
         } else {
             Way::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
         };
@@ -311,12 +280,11 @@ impl<T: Element> Tile<T> {
         let pieces = self.pieces_of(grid, reach, source, &region, region_of, true);
         source.count(pieces.in_place());
         let flight = pieces.post(grid, source)?;
-        let way = if region.is_empty() {
-            self.held = Held::Nothing;
-            Way::Empty
-        } else if pieces.is_own() {
-            self.hold_or_copy(source, &region)?;
-            Way::Held
+        let way = if region.is_empty() || pieces.is_own() {
+            // It is there from the beginning.
+            let near = self.own(source, &region);
+            self.hold_near(source, &region, near)?;
+            Way::Near(Near::Held)
         } else {
             self.held = pieces.held(&region);
             Way::Pieces
@@ -344,20 +312,16 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
-        let (flight, way) = if source.are_everywhere() {
-            source.count(if from == group.rank() { 0 } else { region.len() });
-            match region.is_empty() {
-                true => (None, Way::Empty),
-                false => (None, Way::Seen(self.known(region, || PeerTile::anywhere(source, region)))),
-            }
+        let (flight, way) = if let Some(near) = self.anywhere(source, region, from != group.rank()) {
+            (None, Way::Near(near))
         } else if from == group.rank() {
             self.holds(region);
-            (None, Way::Held)
+            (None, Way::Near(Near::Held))
         } else {
             let message = self.message(source)?;
             let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
             let (receives, way) = match region.is_empty() {
-                true => (Vec::new(), Way::Empty),
+                true => (Vec::new(), Way::Near(Near::Empty)),
                 false => (vec![(from, room_for::<T>(region.len())?)], Way::Received),
             };
             (flight(group.comm(), sends, receives)?, way)
@@ -409,9 +373,7 @@ impl<T: Element> Tile<T> {
         let received = flight.map(|flight| flight.into_pieces().1).unwrap_or_default();
         let source = source.into();
         match way {
-            Way::Empty => self.held = Held::Nothing,
-            Way::Held => {}
-            Way::Seen(seen) => self.hold_at(source, &region, seen)?,
+            Way::Near(near) => self.hold_near(source, &region, near)?,
             Way::Sent(message) => self.held = Held::Message(region, message),
             Way::Received => {
                 let message = received.into_iter().next().expect("one message is received");
@@ -481,11 +443,11 @@ pub(super) fn flight(
 pub(super) fn post(
     comm: &dyn Communicator,
     sends: Vec<(usize, Arc<Piece>)>,
-    receives: &[(usize, Subarray)],
+    receives: &[(usize, impl Borrow<Subarray>)],
     size: usize,
 ) -> Result<Option<Flight>> {
-    let receives =
-        receives.iter().map(|(from, part)| Ok((*from, Piece::new(part.len() * size, "a message of a tile")?)));
+    let room = |part: &Subarray| Piece::new(part.len() * size, "a message of a tile");
+    let receives = receives.iter().map(|(from, part)| Ok((*from, room(part.borrow())?)));
     flight(comm, sends, receives.collect::<Result<_>>()?)
 }
 

@@ -1,9 +1,9 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::in_place::is_seen_in;
+use super::in_place::{all_parts, is_seen_in};
 use super::{Held, Tile, one_box, owned, root};
 use crate::comm::Broadcast;
-use crate::subarray::{Place, Subarray, in_order, mail};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -55,31 +55,29 @@ impl<T: Element> Tile<T> {
     ) -> Result<()> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
-        if source.are_everywhere() {
-            return self.read_anywhere(source, region, group.rank() != root);
-        }
-        self.broadcast_held_from(group, root, source, region)
-    }
-
-    /// As [`broadcast`](Self::broadcast), from the member `root`.
-    fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
-        if !region.is_empty() && group.size() > 1 && is_seen_in(source, group) {
-            if group.rank() != root {
-                source.count(region.len());
-            }
-            return self.read_in_group(source, group, region).map(drop);
-        }
-        if group.rank() == root && !region.is_empty() {
-            let own = owned(source.array(), source.coordinates(), region);
-            if group.size() == 1 || own.contiguous(Place::Block).is_some() {
-                self.hold_or_copy(source, region)?;
-            } else {
-                self.copy(source, region);
-            }
+        if let Some(near) = self.anywhere(source, region, group.rank() != root) {
+            return self.hold_near(source, region, near);
         }
         if region.is_empty() {
             self.held = Held::Nothing;
             return Ok(());
+        }
+        group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
+    }
+
+    /// As [`broadcast`](Self::broadcast), from the member `root`.
+    fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
+        if let Some(near) = self.near(source, group, Some(root), region) {
+            return self.hold_near(source, region, near);
+        }
+        if group.rank() == root {
+            let own = owned(source.array(), source.coordinates(), region);
+            if own.contiguous(Place::Block).is_some() {
+                let near = self.own(source, region);
+                self.hold_near(source, region, near)?;
+            } else {
+                self.copy(source, region);
+            }
         }
         let owner = group.world_rank(root);
         group.parts_from(root).into_iter().try_for_each(|(part, from)| {
@@ -87,27 +85,12 @@ impl<T: Element> Tile<T> {
                 return self.hand_on(part, from, source, region);
             }
             // In a stage, some see the owner's shard where others do not.
-            if part.rank() != from {
-                source.count(region.len());
-                self.read(source, owner, region)?;
+            if part.rank() == from {
+                return Ok(());
             }
-            Ok(())
+            let near = self.near_one(source, owner, region);
+            self.hold_near(source, region, near.expect("the owner's shard is seen; this is a bug of polyshard"))
         })
-    }
-
-    /// As [`broadcast_held`](Self::broadcast_held), from the member `root`.
-    fn broadcast_held_from(
-        &mut self,
-        group: &Group,
-        root: usize,
-        source: Shards<'_, T>,
-        region: &Region,
-    ) -> Result<()> {
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
-        }
-        group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
     }
 
     /// Gives all members of the group the region, which is not empty, and which the tile of the member `root` holds.
@@ -146,37 +129,19 @@ impl<T: Element> Tile<T> {
     /// If the members do not own all of the region: a bug of polyshard.
     pub fn all_gather<'a>(&mut self, group: &Group, source: impl Into<Shards<'a, T>>, region: &Region) -> Result<()> {
         let source = source.into();
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
+        if let Some(near) = self.near(source, group, None, region) {
+            return self.hold_near(source, region, near);
         }
-        if group.size() == 1 {
-            return self.hold_or_copy(source, region);
-        }
-        if is_seen_in(source, group) {
-            let own = self.read_in_group(source, group, region)?;
-            source.count(region.distinct() - own);
-            return Ok(());
-        }
-        let sharding = source.sharding();
-        let reader = group.coordinates(0);
-        let part = |member| (member, Subarray::read(sharding, &group.coordinates(member), &reader, region));
-        let parts: Vec<_> = (0..group.size()).map(part).collect();
-        let total = mail::total(&parts);
-        assert!(
-            total == region.distinct(),
-            "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this \
-             is a bug of polyshard",
-            region.distinct()
-        );
-        match group.stages() {
-            Some(stages) => self.gather_in_stages(group, stages, source, region, &parts)?,
-            None if self.in_pieces => match parts.iter().position(|(_, part)| part.len() == total) {
+        let parts = all_parts(source, group, region);
+        if self.in_pieces && !group.is_in_stages() {
+            let owner = parts.iter().position(|(_, part)| part.len() == region.distinct());
+            if let Some(root) = owner.filter(|_| !region.wraps()) {
                 // The owner of all of it holds it where it lies.
-                Some(root) if !region.wraps() => return self.broadcast_from(group, root, source, region),
-                _ => self.broadcast_parts(group, source, region, &parts)?,
-            },
-            None => self.gather_parts(group, source, region, &parts)?,
+                return self.broadcast_from(group, root, source, region);
+            }
+            self.broadcast_parts(group, source, region, &parts)?;
+        } else {
+            self.gather_parts(group, source, region, &parts)?;
         }
         self.held = Held::Buffer(region.clone());
         Ok(())
@@ -195,47 +160,13 @@ impl<T: Element> Tile<T> {
         let buffer = super::room(&mut self.buffer, region);
         parts[me].1.copy(Place::Block, source.block(), Place::Region, buffer);
         let send = parts[me].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
-        mail::receive(&receives, buffer, &mut self.incoming, |into| broadcasts(group, parts, send, into))
+        mail::receive(&receives, buffer, &mut self.incoming, |into| {
+            parts.iter().filter(|(_, part)| part.len() > 0).try_for_each(|(root, _)| {
+                group.comm().broadcast(match into.iter_mut().find(|(from, _)| from == root) {
+                    Some((_, into)) => Broadcast::Receive { root: *root, into: cast_slice_mut(into) },
+                    None => Broadcast::Send(cast_slice(send)),
+                })
+            })
+        })
     }
-
-    /// One all-gather.
-    fn gather_parts(
-        &mut self,
-        group: &Group,
-        source: Shards<'_, T>,
-        region: &Region,
-        parts: &[(usize, Subarray)],
-    ) -> Result<()> {
-        let total = mail::total(parts);
-        let counts: Vec<_> = parts.iter().map(|(_, part)| part.len() * size_of::<T>()).collect();
-        let send = parts[group.rank()].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
-        let buffer = super::room(&mut self.buffer, region);
-        if in_order(parts.iter().map(|(_, part)| part), Place::Region) {
-            return group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts);
-        }
-        self.incoming.grow(total, "what a tile receives")?;
-        let incoming = &mut self.incoming[..total];
-        group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
-        for ((_, part), (_, packed)) in parts.iter().zip(mail::parts(parts, incoming)) {
-            part.copy(Place::Packed, packed, Place::Region, buffer);
-        }
-        Ok(())
-    }
-}
-
-/// Broadcasts each part from the member that owns it: `own` is this member's, the others are received.
-fn broadcasts<T: Element>(
-    group: &Group,
-    parts: &[(usize, Subarray)],
-    own: &[T],
-    receives: &mut [(usize, &mut [T])],
-) -> Result<()> {
-    for (root, _) in parts.iter().filter(|(_, part)| part.len() > 0) {
-        let call = match receives.iter_mut().find(|(from, _)| from == root) {
-            Some((_, into)) => Broadcast::Receive { root: *root, into: cast_slice_mut(into) },
-            None => Broadcast::Send(cast_slice(own)),
-        };
-        group.comm().broadcast(call)?;
-    }
-    Ok(())
 }

@@ -39,24 +39,17 @@ impl<T: Element> Tile<T> {
         if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
             sends.push((to, owned(source.array(), source.coordinates(), &region)));
         }
-        let is_seen = from != me && !region.is_empty() && source.sees(from);
-        let local = from == me || region.is_empty() || is_seen;
-        let into = if local { &mut [] } else { super::room(&mut self.buffer, region) };
-        let mut receives = [(from, into)];
-        let receives = if local { &mut receives[..0] } else { &mut receives };
+        let near = self.near_one(source, from, region);
+        let mut receives = near.is_none().then(|| (from, super::room(&mut self.buffer, region)));
         let comm = grid.world().comm();
-        mail::exchange(comm, &sends, Place::Block, source.block(), &mut self.outgoing, receives)?;
-        if region.is_empty() {
-            self.held = Held::Nothing;
-        } else if is_seen {
-            source.count(region.len());
-            self.read(source, from, region)?;
-        } else if from == me {
-            self.hold_or_copy(source, region)?;
-        } else {
-            self.held = Held::Buffer(region.clone());
+        mail::exchange(comm, &sends, Place::Block, source.block(), &mut self.outgoing, receives.as_mut_slice())?;
+        match near {
+            Some(near) => self.hold_near(source, region, near),
+            None => {
+                self.held = Held::Buffer(region.clone());
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Gives each rank of the grid the region that `region_of` says for its coordinates, whoever owns it.
@@ -150,7 +143,8 @@ impl<T: Element> Tile<T> {
     pub(super) fn hold_pieces(&mut self, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
         let Pieces { local, seen, .. } = pieces;
         if pieces.is_own() {
-            return self.hold_or_copy(source, region);
+            let near = self.own(source, region);
+            return self.hold_near(source, region, near);
         }
         if let ([(rank, part)], false) = (&seen[..], region.wraps() || region.has_blocks())
             && part.len() == region.distinct()

@@ -2,7 +2,7 @@
 
 use super::{Held, InPlace, Tile, owned, room};
 use crate::layout::Sharding;
-use crate::subarray::{Place, Subarray};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Group, Region, Result, Shards};
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub(super) struct PeerTile {
     at: Source,
     /// The elements of it that this rank owns, as its readers see it.
-    pub(super) own: usize,
+    own: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -23,48 +23,91 @@ enum Source {
     Pieces(Rc<[(usize, Subarray)]>),
 }
 
+/// Where a region is that takes no message.
+pub(super) enum Near {
+    /// It is empty.
+    Empty,
+    /// The tile holds it already.
+    Held,
+    /// It is read where it is.
+    At(PeerTile),
+}
+
 impl<T: Element> Tile<T> {
-    /// Holds `region`, which is not empty, out of the shard of the rank `from`, which this rank sees. Moves no data if it is one box
-    /// there; else it is copied.
-    ///
-    /// # Panics
-    /// If that rank does not own all of it: a bug of polyshard.
-    pub(super) fn read(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Result<()> {
-        self.take(source, region, || PeerTile::of_one(source, from, region)).map(drop)
-    }
-
-    /// Holds `region` out of this rank's own shard: where it is if it is one box there and in the array, else a copy of it. Moves
-    /// no data between ranks.
-    pub(super) fn hold_or_copy(&mut self, source: Shards<'_, T>, region: &Region) -> Result<()> {
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
+    /// Where `region` of this rank's own shard is.
+    pub(super) fn own(&mut self, source: Shards<'_, T>, region: &Region) -> Near {
+        match region.is_empty() {
+            true => Near::Empty,
+            false => Near::At(self.known(region, || PeerTile::of_own(source, region))),
         }
-        self.take(source, region, || PeerTile::of_own(source, region)).map(drop)
     }
 
-    /// Holds `region` from where it is known to be, or `find` says that it is.
-    fn take(&mut self, source: Shards<'_, T>, region: &Region, find: impl FnOnce() -> PeerTile) -> Result<usize> {
-        let found = self.known(region, find);
-        let own = found.own;
-        self.hold_at(source, region, found)?;
-        Ok(own)
+    /// Where `region` is, which the member `root` of a group owns, or, without a root, members together, and which they read all alike, if
+    /// all see it. What this rank reads of others counts as received.
+    pub(super) fn near(
+        &mut self,
+        source: Shards<'_, T>,
+        group: &Group,
+        root: Option<usize>,
+        region: &Region,
+    ) -> Option<Near> {
+        if region.is_empty() || group.size() == 1 {
+            return Some(self.own(source, region));
+        }
+        if !is_seen_in(source, group) {
+            return None;
+        }
+        let found = self.known(region, || PeerTile::in_group(source, group, region));
+        source.count(match root {
+            None => region.distinct() - found.own,
+            Some(root) if root == group.rank() => 0,
+            Some(_) => region.len(),
+        });
+        Some(Near::At(found))
+    }
+
+    /// Where `region` is, which the world's rank `from` owns, if this rank sees it; it counts as received if that is another rank.
+    pub(super) fn near_one(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Option<Near> {
+        let me = source.sharding().mesh().rank(source.coordinates());
+        if region.is_empty() || from == me {
+            return Some(self.own(source, region));
+        }
+        source.sees(from).then(|| {
+            source.count(region.len());
+            Near::At(self.known(region, || PeerTile::of_one(source, from, region)))
+        })
+    }
+
+    /// Where `region` is, whoever owns it, if all ranks see all shards; it counts as received if it would have been.
+    pub(super) fn anywhere(&mut self, source: Shards<'_, T>, region: &Region, is_received: bool) -> Option<Near> {
+        if !source.are_everywhere() {
+            return None;
+        }
+        if region.is_empty() {
+            return Some(Near::Empty);
+        }
+        if is_received {
+            source.count(region.len());
+        }
+        Some(Near::At(self.known(region, || PeerTile::anywhere(source, region))))
     }
 
     /// Where `region` is known to be, or `find` says that it is.
-    pub(super) fn known(&mut self, region: &Region, find: impl FnOnce() -> PeerTile) -> PeerTile {
+    fn known(&mut self, region: &Region, find: impl FnOnce() -> PeerTile) -> PeerTile {
         let Ok(found) = self.found.get(region, || Ok::<_, Infallible>(find()));
         found.clone()
     }
 
-    /// Holds `region` from where it is.
-    pub(super) fn hold_at(&mut self, source: Shards<'_, T>, region: &Region, found: PeerTile) -> Result<()> {
-        match found.at {
-            Source::OneBox(place) => {
+    /// Holds `region` from where it is: without a copy if it is one box of a shard.
+    pub(super) fn hold_near(&mut self, source: Shards<'_, T>, region: &Region, near: Near) -> Result<()> {
+        match near {
+            Near::Empty => self.held = Held::Nothing,
+            Near::Held => {}
+            Near::At(PeerTile { at: Source::OneBox(place), .. }) => {
                 source.block_of(place.rank)?;
                 self.held = Held::InPlace(region.clone(), place);
             }
-            Source::Pieces(pieces) => {
+            Near::At(PeerTile { at: Source::Pieces(pieces), .. }) => {
                 let buffer = room(&mut self.buffer, region);
                 for (rank, piece) in &*pieces {
                     piece.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
@@ -74,43 +117,24 @@ impl<T: Element> Tile<T> {
         }
         Ok(())
     }
-
-    /// As [`read`](Self::read), whoever the owners are, for an array whose shards all ranks see; counts the region as received
-    /// if it would have been.
-    pub(super) fn read_anywhere(&mut self, source: Shards<'_, T>, region: &Region, is_received: bool) -> Result<()> {
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
-        }
-        if is_received {
-            source.count(region.len());
-        }
-        self.take(source, region, || PeerTile::anywhere(source, region)).map(drop)
-    }
-
-    /// As [`read`](Self::read), from members of a group, which read it all alike: pieces are copied from where they are. Returns the
-    /// elements that this rank is the one to send.
-    pub(super) fn read_in_group(&mut self, source: Shards<'_, T>, group: &Group, region: &Region) -> Result<usize> {
-        self.take(source, region, || PeerTile::in_group(source, group, region))
-    }
 }
 
 impl PeerTile {
     /// A region of this rank's own shard.
-    pub(super) fn of_own<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
+    fn of_own<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let own = owned(source.array(), mine, region);
         Self { own: own.len(), at: Source::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
     }
 
     /// A region that the rank `from` owns.
-    pub(super) fn of_one<T: Element>(source: Shards<'_, T>, from: usize, region: &Region) -> Self {
+    fn of_one<T: Element>(source: Shards<'_, T>, from: usize, region: &Region) -> Self {
         let owner = || source.sharding().mesh().coordinates(from);
         Self { own: 0, at: Source::find(source, region, || vec![(from, owned(source.array(), &owner(), region))]) }
     }
 
     /// A region, whoever of the world owns it.
-    pub(super) fn anywhere<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
+    fn anywhere<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let mesh = sharding.mesh();
         let owners = || {
@@ -121,15 +145,16 @@ impl PeerTile {
     }
 
     /// A region that members of a group own, which read it all alike.
-    pub(super) fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
-        let parts = || owning(parts_of(source, group, region));
+    fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
+        let in_world = |(member, part)| (group.world_rank(member), part);
+        let parts = || owning(parts_of(source, group, region).map(in_world));
         let own = Subarray::read(source.sharding(), source.coordinates(), &group.coordinates(0), region).len();
         Self { own, at: Source::find(source, region, parts) }
     }
 }
 
-/// What each member of a group owns of a region, which they read all alike, by its rank in the world.
-pub(super) fn parts_of<T: Element>(
+/// What each member of a group owns of a region, which they read all alike.
+fn parts_of<T: Element>(
     source: Shards<'_, T>,
     group: &Group,
     region: &Region,
@@ -138,7 +163,19 @@ pub(super) fn parts_of<T: Element>(
         let owner = group.coordinates(member);
         Subarray::read(source.sharding(), &owner, &group.coordinates(0), region)
     };
-    (0..group.size()).map(move |member| (group.world_rank(member), part(member)))
+    (0..group.size()).map(move |member| (member, part(member)))
+}
+
+/// As [`parts_of`], where the parts are all of the region.
+pub(super) fn all_parts<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<(usize, Subarray)> {
+    let parts: Vec<_> = parts_of(source, group, region).collect();
+    let (total, sharding) = (mail::total(&parts), source.sharding());
+    assert!(
+        total == region.distinct(),
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug of polyshard",
+        region.distinct()
+    );
+    parts
 }
 
 impl Source {

@@ -1,21 +1,18 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
+use super::pending::Leaving;
 use super::sequence::Sequence;
-use super::{Written, one_box, owned, room, with_others};
-use crate::comm::{Communicator, Flight, Order, combine as combine_bytes, combine_terms};
+use super::terms::{Terms, combine, owned_by_this};
+use super::{Written, one_box, room};
+use crate::comm::{Communicator, Order};
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
-use crate::subarray::{Place, Row, Subarray, mail};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Reduction, Region, Result, ViewMut};
-use bytemuck::{cast_slice, cast_slice_mut};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
-use std::ops::Range;
 use std::rc::Rc;
-
-/// Elements that are summed up at a time: few enough to stay in the nearest cache.
-pub(super) const CHUNK: usize = 512;
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
@@ -24,7 +21,6 @@ pub(super) const CHUNK: usize = 512;
 /// its value. Contributions meet in ascending order of the ranks that wrote them, the same on every run.
 ///
 /// Where a kernel does not write all of its output, the tile is combined [`within`](Self::within) what it writes.
-#[derive(Debug)]
 pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
@@ -41,58 +37,21 @@ pub struct OutTile<T> {
     pub(super) incoming: Buffer<T>,
     /// What this rank owns of regions, in arrays of this sharding.
     owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
-    /// What was exchanged last, and the sharding of the array that it was combined into.
-    pieces: Option<(Sharding, Rc<Pieces>)>,
+    /// What it owns of what others alone get.
+    pub(super) nothing: Rc<Subarray>,
+    /// What was exchanged last, of which region, and the sharding of the array that it was combined into.
+    exchanged: Option<(Sharding, Region, Rc<Terms>)>,
     /// Buffers in which no tile is.
     pub(super) spare: Vec<Buffer<T>>,
     /// What is on its way to its owners, what began first first.
     pub(super) leaving: VecDeque<Leaving<T>>,
     /// What members of a group hand on sums of pieces by.
-    pub(super) lane: Lane,
+    pub(super) lane: Option<Box<dyn Communicator>>,
 }
 
-/// What ranks in reach hand one another of what they have written.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    region: Region,
-    pub(super) sends: Vec<(usize, Subarray)>,
-    pub(super) receives: Vec<(usize, Subarray)>,
-    /// What this rank owns itself of its region.
-    local: Option<Subarray>,
-}
-
-/// A tile that is on its way to its owners.
-#[derive(Debug)]
-pub(super) struct Leaving<T> {
-    /// This rank's own terms.
-    pub(super) buffer: Buffer<T>,
-    /// What this rank has posted for it.
-    pub(super) flight: Option<Flight>,
-    pub(super) end: End,
-}
-
-/// What becomes of a tile when what has been posted for it is there.
-#[derive(Debug)]
-pub(super) enum End {
-    /// It has been combined, or is empty.
-    Combined,
-    /// Others' parts are combined one after the other, and between them those of this rank, which has this number.
-    Pieces(Rc<Pieces>, usize),
-    /// The members' terms of a part are summed up, of which this member of a group has this number.
-    Sum { own: Rc<Subarray>, me: usize },
-    /// This member sums up its piece of a tile of `len` elements, and passes the sums on to the root, or to all.
-    Piece { own: Rc<Subarray>, len: usize, root: Option<usize>, op: ReduceOp },
-    /// The sums of others' pieces come, and belong at these places of the tile.
-    Sums { own: Rc<Subarray>, places: Vec<Range<usize>> },
-}
-
-/// A communicator of its own, if there has to be one.
-#[derive(Default)]
-pub(super) struct Lane(pub(super) Option<Box<dyn Communicator>>);
-
-impl fmt::Debug for Lane {
+impl<T> fmt::Debug for OutTile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lane").field(&self.0.is_some()).finish()
+        f.debug_struct("OutTile").field("region", &self.region).finish_non_exhaustive()
     }
 }
 
@@ -115,10 +74,11 @@ impl<T: Element> OutTile<T> {
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
             owns: Default::default(),
-            pieces: None,
+            nothing: Rc::default(),
+            exchanged: None,
             spare: Vec::new(),
             leaving: VecDeque::new(),
-            lane: Lane::default(),
+            lane: None,
         })
     }
 
@@ -251,7 +211,7 @@ impl<T: Element> OutTile<T> {
     pub fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
         self.sums();
         let own = self.own_part(target, owned_by_this);
-        combine(&own, Place::Region, &self.buffer, target, self.written.as_ref(), op);
+        combine(&own, &[(&self.buffer, Place::Region)], target, self.written.as_ref(), op);
     }
 
     /// Sends the tile to the world's rank `to`, which owns all of it, and combines the tile of the rank and
@@ -273,28 +233,8 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        let pieces = self.permuted(grid, to, from, target);
-        self.deliver(grid, &pieces, target, op)
-    }
-
-    /// What ranks hand one another if each tile has one owner.
-    pub(super) fn permuted(
-        &self,
-        grid: &Grid<'_>,
-        to: usize,
-        from: Option<(usize, Region)>,
-        target: &DistArray<T>,
-    ) -> Pieces {
-        let me = grid.world().rank();
-        let (mut sends, mut receives) = (Vec::new(), Vec::new());
-        if to != me && !self.region.is_empty() {
-            sends.push((to, owned(target, &grid.mesh().coordinates(to), &self.region)));
-        }
-        if let Some((from, region)) = from.filter(|(from, region)| *from != me && !region.is_empty()) {
-            receives.push((from, owned_by_this(target, &region)));
-        }
-        let local = (to == me && !self.region.is_empty()).then(|| owned_by_this(target, &self.region));
-        Pieces { region: self.region.clone(), sends, receives, local }
+        let terms = Terms::of_one(grid, &self.region, to, from, target);
+        self.deliver(grid.world().comm(), &terms, target, op)
     }
 
     /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
@@ -323,8 +263,8 @@ impl<T: Element> OutTile<T> {
         region_of: impl Fn(&[i64]) -> Region,
         op: ReduceOp,
     ) -> Result<()> {
-        let pieces = self.exchanged(grid, reach, target, region_of);
-        self.deliver(grid, &pieces, target, op)
+        let terms = self.exchanged(grid, reach, target, region_of);
+        self.deliver(grid.world().comm(), &terms, target, op)
     }
 
     /// What ranks in reach hand one another.
@@ -334,162 +274,38 @@ impl<T: Element> OutTile<T> {
         reach: &Neighbours,
         target: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
-    ) -> Rc<Pieces> {
+    ) -> Rc<Terms> {
         let region = region_of(grid.coords());
         assert!(
             region == self.region || region.is_empty() && self.region.is_empty(),
             "a tile of {} is written back as {region}; this is a bug of polyshard",
             self.region
         );
-        let is_known = |sharding: &Sharding, known: &Pieces| {
-            self.is_fixed && known.region == region && sharding == target.sharding()
-        };
-        let known = self.pieces.take().filter(|(sharding, known)| is_known(sharding, known));
-        let made = || (target.sharding().clone(), Rc::new(Pieces::new(grid, reach, target, region, region_of)));
-        let (_, pieces) = self.pieces.insert(known.unwrap_or_else(made));
-        Rc::clone(pieces)
+        let known = self
+            .exchanged
+            .take()
+            .filter(|(sharding, known, _)| self.is_fixed && *known == region && sharding == target.sharding());
+        let (.., terms) = self.exchanged.insert(known.unwrap_or_else(|| {
+            let terms = Terms::in_reach(grid, reach, target, &region, region_of);
+            (target.sharding().clone(), region, Rc::new(terms))
+        }));
+        Rc::clone(terms)
     }
 
-    /// Sends and receives, then combines in ascending order of the writers, this rank among them.
-    fn deliver(&mut self, grid: &Grid<'_>, pieces: &Pieces, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        self.sums();
-        let world = grid.world();
-        let Pieces { sends, receives, .. } = pieces;
-        self.incoming.grow(mail::total(receives), "what is combined into an array")?;
-        let mut parts = mail::parts(receives, &mut self.incoming);
-        mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
-
-        let received: Vec<&[T]> = parts.iter().map(|(_, packed)| &**packed).collect();
-        pieces.combine(world.rank(), &received, &self.buffer, target, self.written.as_ref(), op);
-        Ok(())
-    }
-}
-
-impl Pieces {
-    /// What each owner in reach gets of `region`, and what this rank gets of the regions of others.
-    fn new<T: Element>(
-        grid: &Grid<'_>,
-        reach: &Neighbours,
-        target: &DistArray<T>,
-        region: Region,
-        region_of: impl Fn(&[i64]) -> Region,
-    ) -> Self {
-        let (sharding, mine) = (target.sharding(), target.coordinates());
-        // Of what is partial, each rank's own term.
-        let of_term = |other: &[usize], owner: &[usize], region: &Region| {
-            let same = sharding.partial().iter().all(|&axis| other[axis] == mine[axis]);
-            if same { Subarray::of(sharding, owner, region) } else { Subarray::default() }
-        };
-        let sends = with_others(grid, reach, |owner, _| of_term(owner, owner, &region));
-        let receives =
-            with_others(grid, &reach.mirrored(), |writer, indices| of_term(writer, mine, &region_of(indices)));
-        let local = Subarray::of(sharding, mine, &region);
-        let delivered = mail::total(&sends) + local.len();
-        assert!(
-            delivered >= region.len(),
-            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug of polyshard",
-            region.len()
-        );
-        Self { sends, receives, local: Some(local), region }
-    }
-
-    /// Combines what has come, in ascending order of the writers, the rank `me` among them.
-    pub(super) fn combine<T: Element>(
-        &self,
-        me: usize,
-        received: &[&[T]],
-        buffer: &[T],
+    /// Sends and receives terms, then combines them.
+    pub(super) fn deliver(
+        &mut self,
+        comm: &dyn Communicator,
+        terms: &Terms,
         target: &mut DistArray<T>,
-        written: Option<&Written>,
         op: ReduceOp,
-    ) {
-        let before = self.receives.partition_point(|(from, _)| *from < me);
-        let mut others = self.receives.iter().zip(received);
-        for ((_, part), packed) in others.by_ref().take(before) {
-            combine(part, Place::Packed, packed, target, written, op);
-        }
-        if let Some(local) = &self.local {
-            combine(local, Place::Region, buffer, target, written, op);
-        }
-        for ((_, part), packed) in others {
-            combine(part, Place::Packed, packed, target, written, op);
-        }
-    }
-}
-
-/// Where this rank, which owns all of `region`, has it.
-pub(super) fn owned_by_this<T>(target: &DistArray<T>, region: &Region) -> Subarray {
-    owned(target, target.coordinates(), region)
-}
-
-/// Combines what `data` has in `place` into the block.
-pub(super) fn combine<T: Element>(
-    part: &Subarray,
-    place: Place,
-    data: &[T],
-    target: &mut DistArray<T>,
-    written: Option<&Written>,
-    op: ReduceOp,
-) {
-    let block = target.block_mut();
-    part.rows(place, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-        combine_run(block, to, &data[from..from + len], written, op);
-    });
-}
-
-/// Combines into the block the sum of what the members have of a part: each has it, in their order, in a tile of the region or
-/// packed.
-pub(super) fn combine_sum<T: Element>(
-    part: &Subarray,
-    terms: &[(&[T], Place)],
-    target: &mut DistArray<T>,
-    written: Option<&Written>,
-    op: ReduceOp,
-) {
-    let block = target.block_mut();
-    let mut sums = [T::ZERO; CHUNK];
-    let mut packed = 0;
-    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-        for start in (0..len).step_by(CHUNK) {
-            let count = CHUNK.min(len - start);
-            let sums = &mut sums[..count];
-            let first = |place| start + if place == Place::Packed { packed } else { from };
-            let terms = terms.iter().map(|&(data, place)| cast_slice(&data[first(place)..][..count]));
-            combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
-            combine_run(block, to + start, sums, written, op);
-        }
-        packed += len;
-    });
-}
-
-/// Combines the part into the block out of several tiles of its region, of each of which the elements at some positions count.
-pub(super) fn combine_pieces<T: Element>(
-    part: &Subarray,
-    tiles: &[(&[T], Range<usize>)],
-    target: &mut DistArray<T>,
-    written: Option<&Written>,
-    op: ReduceOp,
-) {
-    let block = target.block_mut();
-    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-        for (tile, piece) in tiles {
-            let (start, end) = (from.max(piece.start), (from + len).min(piece.end));
-            if start < end {
-                combine_run(block, to + start - from, &tile[start..end], written, op);
-            }
-        }
-    });
-}
-
-/// Combines `data` into the elements of the block from position `to` on, as far as they are written.
-fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Option<&Written>, op: ReduceOp) {
-    let mut put = |run: Range<usize>| {
-        let data = &data[run.start - to..][..run.len()];
-        combine_bytes(T::DTYPE, op, cast_slice_mut(&mut block[run]), cast_slice(data));
-    };
-    match written {
-        None => put(to..to + data.len()),
-        Some(written) => written.runs(to..to + data.len(), put),
+    ) -> Result<()> {
+        self.sums();
+        self.incoming.grow(mail::total(&terms.receives), "what is combined into an array")?;
+        let mut parts = mail::parts(&terms.receives, &mut self.incoming);
+        mail::exchange(comm, &terms.sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
+        let received = parts.iter().map(|(_, packed)| &**packed);
+        terms.combine(received, &self.buffer, target, self.written.as_ref(), op);
+        Ok(())
     }
 }

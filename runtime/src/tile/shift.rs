@@ -1,6 +1,7 @@
 //! Tiles that are shifted cyclically through a group: at each step a rank hands on what it holds.
 
 use super::{Held, Tile, cyclic_neighbour, one_box, room};
+use crate::comm::Communicator;
 use crate::subarray::mail;
 use crate::{Element, Grid, Group, Region, Result, Shards};
 use std::mem::swap;
@@ -32,24 +33,14 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
-        if source.are_everywhere() {
-            return self.read_anywhere(source, region, from != group.rank());
+        if let Some(near) = self.anywhere(source, region, from != group.rank()) {
+            return self.hold_near(source, region, near);
         }
         if from == group.rank() {
             self.holds(region);
             return Ok(());
         }
-        // What is sent from a shard leaves the buffer free.
-        if let Some(data) = self.held.in_shard(source)? {
-            mail::pass_on(group.comm(), (to, data), (from, room(&mut self.buffer, region)))?;
-        } else {
-            self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
-            let data = self.held.data(&mut self.buffer, source)?;
-            mail::pass_on(group.comm(), (to, data), (from, room(&mut self.relay, region)))?;
-            swap(&mut self.buffer, &mut self.relay);
-        }
-        self.held = Held::Buffer(region.clone());
-        Ok(())
+        self.hand_over(group.comm(), Some(to), Some(from), source, region)
     }
 
     /// Receives `region` from the world's rank `from`, whose tile holds it, and sends what this tile holds to the rank
@@ -78,32 +69,42 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let source = source.into();
         let me = grid.world().rank();
-        if source.are_everywhere() {
-            return self.read_anywhere(source, region, from != me);
+        if let Some(near) = self.anywhere(source, region, from != me) {
+            return self.hold_near(source, region, near);
         }
         let to = to.filter(|(to, region)| *to != me && !region.is_empty());
-        let receives = from != me && !region.is_empty();
-        if from == me {
-            self.holds(region);
-        }
-        if to.is_none() && !receives {
-            if region.is_empty() {
-                self.held = Held::Nothing;
+        let handed_on = to.iter().map(|(_, region)| region).chain((from == me).then_some(region));
+        handed_on.for_each(|region| self.holds(region));
+        let from = (from != me).then_some(from);
+        self.hand_over(grid.world().comm(), to.map(|(to, _)| to), from, source, region)
+    }
+
+    /// Sends what the tile holds to the rank `to` and receives `region` from the rank `from`, where there are such ranks; nothing is sent
+    /// that is empty.
+    fn hand_over(
+        &mut self,
+        comm: &dyn Communicator,
+        to: Option<usize>,
+        from: Option<usize>,
+        source: Shards<'_, T>,
+        region: &Region,
+    ) -> Result<()> {
+        let from = from.filter(|_| !region.is_empty());
+        let in_shard = if to.is_some() { self.held.in_shard(source)? } else { Some(&[][..]) };
+        // What is sent from a shard leaves the buffer free.
+        if let Some(data) = in_shard {
+            let into = from.map(|from| (from, room(&mut self.buffer, region)));
+            mail::pass_on(comm, to.map(|to| (to, data)), into)?;
+        } else {
+            self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
+            let data = self.held.data(&mut self.buffer, source)?;
+            let into = from.map(|from| (from, room(&mut self.relay, region)));
+            mail::pass_on(comm, to.map(|to| (to, data)), into)?;
+            if from.is_some() {
+                swap(&mut self.buffer, &mut self.relay);
             }
-            return Ok(());
         }
-        self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
-        if let Some((_, region)) = &to {
-            self.holds(region);
-        }
-        let (to, data) = match &to {
-            Some((to, _)) => (*to, self.held.data(&mut self.buffer, source)?),
-            None => (me, &[][..]),
-        };
-        let into = if receives { room(&mut self.relay, region) } else { &mut [] };
-        mail::pass_on(grid.world().comm(), (to, data), (from, into))?;
-        if receives {
-            swap(&mut self.buffer, &mut self.relay);
+        if from.is_some() {
             self.held = Held::Buffer(region.clone());
         } else if region.is_empty() {
             self.held = Held::Nothing;

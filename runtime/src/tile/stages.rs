@@ -13,45 +13,50 @@
 //! case, so that they have the same bits; in a stage whose members see one another's tiles they read these in place, but for those of
 //! parts that are scattered.
 
-use super::out::combine;
+use super::sums::parts_of;
+use super::terms::{combine, pieces};
 use super::{OutTile, Tile, room};
 use crate::comm::{Combining, Order, received_in_sum};
-use crate::layout::SumKind;
-use crate::shared_tiles::share_tiles;
-use crate::subarray::{Place, Subarray, mail};
+use crate::memory::split_mut;
+use crate::shared_tiles::{SharedTiles, share_tiles};
+use crate::subarray::{Place, Subarray, in_order};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::mem::{replace, swap};
 use std::ops::Range;
-use std::rc::Rc;
 
 impl<T: Element> Tile<T> {
-    /// Gathers the parts of a region, which all members know.
-    pub(super) fn gather_in_stages(
+    /// Gathers the parts of a region, which all members know, along one stage after the other; the group itself if it has no stages. The
+    /// last one puts them where they belong if they follow one another in the region.
+    pub(super) fn gather_parts(
         &mut self,
         group: &Group,
-        stages: &[Rc<Group>],
         source: Shards<'_, T>,
         region: &Region,
         parts: &[(usize, Subarray)],
     ) -> Result<()> {
-        let total = mail::total(parts);
-        self.outgoing.grow(total, "what a tile sends")?;
-        self.incoming.grow(total, "what a tile receives")?;
-        let own = &parts[group.rank()].1;
-        own.copy(Place::Block, source.block(), Place::Packed, &mut self.outgoing[..own.len()]);
-        let mut held = own.len();
-        for (stage, along) in stages.iter().enumerate() {
-            let counts = group.counts_in(stage, |member| parts[member].1.len());
-            let gathered = counts.iter().sum();
-            let bytes: Vec<_> = counts.iter().map(|count| count * size_of::<T>()).collect();
-            let (send, into) = (&self.outgoing[..held], &mut self.incoming[..gathered]);
-            along.comm().all_gather(cast_slice(send), cast_slice_mut(into), &bytes)?;
-            std::mem::swap(&mut self.outgoing, &mut self.incoming);
-            held = gathered;
-        }
-        let parts: Vec<_> = group.gathered().into_iter().map(|member| parts[member].clone()).collect();
+        let (stages, members) = (group.stages(), group.gathered());
+        let gathered = || members.iter().map(|&member| &parts[member].1);
+        let is_in_order = in_order(gathered(), Place::Region);
         let buffer = room(&mut self.buffer, region);
-        for ((_, part), (_, packed)) in parts.iter().zip(mail::parts(&parts, &mut self.outgoing)) {
+        let mut held = parts[group.rank()].1.len();
+        for (stage, along) in stages.iter().enumerate() {
+            let bytes = group.counts_in(stage, |member| parts[member].1.len() * size_of::<T>());
+            let send = match stage {
+                0 => parts[group.rank()].1.packed(Place::Block, source.block(), &mut self.outgoing)?,
+                _ => {
+                    swap(&mut self.outgoing, &mut self.incoming);
+                    &self.outgoing[..held]
+                }
+            };
+            if is_in_order && stage + 1 == stages.len() {
+                return along.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &bytes);
+            }
+            held = bytes.iter().sum::<usize>() / size_of::<T>();
+            self.incoming.grow(held, "what a tile receives")?;
+            along.comm().all_gather(cast_slice(send), cast_slice_mut(&mut self.incoming[..held]), &bytes)?;
+        }
+        for (part, packed) in gathered().zip(split_mut(&mut self.incoming, gathered().map(Subarray::len))) {
             part.copy(Place::Packed, packed, Place::Region, buffer);
         }
         Ok(())
@@ -60,14 +65,8 @@ impl<T: Element> Tile<T> {
 
 impl<T: Element> OutTile<T> {
     /// Adds up the tiles of all members; the sums are then in the tile of the member `root`, or in all tiles if there is no root.
-    pub(super) fn sum_in_stages(
-        &mut self,
-        group: &Group,
-        stages: &[Rc<Group>],
-        root: Option<usize>,
-        op: ReduceOp,
-    ) -> Result<()> {
-        let all = 0..self.sums().len();
+    pub(super) fn sum_in_stages(&mut self, group: &Group, root: Option<usize>, op: ReduceOp) -> Result<()> {
+        let (stages, all) = (group.stages(), 0..self.sums().len());
         if let Some(root) = root {
             let parts = group.parts_from(root);
             return parts.into_iter().rev().try_for_each(|(along, root)| self.sum_at_one(along, root, op));
@@ -75,10 +74,10 @@ impl<T: Element> OutTile<T> {
         // What each stage divides into pieces, of which this rank sums up one.
         let (mut divided, mut piece) = (Vec::new(), all);
         for along in stages[1..].iter().rev() {
-            let pieces = pieces_of(&piece, along.size());
+            let pieces = pieces(piece.clone(), along.size());
             self.sum_piece(along, &piece, &pieces, op)?;
             let own = pieces[along.rank()].clone();
-            divided.push((along, std::mem::replace(&mut piece, own), pieces));
+            divided.push((along, replace(&mut piece, own), pieces));
         }
         let combining = self.combining_in_stages(op);
         stages[0].comm().all_reduce(cast_slice_mut(&mut self.buffer[piece]), combining)?;
@@ -89,10 +88,8 @@ impl<T: Element> OutTile<T> {
     fn sum_at_one(&mut self, along: &Group, root: usize, op: ReduceOp) -> Result<()> {
         let sums = self.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
-        if self.is_read_in_place()
-            && let Some(mut shared) = share_tiles(along, &mut self.buffer, len)?
-        {
-            let pieces = pieces_of(&(0..len), along.size());
+        if let Some(mut shared) = self.share_in_stage(along)? {
+            let pieces = pieces(0..len, along.size());
             shared.sum(pieces[along.rank()].clone(), op)?;
             along.comm().count_in_place(received_in_sum(bytes, along.size(), along.rank(), Some(root), T::DTYPE, true));
             return if along.rank() == root { shared.gather(&pieces) } else { shared.release() };
@@ -103,10 +100,8 @@ impl<T: Element> OutTile<T> {
 
     /// Adds up this rank's piece of the tiles of a stage's group, which divides a part of them, into its own tile.
     fn sum_piece(&mut self, along: &Group, whole: &Range<usize>, pieces: &[Range<usize>], op: ReduceOp) -> Result<()> {
-        let (own, len) = (pieces[along.rank()].clone(), self.region.len());
-        if self.is_read_in_place()
-            && let Some(mut shared) = share_tiles(along, &mut self.buffer, len)?
-        {
+        let own = pieces[along.rank()].clone();
+        if let Some(mut shared) = self.share_in_stage(along)? {
             along.comm().count_in_place(own.len() * (along.size() - 1) * size_of::<T>());
             shared.sum(own, op)?;
             return shared.release();
@@ -122,10 +117,8 @@ impl<T: Element> OutTile<T> {
 
     /// Gives the members of a stage's group the pieces that the others have summed up.
     fn gather_pieces(&mut self, along: &Group, whole: &Range<usize>, pieces: &[Range<usize>]) -> Result<()> {
-        let (own, len) = (pieces[along.rank()].clone(), self.region.len());
-        if self.is_read_in_place()
-            && let Some(shared) = share_tiles(along, &mut self.buffer, len)?
-        {
+        let own = pieces[along.rank()].clone();
+        if let Some(shared) = self.share_in_stage(along)? {
             along.comm().count_in_place((whole.len() - own.len()) * size_of::<T>());
             return shared.gather(pieces);
         }
@@ -136,42 +129,41 @@ impl<T: Element> OutTile<T> {
         along.comm().all_gather(cast_slice(send), into, &bytes_of::<T>(pieces))
     }
 
-    /// Whether members of a stage that see one another's tiles read them in place.
-    fn is_read_in_place(&self) -> bool {
-        !self.by_messages && self.order != Order::Any
+    /// Publishes the tile for the members of a stage, if they read one another's in place and can.
+    fn share_in_stage<'a>(&'a mut self, along: &'a Group) -> Result<Option<SharedTiles<'a, T>>> {
+        let is_read_in_place = !self.by_messages && self.order != Order::Any;
+        if is_read_in_place { share_tiles(along, &mut self.buffer, self.region.len()) } else { Ok(None) }
     }
 
-    /// Adds up the tiles of all members, of which each combines its part into its shard.
-    pub(super) fn scatter_in_stages(
-        &mut self,
-        group: &Group,
-        stages: &[Rc<Group>],
-        parts: &[Subarray],
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<()> {
-        let combining = self.combining_in_stages(op);
-        let total = self.sums().len();
-        self.outgoing.grow(total, "what is packed to be sent")?;
-        self.incoming.grow(total, "what is combined into an array")?;
-        let mut start = 0;
-        for part in group.gathered().into_iter().map(|member| &parts[member]) {
-            let packed = &mut self.outgoing[start..start + part.len()];
-            part.copy(Place::Region, &self.buffer[..total], Place::Packed, packed);
-            start += part.len();
+    /// Adds up the tiles of all members, of which each combines its part into its shard, along one stage after the other, the last one
+    /// first; the group itself if it has no stages. Parts that follow one another in the tile are sent from it, else they are packed.
+    pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+        let (parts, combining) = (parts_of(group, target, &self.region), self.combining_in_stages(op));
+        let (stages, members) = (group.stages(), group.gathered());
+        let mut held = self.sums().len();
+        let scattered = || members.iter().map(|&member| &parts[member]);
+        let tile = &self.buffer[..held];
+        let is_in_order = in_order(scattered(), Place::Region);
+        if !is_in_order {
+            self.outgoing.grow(held, "what is packed to be sent")?;
+            for (part, room) in scattered().zip(split_mut(&mut self.outgoing, scattered().map(Subarray::len))) {
+                part.copy(Place::Region, tile, Place::Packed, room);
+            }
         }
-        let mut held = total;
         for (stage, along) in stages.iter().enumerate().rev() {
-            let counts = group.counts_in(stage, |member| parts[member].len());
-            let bytes: Vec<_> = counts.iter().map(|count| count * size_of::<T>()).collect();
-            let own = counts[along.rank()];
-            let (terms, into) = (&self.outgoing[..held], &mut self.incoming[..own]);
-            along.comm().reduce_scatter(cast_slice(terms), cast_slice_mut(into), &bytes, combining)?;
-            std::mem::swap(&mut self.outgoing, &mut self.incoming);
-            held = own;
+            let bytes = group.counts_in(stage, |member| parts[member].len() * size_of::<T>());
+            let is_first = stage + 1 == stages.len();
+            if !is_first {
+                swap(&mut self.outgoing, &mut self.incoming);
+            }
+            let terms = if is_first && is_in_order { tile } else { &self.outgoing[..held] };
+            held = bytes[along.rank()] / size_of::<T>();
+            self.incoming.grow(held, "what is combined into an array")?;
+            let into = cast_slice_mut(&mut self.incoming[..held]);
+            along.comm().reduce_scatter(cast_slice(terms), into, &bytes, combining)?;
         }
-        let own = &parts[group.rank()];
-        combine(own, Place::Packed, &self.outgoing[..held], target, self.written.as_ref(), op);
+        let sums = (&self.incoming[..held], Place::Packed);
+        combine(&parts[group.rank()], &[sums], target, self.written.as_ref(), op);
         Ok(())
     }
 
@@ -182,16 +174,6 @@ impl<T: Element> OutTile<T> {
             Order::Ranks | Order::RanksInPieces => Combining::in_order(T::DTYPE, op, true),
         }
     }
-}
-
-/// The pieces of a range that members each sum up, by member.
-fn pieces_of(whole: &Range<usize>, members: usize) -> Vec<Range<usize>> {
-    let pieces = (0..members as u64).scan(whole.start, |start, member| {
-        let len = SumKind::piece(whole.len() as u64, members as u64, member) as usize;
-        let end = *start + len;
-        Some(std::mem::replace(start, end)..end)
-    });
-    pieces.collect()
 }
 
 fn bytes_of<T>(pieces: &[Range<usize>]) -> Vec<usize> {

@@ -4,21 +4,25 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
+use super::pending::Pending;
+use super::terms::{Terms, combine, combine_pieces, owned_by_this, pieces};
 use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
 use crate::comm::{Combining, Order, received_in_sum};
-use crate::layout::SumKind;
-use crate::memory::split_mut;
 use crate::shared_tiles::share_tiles;
-use crate::subarray::{Place, Subarray, in_order, mail};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice_mut;
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::rc::Rc;
 
-/// What each member has of a part, and how.
-pub(super) type Terms<'a, T> = SmallVec<[(&'a [T], Place); 8]>;
+/// When an operation combines its sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Before it returns.
+    Now,
+    /// When the tile arrives, if they are not there at once.
+    Later,
+}
 
 impl<T: Element> OutTile<T> {
     /// Combines the tiles of all members, which have the same region, into the shard of the member at
@@ -44,7 +48,7 @@ impl<T: Element> OutTile<T> {
         op: ReduceOp,
     ) -> Result<()> {
         let root = root(group, root_coordinates, &self.region);
-        self.reduce_to(group, Some(root), target, op)
+        self.reduce_to(group, Some(root), target, op, When::Now).map(drop)
     }
 
     /// Combines the tiles of all members, which have the same region, into the shard of each of them, which all own
@@ -63,75 +67,68 @@ impl<T: Element> OutTile<T> {
     /// # Panics
     /// If a member does not own all of the region: a bug of polyshard.
     pub fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        self.reduce_to(group, None, target, op)
+        self.reduce_to(group, None, target, op, When::Now).map(drop)
     }
 
-    /// Combines the sums into the shard of the member `root`, or of each member if no root is given.
-    fn reduce_to(&mut self, group: &Group, root: Option<usize>, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        if self.region.is_empty() {
-            return Ok(());
-        }
-        if let (Some(_), None) = (&self.reduction, root) {
-            self.sums();
-            let Self { reduction, buffer, region, .. } = self;
-            let sums = &mut buffer[..region.len()];
-            reduction.iter().try_for_each(|reduction| T::reduce(reduction, sums, op))?;
-            self.combine_local(target, op);
-            return Ok(());
-        }
-        let wants = |member: usize| root.is_none_or(|root| root == member);
-        if let Some(stages) = group.stages() {
-            self.sum_in_stages(group, stages, root, op)?;
-            if wants(group.rank()) {
-                self.combine_local(target, op);
-            }
-            return Ok(());
-        }
-        if self.order == Order::Ranks {
-            let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
-            return self.reduce_pieces(
-                group,
-                &own,
-                |target, region| wholes_of(group, root, target, region),
-                target,
-                op,
-            );
-        }
-        if self.order == Order::RanksInPieces && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
-            return Ok(());
-        }
-        let comm = group.comm();
-        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
-        let data = cast_slice_mut(self.sums());
-        match root {
-            Some(root) => comm.reduce(root, data, combining)?,
-            None => comm.all_reduce(data, combining)?,
-        }
-        if wants(group.rank()) {
-            self.combine_local(target, op);
-        }
-        Ok(())
-    }
-
-    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all of them, and those
-    /// who want the sum read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
-    pub(super) fn reduce_in_place(
+    /// Combines the sums into the shard of the member `root`, or of each member if no root is given. Returns what is to be done when the
+    /// tile arrives, if anything.
+    pub(super) fn reduce_to(
         &mut self,
         group: &Group,
         root: Option<usize>,
         target: &mut DistArray<T>,
         op: ReduceOp,
+        when: When,
+    ) -> Result<Option<Pending>> {
+        if self.region.is_empty() {
+            return Ok(None);
+        }
+        let is_wanted = root.is_none_or(|root| root == group.rank());
+        let is_by_steps = self.reduction.is_some() && root.is_none() || group.is_in_stages();
+        if when == When::Later || !is_by_steps && self.order != Order::Any {
+            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.nothing) };
+            if self.order != Order::RanksInPieces {
+                let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
+                return self.sum_parts(group, own, wholes, target, op, when);
+            }
+            if self.can_meet(group, target, op)? && self.reduce_in_place(group, root, &own, target, op)? {
+                return Ok(None);
+            }
+            if when == When::Later {
+                return self.send_pieces(group, own, root, op).map(Some);
+            }
+        }
+        self.sums();
+        let sums = &mut self.buffer[..self.region.len()];
+        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
+        match (&self.reduction, root) {
+            (Some(reduction), None) => T::reduce(reduction, sums, op)?,
+            _ if group.is_in_stages() => self.sum_in_stages(group, root, op)?,
+            (_, None) => group.comm().all_reduce(cast_slice_mut(sums), combining)?,
+            (_, Some(root)) => group.comm().reduce(root, cast_slice_mut(sums), combining)?,
+        }
+        if is_wanted {
+            self.combine_local(target, op);
+        }
+        Ok(None)
+    }
+
+    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all of them, and those
+    /// who want the sum read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
+    fn reduce_in_place(
+        &mut self,
+        group: &Group,
+        root: Option<usize>,
+        own: &Subarray,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
     ) -> Result<bool> {
         let sums = self.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
-        let own = root.is_none_or(|root| root == group.rank()).then(|| self.own_part(target, owned_by_this));
         let Some(mut shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
-        shared.sum(piece(len, group.size(), group.rank()), op)?;
-        if let Some(own) = own {
-            let tiles = shared.tiles().into_iter().enumerate();
-            let tiles: SmallVec<[_; 8]> = tiles.map(|(nth, tile)| (tile, piece(len, group.size(), nth))).collect();
-            combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
-        }
+        let pieces = pieces(0..len, group.size());
+        shared.sum(pieces[group.rank()].clone(), op)?;
+        combine_pieces(own, &shared.tiles(), &pieces, target, self.written.as_ref(), op);
         shared.release()?;
         group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, true));
         Ok(true)
@@ -155,41 +152,25 @@ impl<T: Element> OutTile<T> {
     /// # Panics
     /// If the members do not own all of the region, each element once: a bug of polyshard.
     pub fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+        self.scatter_to(group, target, op, When::Now).map(drop)
+    }
+
+    /// Combines the sums into the shards of the members that own them. Returns what is to be done when the tile arrives, if anything.
+    pub(super) fn scatter_to(
+        &mut self,
+        group: &Group,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+        when: When,
+    ) -> Result<Option<Pending>> {
         if self.region.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(stages) = group.stages() {
-            let parts = parts_of(group, target, &self.region);
-            return self.scatter_in_stages(group, stages, &parts, target, op);
+        if when == When::Now && (group.is_in_stages() || self.order == Order::Any) {
+            return self.scatter_in_stages(group, target, op).map(|()| None);
         }
-        if self.order != Order::Any {
-            let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
-            return self.reduce_pieces(group, &own, |target, region| parts_of(group, target, region), target, op);
-        }
-        let (parts, total) = (parts_of(group, target, &self.region), self.region.len());
-        self.sums();
-        let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
-        let tile = &self.buffer[..total];
-        let packed: &[T] = if in_order(&parts, Place::Region) {
-            tile
-        } else {
-            self.outgoing.grow(total, "what is packed to be sent")?;
-            for (part, room) in parts.iter().zip(split_mut(&mut self.outgoing, parts.iter().map(Subarray::len))) {
-                part.copy(Place::Region, tile, Place::Packed, room);
-            }
-            &self.outgoing[..total]
-        };
-        let own = &parts[group.rank()];
-        self.incoming.grow(own.len(), "what is combined into an array")?;
-        let into = &mut self.incoming[..own.len()];
-        group.comm().reduce_scatter(
-            cast_slice(packed),
-            cast_slice_mut(into),
-            &counts,
-            Combining::any_order(T::DTYPE, op),
-        )?;
-        combine(own, Place::Packed, into, target, self.written.as_ref(), op);
-        Ok(())
+        let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
+        self.sum_parts(group, own, |target, region| parts_of(group, target, region), target, op, when)
     }
 
     /// Adds up the members' terms of a tile, of which each gets its part into its shard; by messages even where members see each
@@ -209,50 +190,39 @@ impl<T: Element> OutTile<T> {
         tile.buffer[..terms.len()].copy_from_slice(terms);
         tile.region = region.clone();
         tile.by_messages = by_messages;
-        let own = parts[group.rank()].clone();
-        tile.reduce_pieces(group, &own, |_, _| parts, target, ReduceOp::Sum)
+        let own = Rc::new(parts[group.rank()].clone());
+        tile.sum_parts(group, own, |_, _| parts, target, ReduceOp::Sum, When::Now).map(drop)
     }
 
-    /// Reduces this member's piece: combines the sum of what all members have of this member's part, `own`, into the shard, in one pass over all of it; members
+    /// Sums up what all members have of this member's part, `own`, and combines it into the shard in one pass over it: members
     /// read each other's tiles, or get their parts, which `parts` says, by messages.
-    fn reduce_pieces(
+    fn sum_parts(
         &mut self,
         group: &Group,
-        own: &Subarray,
+        own: Rc<Subarray>,
         parts: impl FnOnce(&DistArray<T>, &Region) -> Vec<Subarray>,
         target: &mut DistArray<T>,
         op: ReduceOp,
-    ) -> Result<()> {
-        if !self.by_messages && self.sum_in_place(group, own, target, op)? {
-            return Ok(());
+        when: When,
+    ) -> Result<Option<Pending>> {
+        assert!(self.order != Order::Any, "sums in any order are a library's; this is a bug of polyshard");
+        if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
+            return Ok(None);
         }
-        let me = group.rank();
-        self.sums();
-        let [sends, receives] = exchanged(group, own, parts(target, &self.region));
-        self.incoming.grow(own.len() * receives.len(), "what is combined into an array")?;
-        let mut received = mail::parts(&receives, &mut self.incoming);
-        mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
-        let mut terms: Terms<'_, T> = received.iter().map(|(_, part)| (&**part, Place::Packed)).collect();
-        if own.len() > 0 {
-            terms.insert(me, (&self.buffer, Place::Region));
+        let terms = Terms::of_group(group, own, parts(target, &self.region));
+        match when {
+            When::Now => self.deliver(group.comm(), &terms, target, op).map(|()| None),
+            When::Later => self.send(group.comm(), Rc::new(terms)).map(Some),
         }
-        combine_sum(own, &terms, target, self.written.as_ref(), op);
-        Ok(())
     }
 
-    /// As [`reduce_pieces`](Self::reduce_pieces), where members read each other's tiles. Does nothing, on all members, if one of them cannot see
+    /// As [`sum_parts`](Self::sum_parts), where members read each other's tiles. Does nothing, on all members, if one of them cannot see
     /// another's.
-    pub(super) fn sum_in_place(
-        &mut self,
-        group: &Group,
-        own: &Subarray,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<bool> {
+    fn sum_in_place(&mut self, group: &Group, own: &Subarray, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
         let (len, elements) = (self.sums().len(), own.len() * (group.size() - 1));
         let Some(shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
         let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
-        combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, self.written.as_ref(), op);
+        combine(own, &terms.collect::<SmallVec<[_; 8]>>(), target, self.written.as_ref(), op);
         shared.release()?;
         group.comm().count_in_place(elements * size_of::<T>());
         Ok(true)
@@ -289,7 +259,7 @@ impl<T: Element> OutTile<T> {
         self.sums();
         self.incoming.grow(self.buffer.len(), "the second buffer of a tile")?;
         let data = &self.buffer[..self.region.len()];
-        mail::pass_on(group.comm(), (to, data), (from, room(&mut self.incoming, region)))?;
+        mail::pass_on(group.comm(), Some((to, data)), Some((from, room(&mut self.incoming, region))))?;
         std::mem::swap(&mut self.buffer, &mut self.incoming);
         self.region = region.clone();
         Ok(())
@@ -297,25 +267,12 @@ impl<T: Element> OutTile<T> {
 }
 
 /// All of the region for each member that wants it: the root, or all.
-pub(super) fn wholes_of<T: Element>(
-    group: &Group,
-    root: Option<usize>,
-    target: &DistArray<T>,
-    region: &Region,
-) -> Vec<Subarray> {
+fn wholes_of<T: Element>(group: &Group, root: Option<usize>, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
     let part = |member| match root.is_none_or(|root| root == member) {
         true => owned(target, &group.coordinates(member), region),
         false => Subarray::default(),
     };
     (0..group.size()).map(part).collect()
-}
-
-/// What this member sends of each other one's part, and receives of its own, which is `own`.
-pub(super) fn exchanged(group: &Group, own: &Subarray, parts: Vec<Subarray>) -> [Vec<(usize, Subarray)>; 2] {
-    let others = |member: &usize| *member != group.rank();
-    let sends = parts.into_iter().enumerate().filter(|(member, part)| others(member) && part.len() > 0);
-    let receives = (0..group.size()).filter(|member| others(member) && own.len() > 0);
-    [sends.collect(), receives.map(|from| (from, own.clone())).collect()]
 }
 
 /// What each member owns of the region, which together is all of it.
@@ -330,11 +287,4 @@ pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region:
         target.sharding()
     );
     parts
-}
-
-/// The positions in tiles of `len` elements that a member adds up.
-pub(super) fn piece(len: usize, members: usize, member: usize) -> Range<usize> {
-    let size = |member: usize| SumKind::piece(len as u64, members as u64, member as u64) as usize;
-    let start = (0..member).map(size).sum();
-    start..start + size(member)
 }

@@ -129,7 +129,8 @@ proptest! {
             let group = grid.group(&axes_of(seed, grid.mesh()))?;
             let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
             let mut tile = if seed % 2 == 0 { Tile::new("A", ROOM)? } else { Tile::relay("A", ROOM)? };
-            tile.hold_or_copy((&source).into(), &of(group.rank()))?;
+            tile.begin_own(&source, &of(group.rank()));
+            tile.arrive(world, &source)?;
             for step in 1..4 {
                 let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
                 let region = of(member as usize);

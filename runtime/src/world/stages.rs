@@ -84,9 +84,17 @@ impl Group {
         self.rank_of(&self.axes.iter().map(|&axis| coordinates[axis]).collect::<SmallVec<[usize; 6]>>())
     }
 
-    /// Returns this rank's groups in the stages of its collectives, the first stage's first; none if they are carried out at once.
-    pub(crate) fn stages(&self) -> Option<&[Rc<Group>]> {
-        self.in_stages.as_ref().map(|in_stages| &in_stages.groups[..])
+    /// Returns whether its collectives are carried out in stages.
+    pub(crate) fn is_in_stages(&self) -> bool {
+        self.in_stages.is_some()
+    }
+
+    /// Returns this rank's groups in the stages of its collectives, the first stage's first: itself if they are carried out at once.
+    pub(crate) fn stages(&self) -> SmallVec<[&Group; 4]> {
+        match &self.in_stages {
+            None => SmallVec::from_slice(&[self]),
+            Some(in_stages) => in_stages.groups.iter().map(|group| &**group).collect(),
+        }
     }
 
     /// Returns the parts that this rank has when something spreads from the member `root`: of each stage, if its group is one
@@ -102,8 +110,8 @@ impl Group {
 
     /// Returns the members in the order in which the stages gather what they have: those who have the same number in the last
     /// stage follow one another, among them those with the same one in the stage before, and so on.
-    pub(crate) fn gathered(&self) -> Vec<usize> {
-        let mut members: Vec<_> = (0..self.size()).collect();
+    pub(crate) fn gathered(&self) -> SmallVec<[usize; 16]> {
+        let mut members: SmallVec<[usize; 16]> = (0..self.size()).collect();
         if let Some(InStages { numbers, .. }) = &self.in_stages {
             members.sort_by(|&a, &b| numbers[a].iter().rev().cmp(numbers[b].iter().rev()));
         }
@@ -113,7 +121,9 @@ impl Group {
     /// Returns, by member of this rank's group in a stage, the elements that it has when all stages before have gathered those of
     /// the members, of which member `r` brings `each(r)`.
     pub(crate) fn counts_in(&self, stage: usize, each: impl Fn(usize) -> usize) -> Vec<usize> {
-        let Some(InStages { groups, numbers, .. }) = &self.in_stages else { return Vec::new() };
+        let Some(InStages { groups, numbers, .. }) = &self.in_stages else {
+            return (0..self.size()).map(each).collect();
+        };
         let own = &numbers[self.rank()];
         let mut counts = vec![0; groups[stage].size()];
         for (member, numbers) in numbers.iter().enumerate() {
