@@ -141,7 +141,7 @@ fn kernels_that_cannot_be_applied_to_what_they_write_are_refused() {
     .assert_eq(&said(square().halo("u", 2).halo("u", 2)));
     expect![[r#"
         schedule step 4, `halo(u, 3)`: the kernel cannot be applied several times with one halo of `u`: a halo for that many steps goes beyond the neighbours' blocks; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/time_steps.rs:144:109"#]].assert_eq(&said(blur(20, 14, &Mesh::new([("x", 5), ("y", 1)])).halo("u", 3)));
+          --> tests/time_steps.rs:144:110"#]].assert_eq(&said(blur(20, 14, &Mesh::new([("x", 5), ("y", 1)])).halo("u", 3)));
     expect![[r#"
         schedule step 5, `interior_first(u)`: the interior cannot be computed before `u` is there: loops around the leaf read what comes once; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
           --> tests/time_steps.rs:147:84"#]].assert_eq(&said(square().halo("u", 2).interior_first("u")));

@@ -176,14 +176,14 @@ fn mistakes_are_shown_where_they_stand() {
     refused(
         &summa.replace(".divide(k, ko, ki, 2)", ".tile(k, ko, ki, 2)"),
         expect![[r#"
-        error: no schedule step `tile`
-         --> kernels.poly:8:2
-          |
-        8 | .tile(k, ko, ki, 2)
-          |  ^^^^
-          |
-          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
-    "#]],
+            error: no schedule step `tile`
+             --> kernels.poly:8:2
+              |
+            8 | .tile(k, ko, ki, 2)
+              |  ^^^^
+              |
+              = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+        "#]],
     );
     refused(
         &summa[..summa.find("mesh").expect("a mesh")],

@@ -1,5 +1,6 @@
 //! What the passes of lowering share: the schedule, its relations and closed forms, and isl to decide about them.
 
+use crate::applications::Applications;
 use crate::conditions::Conditions;
 use crate::error::{ErrorKind, LowerError};
 use crate::isl::{Isl, IslResult, Relation};
@@ -10,7 +11,6 @@ use crate::sampled::Samples;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
-use crate::time_steps::Applications;
 use polyshard_layout::Sharding;
 use polyshard_program::{Kernel, Ranges, StepId, list};
 use std::cell::OnceCell;

@@ -16,6 +16,7 @@
 //! | home | the sharding before the program starts |
 
 mod ahead;
+mod applications;
 mod bounds;
 mod classify;
 mod compose;

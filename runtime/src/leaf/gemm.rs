@@ -30,6 +30,7 @@
 #![expect(unsafe_code, reason = "calls GEMMs, which take pointers and strides")]
 
 use super::panel::{Panel, PanelMut};
+use super::scratch::Scratch;
 use crate::{DType, Element};
 
 /// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
@@ -52,6 +53,15 @@ pub(super) fn multiply<T: Element>(
     check(a.data.len(), a.offset, a.strides, [m, k]);
     check(b.data.len(), b.offset, b.strides, [k, n]);
     check(c.data.len(), c.offset, c.strides, [m, n]);
+    // Kernels take the terms of vectors in another order if these lie apart, as they do in an array and not in a tile.
+    let apart = [m == 1 && a.strides[1] != 1, n == 1 && b.strides[0] != 1];
+    if apart != [false; 2] {
+        let mut kept = Scratch::of::<T>(2 * k);
+        let (first, second) = kept.split(k);
+        let a = if apart[0] { together(first, a, 1) } else { a };
+        let b = if apart[1] { together(&mut second[..k], b, 0) } else { b };
+        return multiply(sizes, alpha, a, b, c, adds);
+    }
     #[cfg(feature = "blas")]
     if blas::multiply(sizes, alpha, a, b, PanelMut { data: &mut *c.data, ..c }, adds) {
         return;
@@ -60,6 +70,17 @@ pub(super) fn multiply<T: Element>(
         return packed(sizes, alpha, a, b, c, adds);
     }
     small(sizes, alpha, a, b, c, adds);
+}
+
+/// A copy of a vector in a panel, of which it goes along this dimension, as many elements as there is room for.
+fn together<'a, T: Element>(
+    room: &'a mut [T],
+    Panel { data, offset, mut strides }: Panel<'_, T>,
+    along: usize,
+) -> Panel<'a, T> {
+    let stride = std::mem::replace(&mut strides[along], 1);
+    (0..).zip(&mut *room).for_each(|(nth, into)| *into = data[(offset + nth * stride) as usize]);
+    Panel { data: room, offset: 0, strides }
 }
 
 /// The product through `gemm-f32` or `gemm-f64`, the two of the crate `gemm` that are for our types; panels are inside their data.
