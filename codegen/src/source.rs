@@ -112,7 +112,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     };
     let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
-        "Access Assign BlockDepth Conditional Comparison Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products Ramp \
+        "Access Assign BlockDepth Comparison Conditional Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products Ramp \
          Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
