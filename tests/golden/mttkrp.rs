@@ -116,7 +116,10 @@ impl<'world> Prepared<'world> {
         let products = Products::new(
             Vec::from([
                 Product {
-                    factors: [Factor::Operand(OperandId(1)), Factor::Operand(OperandId(2))],
+                    factors: [
+                        Factor::Operand(OperandId(1)),
+                        Factor::Operand(OperandId(2)),
+                    ],
                     loops: vec![LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
                     roles: vec![],
                     kept: vec![LeafLoopId(2), LeafLoopId(3), LeafLoopId(1)],
@@ -124,8 +127,13 @@ impl<'world> Prepared<'world> {
                     capacity: 175,
                 },
                 Product {
-                    factors: [Factor::Operand(OperandId(0)), Factor::Scratch(ProductId(0))],
-                    loops: vec![LeafLoopId(0), LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
+                    factors: [
+                        Factor::Operand(OperandId(0)),
+                        Factor::Scratch(ProductId(0)),
+                    ],
+                    loops: vec![
+                        LeafLoopId(0), LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)
+                    ],
                     roles: vec![Role::M, Role::N, Role::K, Role::K],
                     kept: vec![],
                     level: BlockDepth(0),
