@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         polyshard::exit(0, step.explain());
     }
     let each = step.nest().applications();
-    if args.steps % each != 0 {
+    if !args.steps.is_multiple_of(each) {
         return Err(format!(
             "{} steps are not rounds of {each}; take a multiple of {each}, or another `--halo`",
             args.steps

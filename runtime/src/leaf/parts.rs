@@ -44,6 +44,9 @@ impl LeafBox {
     }
 }
 
+/// A box, and the loop that it is cut along, if it is.
+type Left = (LeafBox, Option<(usize, Slices)>);
+
 /// The boxes that a part of a leaf consists of, one after the other: its interior, which is cut into slices while something is on its way,
 /// or the rims around it.
 ///
@@ -63,7 +66,7 @@ impl LeafBox {
 #[derive(Clone, Debug)]
 pub struct LeafBoxes {
     /// Boxes that are left, the next one last, and the loop that each is cut along, if it is.
-    left: SmallVec<[(LeafBox, Option<(usize, Slices)>); 8]>,
+    left: SmallVec<[Left; 8]>,
 }
 
 impl LeafBoxes {
@@ -92,7 +95,7 @@ impl LeafBoxes {
     pub fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
         let mut rest = LeafBox(counts.iter().map(|&count| 0..count).collect());
         let inner = inside(counts, interior);
-        let mut left: SmallVec<[(LeafBox, Option<(usize, Slices)>); 8]> = SmallVec::new();
+        let mut left: SmallVec<[Left; 8]> = SmallVec::new();
         if inner.is_empty() {
             left.push((rest, None));
         } else {
