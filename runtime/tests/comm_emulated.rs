@@ -186,10 +186,12 @@ fn a_flight_takes_its_time_and_keeps_nobody_waiting() {
     // A megabyte passes in a second, so that a rank gets a processor in the meantime.
     let took = spmd_emulated(&nodes(2, 1), 1000.0, |world| -> Result<_> {
         let (other, data) = (1 - world.rank(), Arc::new(Piece::new(1_000_000, "what is sent")?));
-        world.comm().barrier()?;
+        // Nobody posts before all have begun.
         let began = Instant::now();
+        world.comm().barrier()?;
+        let post = Instant::now();
         let mut flight = world.comm().post(vec![(other, data)], vec![(other, Piece::new(1_000_000, "a message")?)])?;
-        let (posted, mut polls) = (began.elapsed(), 0);
+        let (posted, mut polls) = (post.elapsed(), 0);
         while world.comm().poll(&mut [&mut flight])? == 0 {
             polls += 1;
             std::thread::yield_now();
