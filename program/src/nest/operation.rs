@@ -59,7 +59,10 @@ impl Nest {
                     TileOperand::Scalar(name) => self.has_scalar(name),
                 });
                 let mut indices = statement.value.accesses().into_iter().flat_map(|tile| &tile.index);
+                // The target is the first of the statement's tiles.
+                let all_are = tiles.len() + 1 == statement.tiles().len();
                 there
+                    && all_are
                     && indices.all(|index| loop_of(leaf, index).is_some())
                     && self.is_computable(&statement.value)
                     && self.is_apart(leaf, &statement.target)
