@@ -3,6 +3,7 @@
 mod kernel;
 mod leaf;
 mod leaves;
+mod local;
 mod prepared;
 mod scalars;
 mod typed;

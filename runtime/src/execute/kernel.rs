@@ -2,6 +2,7 @@
 
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
+use super::local::{LocalNest, region_at, values_at};
 use crate::comm::Work;
 use crate::layout::Stages;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
@@ -12,7 +13,7 @@ use crate::{
 };
 use polyshard_program::{
     Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId, Owners,
-    Region as SymbolicRegion, Source, Statement, Symbol, TileId, Transfer, When,
+    Region as SymbolicRegion, Source, Statement, TileId, TimeSteps, Transfer, When,
 };
 use smallvec::SmallVec;
 use std::panic::Location;
@@ -27,8 +28,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// By transfer of an input; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
-    /// What time steps leave to one another, and what of it a step computes on this rank.
-    steps: Option<(StepBuffers<T>, SymbolicRegion)>,
+    /// What time steps leave to one another.
+    steps: Option<StepBuffers<T>>,
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
@@ -40,45 +41,6 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     known: InputTable,
     /// Whether the run is of the first of several rounds, or of the only one.
     is_first: bool,
-}
-
-/// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
-struct LocalNest {
-    /// By transfer, what it brings or takes away.
-    regions: Vec<SymbolicRegion>,
-    /// By loop of the leaf, its iterations.
-    counts: Vec<Expr>,
-    /// Where the first iteration of the leaf reads, by operand, and where it writes.
-    operands: Vec<Vec<Expr>>,
-    target: Vec<Expr>,
-    /// What the indices that are numbers are in the first iteration.
-    numbers: Vec<Expr>,
-    /// The loop of the leaf that is cut while something comes.
-    sliced_along: Option<usize>,
-    /// By loop of the leaf, the iterations that are computed while a halo comes.
-    interior: Vec<(Expr, Expr)>,
-}
-
-impl LocalNest {
-    fn new(nest: &Nest, coordinates: &[i64]) -> Self {
-        let ranges = nest.ranges();
-        let own = |symbol: Symbol| match symbol {
-            Symbol::Coordinate(axis) => Some(Expr::constant(coordinates[axis])),
-            Symbol::Counter(_) => None,
-        };
-        let fixed = |expr: &Expr| expr.replace_all(&own, &ranges);
-        let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
-        let interior = nest.leaf.interior.iter().flat_map(|interior| &interior.ranges);
-        Self {
-            regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
-            counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
-            operands: nest.leaf.operands.iter().map(base).collect(),
-            target: base(&nest.leaf.target),
-            numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
-            sliced_along: nest.sliced_along().map(|along| along.0),
-            interior: interior.map(|(low, high)| (fixed(low), fixed(high))).collect(),
-        }
-    }
 }
 
 /// The groups in which ranks communicate, by the axes along which their members differ and the stages of their collectives.
@@ -115,7 +77,9 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let groups = Groups::new(nest, &grid)?;
-        let steps = steps_of(nest, &grid)?;
+        let output = kernel.output().name;
+        let buffers = |steps: &TimeSteps| StepBuffers::new(output.as_str(), steps.capacity);
+        let steps = nest.time_steps.as_ref().map(buffers).transpose()?;
         let tiles = nest.inputs().iter().map(|transfer| {
             let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
             let made = match tile.buffers {
@@ -280,7 +244,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     groups: &'r Groups,
     tiles: &'r mut [Option<Tile<T>>],
     out_tile: &'r mut Option<OutTile<T>>,
-    steps: &'r mut Option<(StepBuffers<T>, SymbolicRegion)>,
+    steps: &'r mut Option<StepBuffers<T>>,
     leaf: &'r mut LeafPlan<T>,
     counters: &'r mut [i64],
     leaves: &'r mut Leaves<'a>,
@@ -557,7 +521,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     fn run_leaf(&mut self, part: Option<&LeafBox>) {
         let Self { nest, here, grid, inputs, output, op, tiles, out_tile, steps, leaf, counters, .. } = self;
         let (mut before, mut into) = (None, None);
-        if let (Some((left, region)), Some(of)) = (steps, &nest.time_steps) {
+        if let (Some(left), Some(region), Some(of)) = (steps, &here.of_step, &nest.time_steps) {
             let (step, last) = (counters[of.counter.0], nest.loops[of.counter.0].extent - 1);
             left.begin(&region_at(region, grid.coords(), counters));
             let (read, write) = left.turn();
@@ -609,33 +573,4 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let target = target.strided(&bases(&here.target, &nest.leaf.target.strides), &steps(&nest.leaf.target));
         leaf.run(&counts, &operands, &numbers, target, *op);
     }
-}
-
-/// What time steps leave to one another, if the nest takes some.
-fn steps_of<T: Element>(nest: &Nest, grid: &Grid<'_>) -> Result<Option<(StepBuffers<T>, SymbolicRegion)>> {
-    let Some(steps) = &nest.time_steps else { return Ok(None) };
-    let ranges = nest.ranges();
-    let own = |symbol: Symbol| match symbol {
-        Symbol::Coordinate(axis) => Some(Expr::constant(grid.coords()[axis])),
-        Symbol::Counter(_) => None,
-    };
-    let region = steps.region.map(|expr| expr.replace_all(&own, &ranges));
-    let buffers = StepBuffers::new(nest.kernel.output().name.as_str(), steps.capacity)?;
-    Ok(Some((buffers, region)))
-}
-
-fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
-    exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
-}
-
-fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
-    let value = |expr: &Expr| expr.eval(coordinates, counters);
-    if symbolic.when.iter().any(|(a, b)| value(a) >= value(b)) {
-        return Region::empty(symbolic.ranges.len());
-    }
-    let ranges = Region::new(symbolic.ranges.iter().map(|(low, high)| value(low)..value(high)));
-    let periods = symbolic.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
-    let region = periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period));
-    let blocks = symbolic.blocks.iter().enumerate().filter_map(|(dim, blocks)| Some((dim, blocks.as_ref()?)));
-    blocks.fold(region, |region, (dim, blocks)| region.in_blocks(dim, value(&blocks.size), blocks.stride))
 }
