@@ -39,6 +39,14 @@ pub(crate) fn measure(grid: &Grid, size: usize, rounds: u64, runs: usize) -> pol
     .map(drop)
 }
 
+/// Ranks on a switch, whose ports have this bandwidth and latency, with operations and bytes of memory per second.
+fn ports(ranks: usize, [bandwidth, latency]: [f64; 2], operations: f64, memory: f64) -> polyshard::Result<Machine> {
+    let level = Level::new("rank", ranks, Interconnect::Switch, bandwidth, latency);
+    let flops = [("f64".to_owned(), operations)].into();
+    let device = Device { memory_bandwidth: memory, memory_capacity: 1 << 40, flops, ..Device::default() };
+    Ok(Machine::new("ports", vec![level], device)?)
+}
+
 /// Times heat whose interior is computed while rims come, on ports so slow that these take `ratio` times as long as computing.
 pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: usize) -> polyshard::Result<()> {
     let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
@@ -49,10 +57,8 @@ pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: 
     let computing = each(times[0][0]);
     let bytes = waiting.report().traffic_bytes as f64 / rounds as f64;
     let bandwidth = bytes / (computing * ratio);
-    let flops = [("f64".to_owned(), 6.0 * (size * size) as f64 / grid.size() as f64 / computing)].into();
-    let device = Device { memory_bandwidth: 1e13, memory_capacity: 1 << 40, flops, ..Device::default() };
-    let level = Level::new("rank", grid.size(), Interconnect::Switch, bandwidth, 1e-5);
-    let machine = Machine::new("ports", vec![level], device)?;
+    let machine =
+        ports(grid.size(), [bandwidth, 1e-5], 6.0 * (size * size) as f64 / grid.size() as f64 / computing, 1e13)?;
     let programs = [&alone, &waiting, &first];
     let times = spmd_emulated(&machine, 1.0, |world| medians_by(world, Transport::Messages, &programs, runs))?;
     let [computing, waiting, took] = [0, 1, 2].map(|nth| each(times[0][nth]));
@@ -86,10 +92,8 @@ pub(crate) fn wide(grid: &Grid, size: usize, runs: usize) -> polyshard::Result<(
     let alone = heat(&mesh, size, rounds)?.alone;
     let times = polyshard::spmd(grid.size(), |world| medians_by(world, Transport::Messages, &[&alone], runs))?;
     let computing = times[0][0] / rounds as f64;
-    let flops = [("f64".to_owned(), 6.0 * (size * size) as f64 / grid.size() as f64 / computing)].into();
-    let device = Device { memory_bandwidth: 1e13, memory_capacity: 1 << 40, flops, ..Device::default() };
-    let level = Level::new("rank", grid.size(), Interconnect::Switch, 1e9, computing);
-    let machine = Machine::new("ports", vec![level], device)?;
+    let machine =
+        ports(grid.size(), [1e9, computing], 6.0 * (size * size) as f64 / grid.size() as f64 / computing, 1e13)?;
     let of = |width: usize| steps(heat_of(&mesh, size).halo("A", width).lower()?, rounds / width as u64);
     let programs = widths.into_iter().map(of).collect::<polyshard::Result<Vec<_>>>()?;
     let programs: Vec<_> = programs.iter().collect();
@@ -110,10 +114,7 @@ fn predicted() -> polyshard::Result<()> {
     println!("{:9} {:>6} {:>10} {:>12} {:>9}", "rounds", "ranks", "each", "bytes each", "messages");
     for side in [2, 4, 8, 16] {
         let mesh = Mesh::new([("x", side), ("y", side)]);
-        let level = Level::new("rank", side * side, Interconnect::Switch, 1e9, 1e-6);
-        let flops = [("f64".to_owned(), 4e9)].into();
-        let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 40, flops, ..Device::default() };
-        let machine = Machine::new("switch", vec![level], device)?;
+        let machine = ports(side * side, [1e9, 1e-6], 4e9, 1e10)?;
         let Case { name, program, .. } = heat(&mesh, 256 * side, 100)?;
         let cost = Prices::new(&machine).of(&program)?;
         let nest = program.nests().next().expect("a kernel");

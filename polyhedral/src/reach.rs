@@ -11,7 +11,7 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Neighbours, Reach, Stencil};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil};
 use polyshard_program::{Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
@@ -290,9 +290,10 @@ impl Sources<'_> {
         let high = &first.map_or_else(|| high.clone(), |blocks| low.add(&blocks.size));
         // The rank's own block is inside of its blocks of the levels outside.
         let outer = layout.levels()[..digit.level].iter();
-        let start = outer.fold(self.digit_of_rank(at).div(stride, self.ranges).multiply(size), |start, level| {
-            start.add(&self.digit_of_rank(&level.at).multiply(level.block as i64))
-        });
+        let start = outer
+            .fold(Expr::of_rank(at, self.ranges).div(stride, self.ranges).multiply(size), |start, level| {
+                start.add(&Expr::of_rank(&level.at, self.ranges).multiply(level.block as i64))
+            });
         let from_own = |index: &Expr| {
             let relative = index.subtract(&start);
             // Whole turns of a cyclic level lead back to the same ranks.
@@ -310,12 +311,6 @@ impl Sources<'_> {
         Some(Offsets { low: from_own(low), high: from_own(&high.offset_by(-1)), slack })
     }
 
-    fn digit_of_rank(&self, at: &LinearAxes) -> Expr {
-        let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).multiply(factor));
-        let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.add(&term));
-        at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, self.ranges))
-    }
-
     /// `floor(expr / divisor)`, taken of each of what a minimum or maximum is of, so that its bounds are tight; which of
     /// them it is, `ranges` may say, which are those of this mesh or of a larger one.
     fn quotient(&self, expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
@@ -330,7 +325,7 @@ impl Sources<'_> {
 }
 
 /// Whether owners are next to the rank, or the rank itself.
-fn is_one_step(reach: Reach) -> bool {
+pub(crate) fn is_one_step(reach: Reach) -> bool {
     reach.offsets().is_some_and(|(low, high)| low >= -1 && high <= 1)
 }
 

@@ -12,11 +12,13 @@ use crate::isl::IslResult;
 use crate::nest::Depth;
 use crate::proofs::proof;
 use crate::range::position;
-use polyshard_layout::{Name, Reach};
+use crate::reach::is_one_step;
+use polyshard_layout::Name;
 use polyshard_program::{
-    Access, Direction, Expr, Leaf, LeafOp, Leg, Loop, LoopId, Proof, Property, Ranges, Region, Symbol, TileId,
+    Access, Affine, Direction, Expr, Leaf, LeafOp, Leg, Loop, LoopId, Proof, Property, Ranges, Region, Symbol, TileId,
     TimeSteps, Transfer,
 };
+use std::ops::Range;
 
 /// A leaf that takes time steps.
 pub(crate) struct Taken {
@@ -85,21 +87,18 @@ pub(crate) fn taken(
 /// Whether what a schedule makes of one application can be done for several.
 fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
-    if !is_alone || input.level != polyshard_program::Depth(0) {
+    if !is_alone || input.level != Depth(0) {
         return Err("there are loops around its leaf, or it is no nest");
     }
     if leaf.loops.iter().any(|l| l.stride != 1) || input.region.has_blocks() {
         return Err("what a rank computes is not one box");
     }
-    if output.level != polyshard_program::Depth(0) || !output.route.is_in_place() || output.direction == Direction::In {
+    if output.level != Depth(0) || !output.route.is_in_place() || output.direction == Direction::In {
         return Err("a rank does not own what it writes");
     }
     let is_near = |leg: &Leg| match leg {
         Leg::InPlace | Leg::Copy => true,
-        Leg::Halo { reach } => reach
-            .along
-            .iter()
-            .all(|reach| reach.offsets().is_some_and(|(low, high)| low >= -1 && high <= 1) && *reach != Reach::All),
+        Leg::Halo { reach } => reach.along.iter().copied().all(is_one_step),
         _ => false,
     };
     match input.route.legs.iter().all(is_near) {
@@ -178,12 +177,12 @@ fn proved(
 }
 
 /// The index of a dimension that an access reads, by the element that is written.
-fn read((dim, index): (usize, &polyshard_program::Affine)) -> Form {
+fn read((dim, index): (usize, &Affine)) -> Form {
     Form::output(dim).offset(index.constant)
 }
 
 /// Ranks, and perhaps steps, to the elements that they compute.
-fn points(context: &Context<'_>, region: &Region, steps: Option<std::ops::Range<i64>>) -> Conditions {
+fn points(context: &Context<'_>, region: &Region, steps: Option<Range<i64>>) -> Conditions {
     let axes = context.nest().distributed;
     let mut conditions = Conditions::new(axes + usize::from(steps.is_some()), region.ranges.len());
     for (axis, &extent) in context.ranges.coordinates.iter().enumerate() {

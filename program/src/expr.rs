@@ -8,6 +8,7 @@
 //! nevertheless, it saturates: then it is wrong, and isl says so.
 
 use crate::ids::LoopId;
+use polyshard_layout::LinearAxes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -120,6 +121,14 @@ impl Expr {
     #[must_use]
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// Returns the digit that a rank has by its coordinates.
+    #[must_use]
+    pub fn of_rank(at: &LinearAxes, ranges: &Ranges) -> Self {
+        let terms = at.terms.iter().map(|&(axis, factor)| Self::symbol(Symbol::Coordinate(axis)).multiply(factor));
+        let sum = terms.fold(Self::constant(at.constant), |sum, term| sum.add(&term));
+        at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, ranges))
     }
 
     /// Returns the only term, if the expression is one atom.

@@ -36,9 +36,7 @@ impl Along {
     /// one block, or goes from block to block.
     pub(crate) fn holds(&self, start: i64, loops: impl Iterator<Item = (i64, i64)> + Clone) -> bool {
         let within = |start: i128, low: i128, high: i128, goes: &dyn Fn(i64) -> bool| {
-            let reach = loops.clone().filter(|(stride, _)| goes(*stride));
-            let reach = reach.map(|(stride, count)| i128::from(stride) * (i128::from(count) - 1));
-            let (least, most) = reach.fold((start, start), |(least, most), by| (least + by.min(0), most + by.max(0)));
+            let (least, most) = reach(start, loops.clone().filter(|(stride, _)| goes(*stride)));
             low <= least && most < high
         };
         let inside = within(start.into(), self.low.into(), self.high.into(), &|_| true);
@@ -111,6 +109,14 @@ impl Along {
     pub fn contains(&self, other: &Self) -> bool {
         self.low <= other.low && other.high <= self.high
     }
+}
+
+/// The least and the most index of a walk from `start`, whose loops have these strides and counts.
+pub(crate) fn reach(start: i128, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
+    loops.fold((start, start), |(least, most), (stride, count)| {
+        let by = i128::from(stride) * (i128::from(count) - 1);
+        (least + by.min(0), most + by.max(0))
+    })
 }
 
 impl Region {

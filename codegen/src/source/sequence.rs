@@ -52,7 +52,7 @@ enum Action<'a> {
     Free { array: &'a Ident, room: Option<&'a Ident> },
     /// Has the value that rounds carry be the array of the first round, without a copy.
     Borrow { value: &'a Ident, first: Argument<'a> },
-    /// So many rounds, each of which does this.
+    /// Rounds, each of which does this.
     Repeat { round: &'a Ident, times: u64, body: Vec<Action<'a>> },
     /// Asks whether this is the last round, while the scalar that says so is there.
     Ask { scalar: &'a Ident, below: f64 },

@@ -9,9 +9,9 @@
 //! ```
 
 use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Transfer};
-use crate::expr::{Expr, Ranges, Symbol};
+use crate::expr::{Expr, Ranges};
 use crate::ids::LeafLoopId;
-use polyshard_layout::{DimLayout, LinearAxes, Sharding};
+use polyshard_layout::{DimLayout, Sharding};
 use serde::{Deserialize, Serialize};
 
 /// The iterations of a leaf that are computed while halos come: a range of each of its loops, counted from 0 and inside the loop.
@@ -162,15 +162,8 @@ fn owned(sharding: &Sharding, dim: usize, layout: &DimLayout, ranges: &Ranges) -
         if level.cyclic {
             return None;
         }
-        low = low.add(&digit(&level.at, ranges).multiply(level.block as i64));
+        low = low.add(&Expr::of_rank(&level.at, ranges).multiply(level.block as i64));
         high = Expr::min(&high, &low.offset_by(level.block as i64), ranges);
     }
     Some((low, high))
-}
-
-/// The digit of a rank, by its coordinates.
-fn digit(at: &LinearAxes, ranges: &Ranges) -> Expr {
-    let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).multiply(factor));
-    let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.add(&term));
-    at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, ranges))
 }

@@ -6,7 +6,7 @@
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
 use crate::ids::{Depth, LegId, OperandId};
-use crate::part::Along;
+use crate::part::{Along, reach};
 use crate::traffic::{Rank, in_all_steps};
 
 /// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
@@ -132,7 +132,7 @@ impl Nest {
             let walks = walks.map(|((base, strides), extent)| {
                 let (start, loops) = (rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()));
                 let part = extent.map(|extent| {
-                    let (least, most) = reach(start, loops.clone());
+                    let (least, most) = reach(start.into(), loops.clone());
                     (least.max(0), most.min(i128::from(extent) - 1))
                 });
                 (start, loops, part)
@@ -140,7 +140,7 @@ impl Nest {
             if walks.clone().any(|(.., part)| part.is_some_and(|(least, most)| least > most)) {
                 return true;
             }
-            let (region, at) = self.surroundings(access, transfer, counters);
+            let (region, at) = self.surroundings(transfer, counters);
             rank.ranges(region, &at).is_some_and(|region| {
                 walks.zip(&region).all(|((start, loops, part), along)| match part {
                     None => along.holds(start, loops),
@@ -191,13 +191,4 @@ impl Nest {
         let found = own.saturating_add(rank.read_from_others(reach, sharding, &read));
         found == elements.fold(1, u64::saturating_mul)
     }
-}
-
-/// The least and the most index of a walk from `start`, whose loops have these strides and counts.
-fn reach(start: i64, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
-    let start = i128::from(start);
-    loops.fold((start, start), |(least, most), (stride, count)| {
-        let by = i128::from(stride) * (i128::from(count) - 1);
-        (least + by.min(0), most + by.max(0))
-    })
 }

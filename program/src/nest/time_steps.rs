@@ -10,12 +10,13 @@
 //! So there are fewer messages, and more is computed (J. Demmel, M. Hoemmen, M. Mohiyuddin and K. Yelick, "Avoiding communication in
 //! sparse matrix computations", IPDPS 2008).
 
-use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Region, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{Depth, LoopId, TileId};
 use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The most steps between two transfers.
 pub const MOST_TIME_STEPS: usize = 64;
@@ -71,8 +72,8 @@ impl Nest {
         }
         let last = region.fixed(Symbol::Counter(*counter), self.loops[0].extent - 1, &self.ranges());
         let is_same = |(a, b): (&Expr, &Expr)| a.subtract(b).bounds(&self.ranges()) == (0, 0);
-        let pairs = last.ranges.iter().zip(&output.region.ranges);
-        if !pairs.into_iter().all(|((low, high), (own, own_end))| is_same((low, own)) && is_same((high, own_end))) {
+        let mut pairs = last.ranges.iter().zip(&output.region.ranges);
+        if !pairs.all(|((low, high), (own, own_end))| is_same((low, own)) && is_same((high, own_end))) {
             return Err("has time steps, of which the last one does not compute what its rank has to".into());
         }
         match most <= *capacity as i128 && *capacity as i128 <= LIMIT {
@@ -81,26 +82,23 @@ impl Nest {
         }
     }
 
-    /// Where an access of the leaf is to stay in a step with these counters: in the tile of its transfer, or, of time steps, in what the
+    /// Where the leaf is to stay by what it reads or writes of a transfer in a step with these counters: in the tile of its transfer, or, of time steps, in what the
     /// one before has left, and this one leaves.
     pub(super) fn surroundings<'a>(
         &'a self,
-        access: &LeafAccess,
         transfer: &'a Transfer,
-        counters: &[i64],
-    ) -> (&'a Region, Vec<i64>) {
-        let mut counters = counters.to_vec();
-        let Some(TimeSteps { counter, region, .. }) = &self.time_steps else { return (&transfer.region, counters) };
+        counters: &'a [i64],
+    ) -> (&'a Region, Cow<'a, [i64]>) {
+        let Some(TimeSteps { counter, region, .. }) = &self.time_steps else {
+            return (&transfer.region, counters.into());
+        };
         let (step, last) = (counters[counter.0], self.loops[counter.0].extent - 1);
-        let is_read = access.tensor == transfer.tensor && transfer.direction == Direction::In;
-        match (is_read, step) {
-            (true, 0) => (&transfer.region, counters),
-            (true, _) => {
-                counters[counter.0] -= 1;
-                (region, counters)
-            }
-            (false, step) if step == last => (&transfer.region, counters),
-            (false, _) => (region, counters),
+        let is_read = transfer.direction == Direction::In;
+        if step == if is_read { 0 } else { last } {
+            return (&transfer.region, counters.into());
         }
+        let mut counters = counters.to_vec();
+        counters[counter.0] -= i64::from(is_read);
+        (region, counters.into())
     }
 }

@@ -78,7 +78,7 @@ impl<T: Element> Tile<T> {
         })
     }
 
-    /// Where `region` is, whoever owns it, if all ranks see all shards; it counts as received if it would have been.
+    /// Where `region` is in the shards of all ranks, if this one sees them all; it counts as received if it would have been.
     pub(super) fn anywhere(&mut self, source: Shards<'_, T>, region: &Region, is_received: bool) -> Option<Near> {
         if !source.are_everywhere() {
             return None;

@@ -103,10 +103,12 @@ impl Writer<'_> {
         let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
         let call = self.call();
         if let Some(steps) = &self.nest.time_steps {
-            return self.in_turn(steps, &call);
+            let call = self.in_turn(steps, &call);
+            return quote! { #note #call };
         }
         if part != LeafPart::Whole {
-            return self.boxes(part, &call);
+            let boxes = self.boxes(part, &call);
+            return quote! { #note #boxes };
         }
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let (counts, polls) = (self.counts(), self.polls());
@@ -172,7 +174,6 @@ impl Writer<'_> {
     /// }
     /// ```
     fn boxes(&self, part: LeafPart, call: &TokenStream) -> TokenStream {
-        let note = self.nest.leaf.step.map(|step| comment(&self.steps(&[step])));
         let counts = self.counts();
         let interior = self.nest.leaf.interior.iter().flat_map(|interior| &interior.ranges).map(|(low, high)| {
             let [low, high] = [low, high].map(|at| self.index.expr(at));
@@ -189,7 +190,6 @@ impl Writer<'_> {
             }
         };
         quote! {
-            #note
             let mut boxes = #boxes;
             while let Some(part) = boxes.next(#coming) { #call }
         }
