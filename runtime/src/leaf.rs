@@ -18,6 +18,7 @@ mod integer;
 mod named;
 mod nest;
 mod order;
+mod packed;
 mod panel;
 mod parts;
 mod pointwise;

@@ -217,7 +217,7 @@ impl<T: Element> Tile<T> {
             Held::InPlace(region, InPlace { rank, start, strides, .. }) => {
                 let block = shards.block_of(*rank);
                 let block = block.expect("what is held has been looked up; this is a bug of polyshard");
-                View::at(&block[*start..], region.origin(), strides.clone())
+                View::at(&block[*start..], region.origin(), strides.clone()).like_tile(region.strides())
             }
             // The shard has the gaps between blocks too.
             Held::Shard(region) if region.has_blocks() => source.view(),

@@ -24,6 +24,18 @@ pub struct View<'a, T> {
     blocks: Blocks,
     interior: Option<Interior<'a, T>>,
     outside: Option<Outside<T>>,
+    tile: Option<TileStrides>,
+}
+
+/// The strides that a box has as a tile, where it lies among others.
+#[derive(Clone, Debug)]
+struct TileStrides(Strides);
+
+impl TileStrides {
+    fn strided(self, _: &[i64], steps: &[&[i64]]) -> Strides {
+        let loops = steps.first().map_or(0, |step| step.len());
+        (0..loops).map(|l| steps.iter().zip(&self.0).map(|(step, stride)| step[l] * stride).sum()).collect()
+    }
 }
 
 /// A box of indices, one range per dimension.
@@ -82,6 +94,9 @@ pub struct Strided<'a, T> {
     pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<StridedInterior<'a, T>>,
     pub(crate) outside: Option<StridedOutside<T>>,
+    /// The strides that it would have as a tile, where these are others. Leaves take terms in the order that suits them, so that sums
+    /// are the same wherever an operand is read.
+    pub(crate) tile: Option<Strides>,
 }
 
 /// The iterations of an operand that read from elsewhere: those whose index is in a box.
@@ -204,7 +219,7 @@ macro_rules! view {
         }
     };
 }
-view!(View, Strided, &'a [T], interior, outside);
+view!(View, Strided, &'a [T], interior, outside, tile);
 view!(ViewMut, StridedMut, &'a mut [T], unset);
 
 impl<T: Copy> ViewMut<'_, T> {
@@ -259,6 +274,12 @@ impl<'a, T> View<'a, T> {
     pub(crate) fn around(self, ranges: Ranges, view: View<'a, T>) -> Self {
         let View { data, origin, strides, .. } = view;
         Self { interior: Some(Interior { ranges, data, origin, strides }), ..self }
+    }
+
+    /// The view of a box that lies in a shard, where tiles have these strides.
+    pub(crate) fn like_tile(self, strides: Strides) -> Self {
+        let tile = (strides != self.strides).then_some(TileStrides(strides));
+        Self { tile, ..self }
     }
 
     /// Returns the view for a [`nest`](crate::leaf::nest) that reads `value` where an index is below 0 or not below the

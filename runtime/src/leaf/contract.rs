@@ -4,9 +4,11 @@
 //! loops that continue one another are merged first, so that a tile of several contracted dimensions is
 //! still one call. The others are walked outside, in the order given.
 
+use super::packed::packed;
 use super::panel::{Panel, PanelMut};
 use super::walk::{self, walk};
 use super::{gemm, integer};
+use crate::view::Strides;
 use crate::{Element, Strided, StridedMut};
 use polyshard_program::Role;
 use smallvec::SmallVec;
@@ -17,8 +19,8 @@ const C: usize = 2;
 
 /// A loop with the strides of both operands and of the sums.
 type Loop = walk::Loop<[i64; 3]>;
-/// Loops with their roles.
-type Loops = SmallVec<[(Loop, Role); 6]>;
+/// Loops with their roles, each with the number of the innermost one of those that were merged.
+type Loops = SmallVec<[(Loop, Role, usize); 6]>;
 
 const ONCE: Loop = Loop { count: 1, strides: [0; 3] };
 
@@ -27,7 +29,7 @@ const ONCE: Loop = Loop { count: 1, strides: [0; 3] };
 /// A tile of sums that has just been reset and that the loops fill is written without being read.
 ///
 /// `f32` and `f64` go through a GEMM with fused multiply-add where the processor has it, in an order of
-/// summation that depends on the counts and strides alone; integers wrap. `2 * product of counts` flops.
+/// summation that depends on the counts and strides alone, of operands in the middle of shards on those of their tiles; integers wrap. `2 * product of counts` flops.
 ///
 /// # Panics
 /// If an operand would be touched outside its data, if a loop moves an operand that its role excludes, or if
@@ -61,37 +63,93 @@ pub(crate) fn contract_strided<T: Element>(
         return c.set();
     }
     let overwrites = c.is_unset() && T::DTYPE.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
-    let all = counts.iter().zip(roles).enumerate().map(|(l, (&count, &role))| {
-        let strides = [A, B, C].map(|operand| strides[operand][l]);
-        (Loop { count, strides }, role)
-    });
-    let mut loops = merged(all.filter(|(one, _)| one.count > 1).collect());
-    for (one, role) in &loops {
-        check(one, *role);
-    }
-    let k = take(&mut loops, Role::K, [A, B]);
-    let n = take(&mut loops, Role::N, [B, C]);
-    let m = match best(&loops, Role::M, [A, C]) {
-        Some(i) if apart(&loops[i].0, &n) => loops.remove(i).0,
-        _ => ONCE,
+    let loops = |[a, b, c]: [&Strides; 3]| -> Loops {
+        let all = counts.iter().zip(roles).enumerate().filter(|(_, (count, _))| **count > 1);
+        all.map(|(l, (&count, &role))| (Loop { count, strides: [a[l], b[l], c[l]] }, role, l)).collect()
     };
+    let here = loops([&strides[A], &strides[B], &strides[C]]);
+    here.iter().for_each(|(one, role, _)| check(one, *role));
+    let plan = Plan::new(here);
+    let mut packs = T::DTYPE.is_float() && plan.prefers_packing();
+    if T::DTYPE.is_float() && (a.tile.is_some() || b.tile.is_some()) {
+        let [in_a, in_b] = [(&a.tile, A), (&b.tile, B)].map(|(tile, of)| tile.as_ref().unwrap_or(&strides[of]));
+        let in_tiles = Plan::new(loops([in_a, in_b, &strides[C]]));
+        if !plan.sums_as(&in_tiles) {
+            return packed(&[a, b], counts, |operands| {
+                contract_strided(counts, roles, alpha, operands[0].clone(), operands[1].clone(), c);
+            });
+        }
+        packs = in_tiles.prefers_packing();
+    }
+    let Plan { m, n, k, outer, .. } = plan;
     // Sums that are taken in several turns begin with what an element counts as.
-    let adds = !overwrites || loops.iter().any(|(_, role)| *role == Role::K);
+    let adds = !overwrites || outer.iter().any(|(_, role, _)| *role == Role::K);
     if adds {
         c.set();
     }
-    let outer: SmallVec<[_; 6]> = loops.into_iter().map(|(one, _)| one).collect();
+    let outer: SmallVec<[_; 6]> = outer.into_iter().map(|(one, ..)| one).collect();
     let sizes = [m.count, n.count, k.count];
     walk(&outer, &mut [a.offset, b.offset, c.offset], &mut |at| {
         let a = Panel { data: a.data, offset: at[A], strides: [m.strides[A], k.strides[A]] };
         let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
         let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
         if T::DTYPE.is_float() {
-            gemm::multiply(sizes, alpha, a, b, c, adds);
+            gemm::multiply(sizes, alpha, a, b, c, adds, packs);
         } else {
             integer::multiply(sizes, alpha, a, b, c);
         }
     });
+}
+
+/// The loops of a contraction that are one GEMM, and those around it.
+struct Plan {
+    m: Loop,
+    n: Loop,
+    k: Loop,
+    /// The number of the loop that `k` is.
+    summed: Option<usize>,
+    outer: Loops,
+}
+
+impl Plan {
+    fn new(loops: Loops) -> Self {
+        let mut outer = merged(loops);
+        let mut take = |role: Role, operands: [usize; 2]| best(&outer, role, operands).map(|i| outer.remove(i));
+        let k = take(Role::K, [A, B]);
+        let n = take(Role::N, [B, C]).map_or(ONCE, |found| found.0);
+        let m = match best(&outer, Role::M, [A, C]) {
+            Some(i) if apart(&outer[i].0, &n) => outer.remove(i).0,
+            _ => ONCE,
+        };
+        let summed = k.map(|found| found.2);
+        Self { m, n, k: k.map_or(ONCE, |found| found.0), summed, outer }
+    }
+
+    /// Whether each element is the sum of the same terms in the same order as by another plan of the same loops.
+    fn sums_as(&self, other: &Self) -> bool {
+        let outer = |plan: &Self| -> SmallVec<[_; 6]> {
+            let sums = plan.outer.iter().filter(|(_, role, _)| *role == Role::K);
+            sums.map(|(one, _, number)| (one.count, *number)).collect()
+        };
+        // Small products are summed by kernels of their own, as are those whose terms follow one another.
+        let units = |plan: &Self| [plan.m, plan.n, plan.k].map(|one| one.strides.map(|stride| stride.abs() == 1));
+        let sizes = |plan: &Self| [plan.m.count, plan.n.count];
+        let is_large =
+            |plan: &Self| sizes(plan).iter().all(|&size| size > 4) && sizes(plan).iter().any(|&size| size > 64);
+        (self.summed, self.k.count, units(self)) == (other.summed, other.k.count, units(other))
+            && (sizes(self) == sizes(other) || is_large(self) && is_large(other))
+            && outer(self) == outer(other)
+    }
+
+    fn prefers_packing(&self) -> bool {
+        let Self { m, n, k, .. } = self;
+        gemm::prefers_packing(
+            [m.count, n.count, k.count],
+            [m.strides[A], k.strides[A]],
+            [k.strides[B], n.strides[B]],
+            [m.strides[C], n.strides[C]],
+        )
+    }
 }
 
 /// Whether the loops touch each of the `len` elements of `c`, and each at one point of the loops that are not summed over.
@@ -105,7 +163,7 @@ fn fills(len: usize, offset: i64, counts: &[usize], roles: &[Role], strides: &[i
 
 /// Merges loops of one role that continue one another.
 fn merged(mut loops: Loops) -> Loops {
-    let pair = |loops: &[(Loop, Role)]| {
+    let pair = |loops: &Loops| {
         let mut pairs = (0..loops.len()).flat_map(|outer| (0..loops.len()).map(move |inner| (outer, inner)));
         pairs.find(|&(outer, inner)| {
             outer != inner && loops[outer].1 == loops[inner].1 && loops[outer].0.continues(&loops[inner].0)
@@ -140,13 +198,9 @@ fn apart(m: &Loop, n: &Loop) -> bool {
     n.count == 1 || m.strides[C].abs() >= reach(n) || n.strides[C].abs() >= reach(m)
 }
 
-fn take(loops: &mut Loops, role: Role, operands: [usize; 2]) -> Loop {
-    best(loops, role, operands).map_or(ONCE, |i| loops.remove(i).0)
-}
-
 /// The loop of `role` that a GEMM gains most from: long enough to fill its registers, then of unit stride in
 /// as many operands as may be, then the longest.
-fn best(loops: &[(Loop, Role)], role: Role, operands: [usize; 2]) -> Option<usize> {
+fn best(loops: &Loops, role: Role, operands: [usize; 2]) -> Option<usize> {
     let gain = |one: &Loop| {
         let unit = operands.iter().filter(|&&operand| one.strides[operand].abs() == 1).count();
         (one.count.min(64), unit, one.count)

@@ -34,7 +34,7 @@ use super::scratch::Scratch;
 use crate::{DType, Element};
 
 /// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
-/// `[m, n, k]`.
+/// `[m, n, k]`. Through `matrixmultiply` if it `packs`, as [`prefers_packing`] says.
 ///
 /// # Panics
 /// If `T` is an integer, or a panel leaves its data: a bug of polyshard.
@@ -45,6 +45,7 @@ pub(super) fn multiply<T: Element>(
     b: Panel<'_, T>,
     c: PanelMut<'_, T>,
     adds: bool,
+    packs: bool,
 ) {
     let [m, n, k] = sizes;
     if m == 0 || n == 0 || k == 0 {
@@ -60,13 +61,13 @@ pub(super) fn multiply<T: Element>(
         let (first, second) = kept.split(k);
         let a = if apart[0] { together(first, a, 1) } else { a };
         let b = if apart[1] { together(&mut second[..k], b, 0) } else { b };
-        return multiply(sizes, alpha, a, b, c, adds);
+        return multiply(sizes, alpha, a, b, c, adds, packs);
     }
     #[cfg(feature = "blas")]
     if blas::multiply(sizes, alpha, a, b, PanelMut { data: &mut *c.data, ..c }, adds) {
         return;
     }
-    if prefers_packing(sizes, a.strides, b.strides, c.strides) {
+    if packs {
         return packed(sizes, alpha, a, b, c, adds);
     }
     small(sizes, alpha, a, b, c, adds);
@@ -154,7 +155,7 @@ fn of_integers() -> ! {
 /// Whether `matrixmultiply` is the faster crate; see the table above.
 ///
 /// It is on processors with AVX2 and FMA; on those with AVX-512, and on other architectures, nobody has measured.
-fn prefers_packing([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c: [i64; 2]) -> bool {
+pub(super) fn prefers_packing([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c: [i64; 2]) -> bool {
     // The product is the same if all three matrices are transposed, so `c` may be seen as row-major.
     let (a, b, rows, columns) = if row_major(c) { (a, b, m, n) } else { (turned(b), turned(a), n, m) };
     let large = rows >= 512 && columns >= if a[1] == 1 { 256 } else { 64 } && k >= 128;

@@ -7,6 +7,7 @@
 use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
 use super::order::Order;
+use super::packed::packed;
 use super::rows::CHUNK;
 use super::scratch::Scratch;
 use super::walk::{Loop, PerOperand, walk};
@@ -27,6 +28,8 @@ use std::ops::Range;
 /// - Where it leaves `c` in place, as in a sum along a row, 32 lanes combine the row's values first: lane `i` takes
 ///   points `i`, `i + 32`, and so on. Then lane `i` meets lane `i + 16`, the results `i` and `i + 8`, down to one,
 ///   which is combined into `c`. A row of fewer points is combined from first to last.
+///
+/// An operand that is read in the middle of a shard is taken in the order of its tile, so that sums do not depend on where it is.
 ///
 /// An operand may be in two places, as the tile of a halo is: what its rank owns is read where it lies. And it may have a
 /// value where its index is outside of its array ([`View::outside`](crate::View::outside)).
@@ -102,7 +105,23 @@ pub fn nest_with_numbers<T: Element>(
             strides.push(index.steps.clone());
         }
     }
-    let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
+    let all = Loop::all(counts, &strides);
+    let sums = || T::DTYPE.is_float() && all.iter().any(|one| one.count > 1 && one.strides[0] == 0);
+    let order = if operands.iter().any(|operand| operand.tile.is_some()) && sums() {
+        let mut in_tiles = strides.clone();
+        for (strides, tile) in
+            in_tiles[1..].iter_mut().zip(operands).filter_map(|(to, of)| Some((to, of.tile.as_ref()?)))
+        {
+            strides.clone_from(tile);
+        }
+        let in_tiles = Loop::all(counts, &in_tiles);
+        let Ok(order) = Order::as_in_tiles::<T>(in_tiles, &all, strides.len(), 1 + operands.len()) else {
+            return packed(operands, counts, |operands| nest_with_numbers(counts, c, op, operands, numbers, kernel));
+        };
+        order
+    } else {
+        Order::new::<T>(all, strides.len(), 1 + operands.len())
+    };
     let (places, room) = gather::places(operands, numbers.len(), &order);
     let in_place = gather::are_in_place(operands, &places, &order);
     let longest = if in_place { kernel.points() } else { CHUNK };

@@ -2,6 +2,7 @@
 
 use super::walk::{Loop, Loops};
 use crate::Element;
+use smallvec::{SmallVec, smallvec};
 
 /// Bytes that come from memory together.
 const LINE: u64 = 64;
@@ -21,6 +22,17 @@ pub(super) struct Order {
     pub(super) inner: Loop,
 }
 
+/// Neighbouring loops that are walked as one.
+struct Joined {
+    one: Loop,
+    /// Their numbers among all loops, outermost first.
+    parts: SmallVec<[usize; 6]>,
+}
+
+/// Why an order is no order of operands where they lie: the rows that it combines to one value each are not rows there.
+#[derive(Debug)]
+pub(super) struct Apart;
+
 impl Order {
     /// The order for loops whose strides are those of the output, then of the operands.
     ///
@@ -28,25 +40,40 @@ impl Order {
     /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
     /// Of the strides, `walks` in all, only the first `operands` are of memory.
     pub(super) fn new<T: Element>(loops: Loops, walks: usize, operands: usize) -> Self {
-        let mut loops = merged(loops);
-        let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
-        let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l]), loops.len() - l)) else {
-            return Self { outer: Loops::new(), cross: Loop::once(walks), inner: Loop::once(walks) };
+        let [outer, cross, inner] = chosen::<T>(loops, operands);
+        let innermost =
+            |loops: AllJoined| loops.into_iter().next().map_or_else(|| Loop::once(walks), |found| found.one);
+        let outer = outer.into_iter().map(|found| found.one).collect();
+        Self { outer, cross: innermost(cross), inner: innermost(inner) }
+    }
+
+    /// The order that suits operands in `tiles`, for operands in other `places`: the terms of each element of the output are taken in the
+    /// same order, and rows that are combined are the same ones.
+    pub(super) fn as_in_tiles<T: Element>(
+        tiles: Loops,
+        places: &Loops,
+        walks: usize,
+        operands: usize,
+    ) -> Result<Self, Apart> {
+        let [outer, cross, inner] = chosen::<T>(tiles, operands);
+        let mut all: Loops = outer.iter().flat_map(|found| in_places(found, places)).collect();
+        let mut innermost = |loops: AllJoined, is_one: bool| {
+            let mut loops = match loops.into_iter().next() {
+                None => return Ok(Loop::once(walks)),
+                Some(found) => merged(in_places(&found, places).collect()),
+            };
+            let last = loops.pop().unwrap_or_else(|| Loop::once(walks));
+            if is_one && !loops.is_empty() {
+                return Err(Apart);
+            }
+            // Those around it may be loops of their own, as what is combined with what does not depend on it.
+            all.extend(loops);
+            Ok(last)
         };
-        let inner = loops.remove(inner);
-        let crossings = |outer: &Loop| crossings(&outer.strides[..operands], &inner.strides[..operands]);
-        let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l]), l));
-        let cross = cross.filter(|&l| crossings(&loops[l]) > 0).map(|l| loops.remove(l));
-        if let Some(cross) = cross {
-            return Self { outer: merged(loops), cross, inner };
-        }
-        loops.push(inner);
-        let mut outer = merged(loops);
-        let inner = outer.pop().unwrap_or_else(|| Loop::once(walks));
-        let in_rows = inner.strides[..operands].iter().all(|&stride| stride == 1);
-        let meets = in_rows && outer.last().is_some_and(|next| next.strides[0] == 0);
-        let cross = if meets { outer.pop() } else { None };
-        Self { outer, cross: cross.unwrap_or_else(|| Loop::once(walks)), inner }
+        let is_sum = inner.first().is_some_and(|found| found.one.strides[0] == 0);
+        let cross = innermost(cross, false)?;
+        let inner = innermost(inner, is_sum)?;
+        Ok(Self { outer: merged(all), cross, inner })
     }
 
     /// Whether all rows of the cross loop are combined into one row of the output.
@@ -62,17 +89,56 @@ impl Order {
     }
 }
 
-/// Drops loops of one iteration and merges neighbours that continue one another, which keeps the order.
-fn merged(loops: Loops) -> Loops {
-    let mut merged = Loops::new();
-    for mut one in loops.into_iter().filter(|one| one.count > 1) {
-        while let Some(outer) = merged.last().filter(|outer| outer.continues(&one)) {
-            one.count *= outer.count;
-            merged.pop();
-        }
-        merged.push(one);
+/// Loops that are walked as one each.
+type AllJoined = SmallVec<[Joined; 6]>;
+
+/// The loops outside, the one that is walked beside the innermost one, if there is one, and the innermost one, if there is one.
+fn chosen<T: Element>(loops: Loops, operands: usize) -> [AllJoined; 3] {
+    let all = loops.into_iter().enumerate().map(|(l, one)| Joined { one, parts: smallvec![l] });
+    let mut loops = joined(all.collect());
+    let traffic = |found: &Joined| traffic::<T>(&found.one.strides[..operands], found.one.count);
+    let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l]), loops.len() - l)) else {
+        return [AllJoined::new(), AllJoined::new(), AllJoined::new()];
+    };
+    let inner = loops.remove(inner);
+    let crossings = |outer: &Joined| crossings(&outer.one.strides[..operands], &inner.one.strides[..operands]);
+    let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l]), l));
+    let cross = cross.filter(|&l| crossings(&loops[l]) > 0).map(|l| loops.remove(l));
+    if let Some(cross) = cross {
+        return [joined(loops), smallvec![cross], smallvec![inner]];
     }
-    merged
+    loops.push(inner);
+    let mut outer = joined(loops);
+    let inner: AllJoined = outer.pop().into_iter().collect();
+    let in_rows = inner.iter().all(|found| found.one.strides[..operands].iter().all(|&stride| stride == 1));
+    let meets = in_rows && outer.last().is_some_and(|next| next.one.strides[0] == 0);
+    let cross = if meets { outer.pop() } else { None };
+    [outer, cross.into_iter().collect(), inner]
+}
+
+/// Drops loops of one iteration and joins neighbours that continue one another, which keeps the order.
+fn joined(loops: AllJoined) -> AllJoined {
+    let mut joined = AllJoined::new();
+    for mut found in loops.into_iter().filter(|found| found.one.count > 1) {
+        while joined.last().is_some_and(|outer| outer.one.continues(&found.one)) {
+            let Some(outer) = joined.pop() else { break };
+            found.one.count *= outer.one.count;
+            found.parts.insert_many(0, outer.parts);
+        }
+        joined.push(found);
+    }
+    joined
+}
+
+/// The loops that are joined, as they are in these places.
+fn in_places<'a>(found: &'a Joined, places: &'a Loops) -> impl Iterator<Item = Loop> + 'a {
+    found.parts.iter().map(|&l| places[l].clone())
+}
+
+/// Joins neighbours that continue one another, which keeps the order.
+fn merged(loops: Loops) -> Loops {
+    let all = loops.into_iter().map(|one| Joined { one, parts: SmallVec::new() });
+    joined(all.collect()).into_iter().map(|found| found.one).collect()
 }
 
 /// Bytes of memory that one iteration of the loop touches if it is innermost.

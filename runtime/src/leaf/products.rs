@@ -135,8 +135,9 @@ impl<T: Element> Run<'_, T> {
         let (made, making) = self.products.scratch.split_at_mut(number);
         let factor = |factor: Factor| match factor {
             Factor::Operand(i) => {
-                let Strided { data, offset, strides, .. } = &self.operands[i.0];
-                Strided::along(data, moved(*offset, strides), strides.clone())
+                let Strided { data, offset, strides, tile, .. } = &self.operands[i.0];
+                let along = Strided::along(data, moved(*offset, strides), strides.clone());
+                Strided { tile: tile.clone(), ..along }
             }
             Factor::Scratch(i) => {
                 let (strides, _) = dense(&self.products.steps[i.0].kept, &self.counts);

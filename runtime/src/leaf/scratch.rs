@@ -1,10 +1,11 @@
 //! Room for what a leaf gathers and computes on its way, which a thread keeps from one leaf to the next.
 
 use bytemuck::Pod;
-use std::cell::Cell;
+use std::cell::RefCell;
 
 thread_local! {
-    static KEPT: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+    /// As many as there were at one time, the last that was given back last.
+    static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Room for elements, of which nothing is promised until they are written.
@@ -13,7 +14,7 @@ pub(super) struct Scratch(Vec<u64>);
 impl Scratch {
     /// Returns room for this many elements.
     pub(super) fn of<T: Pod>(elements: usize) -> Self {
-        let mut words = KEPT.take();
+        let mut words = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
         let needed = (elements * size_of::<T>()).div_ceil(size_of::<u64>());
         if words.len() < needed {
             words.resize(needed, 0);
@@ -30,6 +31,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // At the end of a thread there is nobody to keep it for.
-        let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
+        let _ = KEPT.try_with(|kept| kept.borrow_mut().push(std::mem::take(&mut self.0)));
     }
 }

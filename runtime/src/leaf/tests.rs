@@ -2,6 +2,7 @@
 
 mod around;
 mod expressions;
+mod in_place;
 mod large;
 mod order;
 mod products;
