@@ -35,6 +35,9 @@ enum Part {
         /// Extents are divided by this.
         #[arg(long, default_value_t = 1)]
         scale: usize,
+        /// Of this kernel alone, and of each schedule what was predicted and measured.
+        #[arg(long)]
+        kernel: Option<String>,
     },
     /// Times the schedules of `examples/poly` and what is chosen for the same kernels, in turns.
     Files {
@@ -74,7 +77,9 @@ enum Part {
 fn main() -> polyshard::Result<()> {
     match part() {
         None => Ok(()),
-        Some(Part::Time { ranks, runs, schedules, scale }) => time::measure(ranks, runs, schedules, scale),
+        Some(Part::Time { ranks, runs, schedules, scale, kernel }) => {
+            time::measure(ranks, runs, schedules, scale, kernel.as_deref())
+        }
         Some(Part::Files { ranks, runs }) => files::compare(ranks, runs),
         Some(Part::Emulated { runs, schedules, scale }) => time::emulate(runs, schedules, scale),
         Some(Part::Memory { ranks, kernel }) => memory::measure(ranks, &kernel),

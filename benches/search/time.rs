@@ -9,12 +9,18 @@ use polyshard::{Backend, DType};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
 
-/// Times the schedules of all kernels, and prints a row for each.
-pub(crate) fn measure(ranks: usize, runs: usize, schedules: usize, scale: usize) -> polyshard::Result<()> {
+/// Times the schedules of all kernels, or of the one with this name, and prints a row for each.
+pub(crate) fn measure(
+    ranks: usize,
+    runs: usize,
+    schedules: usize,
+    scale: usize,
+    only: Option<&str>,
+) -> polyshard::Result<()> {
     polyshard::spmd(ranks, |world| {
         let machine = detect(world)?;
         let backend = if world.backend() == Backend::Mpi { "MPI" } else { "threads" };
-        table(world, &machine, &format!("{backend} ({machine})"), [runs, schedules, scale], false)
+        table(world, &machine, &format!("{backend} ({machine})"), [runs, schedules, scale], false, only)
     })?;
     Ok(())
 }
@@ -34,7 +40,7 @@ pub(crate) fn emulate(runs: usize, schedules: usize, scale: usize) -> polyshard:
     spmd_emulated(&links, 1.0, |world| {
         // What its devices compute is measured, all ranks at once; its links are those that are emulated.
         let machine = Machine::new("two nodes", levels.clone(), detect(world)?.device().clone())?;
-        table(world, &machine, "emulated nodes, none idle", [runs, schedules, scale], true)
+        table(world, &machine, "emulated nodes, none idle", [runs, schedules, scale], true, None)
     })?;
     Ok(())
 }
@@ -45,6 +51,7 @@ fn table(
     of: &str,
     [runs, schedules, scale]: [usize; 3],
     emulated: bool,
+    only: Option<&str>,
 ) -> polyshard::Result<()> {
     if world.is_root() {
         println!(
@@ -57,8 +64,8 @@ fn table(
             "kernel", "of", "chosen", "predicted", "measured", "off", "fastest", "regret", "noise", "order", "worst"
         );
     }
-    for kernel in timed(scale) {
-        row(world, &kernel, machine, [runs, schedules], emulated)?;
+    for kernel in timed(scale).iter().filter(|kernel| only.is_none_or(|name| name == kernel.name)) {
+        row(world, kernel, machine, [runs, schedules], emulated, only.is_some())?;
     }
     Ok(())
 }
@@ -69,6 +76,7 @@ fn row(
     machine: &Machine,
     [runs, schedules]: [usize; 2],
     emulated: bool,
+    lists: bool,
 ) -> polyshard::Result<()> {
     let search = kernel.schedule(DType::F64)?;
     let search = search.auto(world.size(), machine).at_least(schedules);
@@ -90,6 +98,12 @@ fn row(
     let off: Vec<f64> =
         predicted.iter().zip(measured).map(|(predicted, measured)| predicted / measured - 1.0).collect();
     let worst = off.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+    if lists {
+        for (candidate, measured) in candidates.iter().zip(measured) {
+            let (name, predicted) = (name(candidate), units::seconds(candidate.cost().seconds()));
+            println!("  {name:30} predicted {predicted:>10}, measured {:>10}", units::seconds(*measured));
+        }
+    }
     // Of pairs that are more than 15 % apart, those in the right order.
     let (mut apart, mut right) = (0, 0);
     for a in 0..measured.len() {

@@ -67,13 +67,13 @@ pub(crate) fn compare() -> polyshard::Result<()> {
     ];
     for (extents, rows) in products {
         for (ranks, known) in rows {
-            row(&product(extents), &format!("{extents:?}"), ranks, known)?;
+            row(&product(extents), &format!("{extents:?}"), ranks, known, if extents == cube { 1e4 } else { 1e3 })?;
         }
     }
     for (extent, columns, ranks, known) in
         [(1724, 42, 8, 1.0), (2900, 68, 64, 1.0), (1908, 48, 12, 1.022), (3425, 85, 125, 1.0), (64, 4096, 64, 1.0)]
     {
-        row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known)?;
+        row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known, 450.0 * extent as f64)?;
     }
     println!("\nwhere memory is short: the bytes that a rank may hold, in even shares of a product of 4096^3");
     for (ranks, shares) in
@@ -83,14 +83,15 @@ pub(crate) fn compare() -> polyshard::Result<()> {
     }
     println!();
     for ranks in [8, 64] {
-        row(&tucker(256, 16), "256^3 to 16^3", ranks, 1.0)?;
+        row(&tucker(256, 16), "256^3 to 16^3", ranks, 1.0, 3e4)?;
     }
     Ok(())
 }
 
-fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64) -> polyshard::Result<()> {
-    // Slow enough that words decide, not so slow that one rank computes all; of several tensors operations depend on the grid, too.
-    let machine = machine(ranks, if kernel.shapes.len() > 2 { 3e4 } else { 1e3 })?;
+/// Words take `slow` times as long as operations: enough that words decide, as operations could hide them, and not so much that one rank
+/// computes all.
+fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64, slow: f64) -> polyshard::Result<()> {
+    let machine = machine(ranks, slow)?;
     let choice = kernel.schedule(DType::F64)?.auto(ranks, &machine).find()?;
     let best = choice.best();
     let bound = choice.program().kernel().lower_bound(ranks, None).words;

@@ -108,10 +108,17 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Bytes per second between the device and its memory.
+    /// Bytes per second between the device and its memory, while all devices use theirs.
     pub memory_bandwidth: f64,
+    /// Bytes per second while no other device does that shares its memory, if that is more: some may be idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_alone: Option<f64>,
     /// Bytes of memory.
     pub memory_capacity: u64,
+    /// Seconds that it takes besides to begin with each row of elements that follow one another, where a part of an array is read, or 0 if
+    /// nobody has measured it: processors fetch ahead what follows, and no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub row_latency: f64,
     /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `i8`.
     #[serde(default)]
     pub flops: BTreeMap<String, f64>,
@@ -285,6 +292,39 @@ impl Machine {
         others.iter().all(|&rank| rank == *first || (outside.is_some() && node(rank) == node(*first)))
     }
 
+    /// Returns the bytes per second between each of the first `ranks` devices and its memory, while the others are idle. The time of
+    /// a byte grows evenly with the number of those that share memory, from what one alone needs to what all need.
+    ///
+    /// ```
+    /// use polyshard_machine::{Device, Machine};
+    /// let text = "name = 'one node'
+    /// [device]
+    /// memory_bandwidth = 1e10
+    /// memory_alone = 1.5e10
+    /// memory_capacity = 1000000000
+    /// [[level]]
+    /// name = 'core'
+    /// count = 4
+    /// interconnect = 'switch'
+    /// bandwidth = 1e10
+    /// latency = 1e-6";
+    /// let node = Machine::from_toml(text)?.with_shared_memory("core")?;
+    /// assert_eq!([4, 3, 1].map(|ranks| node.memory_bandwidth(ranks).round()), [1e10, 1.125e10, 1.5e10]);
+    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// ```
+    #[must_use]
+    pub fn memory_bandwidth(&self, ranks: usize) -> f64 {
+        let Device { memory_bandwidth: all, memory_alone, .. } = self.device;
+        let shared = self.shared_memory.as_ref().and_then(|name| self.levels.iter().position(|one| one.name == *name));
+        let sharing = shared.map_or(1, |outside| self.levels[outside..].iter().map(|level| level.count).product());
+        let (active, alone) = (ranks.clamp(1, sharing), memory_alone.unwrap_or(all));
+        if active == sharing || alone <= all {
+            return all;
+        }
+        let of_each_other = (1.0 / all - 1.0 / alone) / (sharing - 1) as f64;
+        1.0 / (1.0 / alone + (active - 1) as f64 * of_each_other)
+    }
+
     fn names(&self) -> Vec<String> {
         self.levels.iter().map(|level| level.name.clone()).collect()
     }
@@ -348,10 +388,15 @@ impl Device {
         let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
         let nests = self.nests.iter().map(|(name, value)| (format!("nests of `{name}`"), *value));
         let memory = [("memory_bandwidth".to_string(), self.memory_bandwidth)];
-        for (what, value) in memory.into_iter().chain(flops).chain(nests) {
+        let alone = self.memory_alone.map(|value| ("memory_alone".to_string(), value));
+        for (what, value) in memory.into_iter().chain(alone).chain(flops).chain(nests) {
             if !positive(value) {
                 return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
             }
+        }
+        if !(self.row_latency >= 0.0 && self.row_latency.is_finite()) {
+            let (what, value) = ("row_latency".into(), format!("{} s", self.row_latency));
+            return Err(MachineError::Device { what, value, instead: "give 0 or more" });
         }
         // TOML's integers are signed, and a machine that cannot be written cannot be read either.
         if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
@@ -367,6 +412,11 @@ impl fmt::Display for Machine {
         let levels: Vec<_> = self.levels.iter().map(|level| format!("{} {}", level.count, level.name)).collect();
         write!(f, "{}: {}", self.name, levels.join(" x "))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a function of a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn positive(value: f64) -> bool {

@@ -16,7 +16,8 @@ use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{
-    Body, Direction, InRounds, LeafOp, Nest, NestId, Part, Priced, Program, Statement, TileId, TransferId,
+    Body, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Priced, Program, Role, Statement, TileId,
+    Transfer, TransferId, Volume,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -385,6 +386,8 @@ struct Pricing<'a> {
     /// Operations per second, of products of matrices and element by element.
     rate: f64,
     elementwise: f64,
+    /// Bytes per second between a rank and its memory.
+    memory: f64,
 }
 
 impl<'a> Pricing<'a> {
@@ -401,7 +404,7 @@ impl<'a> Pricing<'a> {
             return Err(CostError::Rate { machine: name(), dtype, stated });
         };
         let elementwise = machine.device().nests.get(dtype.name()).copied().unwrap_or(rate);
-        Ok(Self { prices, mesh: program.mesh(), rate, elementwise })
+        Ok(Self { prices, mesh: program.mesh(), rate, elementwise, memory: machine.memory_bandwidth(ranks) })
     }
 
     /// Adds what statements cost, and returns the bytes that one rank receives at most.
@@ -467,11 +470,24 @@ impl<'a> Pricing<'a> {
         parts.extend(transfers(|direction| direction == Direction::In)?);
         let work = nest.work();
         let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
-        let memory = touched / self.prices.machine.device().memory_bandwidth;
+        let device = self.prices.machine.device();
+        // A product of matrices packs what it reads, piece by piece, wherever its rows lie.
+        let packs = match &nest.leaf.op {
+            LeafOp::Contraction { roles, .. } => roles.contains(&Role::M) && roles.contains(&Role::N),
+            LeafOp::Products { .. } | LeafOp::Named { .. } => true,
+            LeafOp::Nest => false,
+        };
+        let mut rows = 0;
+        for (transfer, volume) in nest.transfers.iter().zip(&volumes) {
+            if !packs && transfer.direction == Direction::In && self.is_read_where_it_lies(nest, transfer, volume)? {
+                rows += nest.rows(transfer).saturating_mul(work.times);
+            }
+        }
+        let memory = touched / self.memory + rows as f64 * device.row_latency;
         let elementwise = work.elementwise as f64 / self.elementwise;
         let computing = work.operations.saturating_sub(work.elementwise) as f64 / self.rate + elementwise;
-        // A nest computes while its rows come; a product waits for what it packs, unless the device packs nothing.
-        let at_once = self.prices.machine.device().streams || matches!(nest.leaf.op, LeafOp::Nest);
+        // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
+        let at_once = device.streams || !packs;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),
@@ -487,6 +503,24 @@ impl<'a> Pricing<'a> {
         Ok(InRounds::of_nest(nest, &volumes, received))
     }
 
+    /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.
+    fn is_read_where_it_lies(&self, nest: &Nest, transfer: &Transfer, volume: &Volume) -> Result<bool, CostError> {
+        for leg in &transfer.route.legs {
+            let is_of_one = matches!(leg, Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_))
+                || matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
+            if !is_of_one {
+                return Ok(false);
+            }
+        }
+        for action in legs::of_transfer(nest, transfer, volume) {
+            let Action::Together { operation, groups, bytes, .. } = action else { return Ok(false) };
+            if self.prices.messages(self.mesh, operation, &groups, bytes)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// What is done one after the other; nothing if it takes no time, and nothing is received.
     fn transfer(
         &self,
@@ -496,7 +530,7 @@ impl<'a> Pricing<'a> {
         received: u64,
         priced: &[Action],
     ) -> Result<Option<PartCost>, CostError> {
-        let memory = self.prices.machine.device().memory_bandwidth;
+        let memory = self.memory;
         let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
         for leg in priced {
             let (seconds, how) = match leg {

@@ -187,6 +187,75 @@ fn thin_leaves_wait_for_memory_most_of_their_time() {
     assert_eq!(spent, Spent::Computing);
 }
 
+/// Seconds of the leaf, and what they are spent on.
+fn leaf_of(program: &Program, machine: &Machine) -> f64 {
+    let cost = cost(program, machine).expect("a cost");
+    let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
+    leaf.seconds
+}
+
+#[test]
+fn rows_that_lie_apart_take_longer_to_read() {
+    // The leaf reads A and B in the shards of a node, a quarter of k at a time: 32 rows of a part of A's columns, and of B whole rows,
+    // which follow one another.
+    let nest = placed([64, 64, 64], 4);
+    let with = |row_latency: f64| {
+        let device = Device { row_latency, ..machine(1, 4).device().clone() };
+        let machine = Machine::new("rows", machine(1, 4).levels().to_vec(), device).expect("a machine");
+        machine.with_shared_memory("rank").expect("a level")
+    };
+    let program = nest.clone().lower().expect("SUMMA is legal");
+    let more = leaf_of(&program, &with(1.0)) - leaf_of(&program, &with(0.0));
+    assert!((more - 4.0 * 33.0).abs() < 1e-3, "{more}");
+    // Products of matrices pack what they read, and what came in messages lies together.
+    let product = nest.tensorize(["mi", "ni", "ki"]).lower().expect("SUMMA is legal");
+    assert_eq!(leaf_of(&product, &with(1.0)), leaf_of(&product, &with(0.0)));
+    let device = with(1.0).device().clone();
+    let apart = Machine::new("apart", machine(4, 1).levels().to_vec(), device).expect("a machine");
+    assert!(leaf_of(&program, &apart) < 1.0, "A comes in messages");
+}
+
+#[test]
+fn ranks_whose_neighbours_are_idle_have_more_of_the_memory() {
+    let flops = [("f32".to_owned(), 100.0 * RATE)].into();
+    let device = Device { memory_alone: Some(2.0 * MEMORY), flops, ..machine(1, 4).device().clone() };
+    let machine = Machine::new("one node", machine(1, 4).levels().to_vec(), device).expect("a machine");
+    let machine = machine.with_shared_memory("rank").expect("a level");
+    let on = |ranks: usize| {
+        let rows = Schedule::from_spec(example::matmul(64 * ranks, 1, 4096));
+        let rows = rows.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", ranks)]));
+        leaf_of(&rows.lower().expect("it is legal"), &machine)
+    };
+    // Each rank has as much to read: alone it takes half as long, and the time grows evenly with the number of ranks.
+    let [all, two, alone] = [4, 2, 1].map(on);
+    assert!((alone / all - 0.5).abs() < 1e-9 && (two / all - 2.0 / 3.0).abs() < 1e-9, "{alone}, {two}, {all}");
+}
+
+#[test]
+fn steps_in_which_nobody_receives_anything_take_no_time() {
+    // Each rank begins with the half of k of which it has A, and gets the other half, both in two panels.
+    let halves = |rotated: bool| {
+        let [m, n, k] = ["m", "n", "k"].map(Var::new);
+        let mesh = mesh();
+        let [x, y] = mesh.axes();
+        let tiles = Schedule::from_spec(example::matmul(512, 256, 1024))
+            .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+            .divide("k", "ko", "ki", 2)
+            .divide("ki", "kp", "kk", 2)
+            .reorder(["ko", "kp", "mi", "ni", "kk"]);
+        let tiles = if rotated { tiles.rotate("ko", ["no"]) } else { tiles };
+        let placed = tiles.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)]).shard("C", [m.at(x), n.at(y)]);
+        placed.communicate("A", "kp").communicate("B", "kp").lower().expect("it is legal")
+    };
+    let rotated = halves(true);
+    let volume = rotated.nest().volumes()[0];
+    assert_eq!((volume.times, volume.busy, volume.received), (4, 2, 2 * volume.each));
+    let first = |program: &Program| cost(program, &machine(4, 1)).expect("a cost").parts[0].clone();
+    let (in_turn, at_once) = (first(&halves(false)), first(&rotated));
+    assert!(in_turn.name == "A, broadcast(y)" && at_once.name == "A, permute", "{} and {}", in_turn.name, at_once.name);
+    assert!((in_turn.seconds / at_once.seconds - 2.0).abs() < 1e-6, "{} and {}", in_turn.seconds, at_once.seconds);
+}
+
 #[test]
 fn moves_along_digits_of_an_axis_take_time() {
     let mesh = Mesh::new([("x", 2), ("y", 6)]);

@@ -16,8 +16,34 @@ const MAX_TRANSFERS: u64 = 8192;
 pub(crate) struct Busiest {
     /// In all steps, of all tensors.
     pub total: u64,
-    /// Of each transfer, in one step and in all; each has a busiest rank of its own.
-    pub of_transfers: Vec<[u64; 2]>,
+    /// Of each transfer; each has a busiest rank of its own.
+    pub of_transfers: Vec<OfTransfer>,
+}
+
+/// What ranks receive by a transfer.
+#[derive(Clone, Default)]
+pub(crate) struct OfTransfer {
+    /// The most bytes in one step.
+    each: u64,
+    /// The most bytes in all steps.
+    received: u64,
+    /// For each step, whether some rank receives something.
+    busy: Vec<bool>,
+}
+
+/// The same as numbers.
+pub(crate) struct Counted {
+    pub each: u64,
+    pub received: u64,
+    /// The steps in which some rank receives something.
+    pub busy: usize,
+}
+
+impl OfTransfer {
+    pub(crate) fn counted(&self) -> Counted {
+        let Self { each, received, ref busy } = *self;
+        Counted { each, received, busy: busy.iter().filter(|&&busy| busy).count() }
+    }
 }
 
 /// By the elements of a tile, what each rank receives by the procedure by which the sums of the output meet.
@@ -37,20 +63,25 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     if all.max(1).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
-    let mut busiest = Busiest { total: 0, of_transfers: vec![[0; 2]; nest.transfers.len()] };
+    let mut busiest = Busiest { total: 0, of_transfers: vec![OfTransfer::default(); nest.transfers.len()] };
     let mut known = ByProcedure::new();
     for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
         let mut total = 0u64;
-        for (transfer, [each, all]) in nest.transfers.iter().zip(&mut busiest.of_transfers) {
-            let mut sum = 0u64;
+        for (transfer, of_transfer) in nest.transfers.iter().zip(&mut busiest.of_transfers) {
+            let (mut sum, mut step) = (0u64, 0);
             let Ok(()) = in_all_steps(transfer.level, &ranges.counters, |counters| {
                 let received = rank.received(transfer, counters, &mut known);
                 sum = sum.saturating_add(received);
-                *each = (*each).max(received);
+                of_transfer.each = of_transfer.each.max(received);
+                if of_transfer.busy.len() == step {
+                    of_transfer.busy.push(false);
+                }
+                of_transfer.busy[step] |= received > 0;
+                step += 1;
                 Ok::<(), Infallible>(())
             });
-            *all = (*all).max(sum);
+            of_transfer.received = of_transfer.received.max(sum);
             total = total.saturating_add(sum);
         }
         busiest.total = busiest.total.max(total);

@@ -3,7 +3,7 @@
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{Depth, LoopId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
-use crate::traffic::{self, Busiest};
+use crate::traffic::{self, Busiest, Counted};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
 
@@ -12,6 +12,8 @@ use std::cmp::Reverse;
 pub struct Volume {
     /// How often it is carried out.
     pub times: u64,
+    /// In how many of these times some rank receives something.
+    pub busy: u64,
     /// The most that one rank receives at a time.
     pub each: u64,
     /// The most that one rank receives in all.
@@ -40,8 +42,10 @@ impl Nest {
     pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
         let volume = |(number, transfer): (usize, &Transfer)| {
             let bound = Bound::new(self, transfer).volume();
-            match busiest.map(|busiest| busiest.of_transfers[number]) {
-                Some([each, received]) => Volume { each, received, is_counted: true, ..bound },
+            match busiest.map(|busiest| busiest.of_transfers[number].counted()) {
+                Some(Counted { each, received, busy }) => {
+                    Volume { busy: busy as u64, each, received, is_counted: true, ..bound }
+                }
                 None => bound,
             }
         };
@@ -190,7 +194,7 @@ impl<'a> Bound<'a> {
             }
         };
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
-        Volume { times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
+        Volume { times, busy: times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
     }
 
     /// What one rank receives of an output by a leg.

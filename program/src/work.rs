@@ -2,7 +2,7 @@
 
 use crate::ids::Depth;
 use crate::kernel::Assign;
-use crate::nest::{LeafAccess, LeafOp, Nest};
+use crate::nest::{LeafAccess, LeafOp, Nest, Transfer};
 use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
 use std::convert::Infallible;
@@ -65,6 +65,30 @@ impl Nest {
             work
         });
         works.max_by_key(|work| (work.operations, work.touched)).unwrap_or_default()
+    }
+
+    /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf
+    /// reads it there, it goes from one to the next.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::example;
+    /// # let matmul = Schedule::from_spec(example::matmul(8, 8, 8));
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let panels = matmul.distribute(["m"], ["mo"], ["mi"], &mesh).divide("k", "ko", "ki", 2).reorder(["ko", "mi", "n", "ki"]);
+    /// let program = panels.shard("A", [Var::new("m").at("x")]).communicate("A", "ko").lower()?;
+    /// // Of each of its four rows of A, a rank reads half at a time.
+    /// assert_eq!(program.nest().rows(&program.nest().transfers[0]), 4);
+    /// # Ok::<(), LowerError>(())
+    /// ```
+    #[must_use]
+    pub fn rows(&self, transfer: &Transfer) -> u64 {
+        let shard = self.shardings[transfer.tensor.0].local_shape(&vec![0; self.mesh.ndim()]);
+        let extents = transfer.region.max_distinct(&self.ranges());
+        let partial = extents.iter().zip(&shard).rposition(|(&extent, &whole)| extent < whole as i64);
+        extents[..partial.unwrap_or(0)].iter().fold(1, |rows, &extent| rows.saturating_mul(extent as u64))
     }
 
     /// The operations of a leaf whose loops have these counts, those in nests, and the elements that it touches.

@@ -48,7 +48,7 @@ const SIZES: [usize; 3] = [1 << 10, 1 << 15, 1 << 20];
 /// Rows of the matrices of a quick look.
 const ROWS: usize = 256;
 /// Bytes that the ranks of a node copy together in a quick look, more than the caches of many processors hold; no rank copies more
-/// than half of it.
+/// than half of it. As much again is read for rows that lie apart.
 const COPY: usize = 1 << 27;
 /// The most rounds that a quick look adds while the two fastest of a call differ.
 const EXTRA: usize = 8;
@@ -68,7 +68,7 @@ pub struct Survey {
 ///
 /// Which ranks share a node is asked of MPI (MPI 3.1, section 6.4.2), and the memory of the system. Bandwidths,
 /// latencies and rates come from a quick measurement, half a second or so: three sizes of messages between neighbours of each
-/// level, one product of matrices per element type, one copy, all ranks at once. A level of one member has no link
+/// level, one product of matrices per element type, and copies: all ranks at once, and one rank while the others wait. A level of one member has no link
 /// and is left out; a world of one rank has the level `rank`, whose link is the rank's to itself. For figures to rely
 /// on, and for what collectives take beside their messages, there is [`measure`].
 ///
@@ -107,7 +107,7 @@ fn survey_of(world: &World, topology: Topology) -> Result<Survey> {
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
     let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1, steps)?;
-    let device = probe::device(&clock, ROWS, COPY / topology.ranks_per_node.max(2), 1, steps)?;
+    let device = probe::device(&clock, &topology, ROWS, COPY / topology.ranks_per_node.max(2), 1, steps)?;
     let timed: Vec<_> =
         links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed()).collect();
     let machine = probe::machine("detected", &topology, &links, device.device(&topology))?;

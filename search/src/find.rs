@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
             }
             self.variants(&space, way, |variant| {
                 // No more is hidden than a leaf takes.
-                let least = bounds.seconds_along(variant) - bounds.leaf(&bounds.extents(&way.0));
+                let least = bounds.seconds_along(variant) - bounds.leaf(&way.0);
                 match least < found.clearly() {
                     true => found.add_ahead(&space, variant, &bounds, &prices, &mut left),
                     false => Ok(()),

@@ -196,18 +196,19 @@ impl<'a> Bounds<'a> {
         ahead
     }
 
-    /// Seconds that a rank computes at least, of this many iterations of each loop.
-    pub(crate) fn leaf(&self, extents: &[usize]) -> f64 {
+    /// Seconds that a rank computes at least.
+    pub(crate) fn leaf(&self, grid: &Grid) -> f64 {
+        let extents = &self.extents(grid);
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, extents)).sum();
         let bytes = touched * self.kernel.dtype().size() as f64;
-        f64::max(self.operations(extents) / self.rate, bytes / self.machine.device().memory_bandwidth)
+        f64::max(self.operations(extents) / self.rate, bytes / self.machine.memory_bandwidth(grid.iter().product()))
     }
 
     /// Seconds where nothing moves while a leaf computes, and for each loop where its panels do.
     fn of_loops(&self, grid: &Grid) -> (f64, Vec<(f64, usize)>) {
         let extents = self.extents(grid);
         let size = self.kernel.dtype().size() as f64;
-        let leaf = self.leaf(&extents);
+        let leaf = self.leaf(grid);
         let Some(port) = &self.port else { return (leaf, Vec::new()) };
         let moved: Vec<f64> = self.fetched(grid, &extents).map(|words| port.seconds(words * size)).collect();
         let all = leaf + moved.iter().sum::<f64>();

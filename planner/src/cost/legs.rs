@@ -46,6 +46,8 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     // A tile that travels comes from its owner once in each round of its loop.
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
     let at_owners = volume.times.div_ceil(round);
+    // Where nobody receives anything, nobody waits.
+    let busy = if round == 1 { volume.busy } else { at_owners };
     let together = |times: u64, operation: Collective, axes: &[usize]| {
         let members = mesh.group_size(axes) as f64;
         let bytes = match operation {
@@ -82,7 +84,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         (Leg::Collective { axes, owners, .. }, Direction::In) => {
             let is_broadcast = matches!(owners, Owners::One(_)) || transfer.tile.in_pieces;
             let operation = if is_broadcast { Collective::Broadcast } else { Collective::AllGather };
-            vec![together(at_owners, operation, axes)]
+            vec![together(busy, operation, axes)]
         }
         (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
             let operation = match owners {
@@ -96,10 +98,10 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
-        (Leg::Permute { .. }, _) => vec![together(at_owners, Collective::Exchange, &all(mesh))],
+        (Leg::Permute { .. }, _) => vec![together(busy, Collective::Exchange, &all(mesh))],
         (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
             let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();
-            vec![together(at_owners, Collective::Exchange, &far)]
+            vec![together(busy, Collective::Exchange, &far)]
         }
     };
     transfer.route.legs.iter().flat_map(leg).collect()

@@ -154,7 +154,7 @@ impl Move {
                 (received, staged, true)
             }
         };
-        Volume { times: 1, each: received, received, staged, is_counted }
+        Volume { times: 1, busy: u64::from(received > 0), each: received, received, staged, is_counted }
     }
 }
 

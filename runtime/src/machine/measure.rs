@@ -101,7 +101,7 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
     let total = options.passes.max(1) * (probe::DEVICE_STEPS + calls * sizes.len());
     let steps = &mut Steps { done: 0, total, tell: &mut progress };
 
-    let device = probe::device(&clock, options.rows.max(1), options.copy.max(1), options.passes, steps)?;
+    let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1), options.passes, steps)?;
     let mut timed: Vec<Timed> = device.timed().collect();
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
     let mut points = Vec::new();

@@ -19,14 +19,12 @@ pub fn machines() -> impl Strategy<Value = Machine> {
         Level { name: String::new(), count, interconnect, bandwidth, latency, shared_ports, bypass }
     });
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
-    let device = (rate(), 1u64..1 << 62, rates(), rates(), any::<bool>());
-    let device = device.prop_map(|(memory_bandwidth, memory_capacity, flops, nests, streams)| Device {
-        memory_bandwidth,
-        memory_capacity,
-        flops,
-        nests,
-        streams,
-    });
+    let row_latency = prop_oneof![Just(0.0), 0.0f64..1e-3];
+    let device = (rate(), prop::option::of(rate()), 1u64..1 << 62, row_latency, rates(), rates(), any::<bool>());
+    let device =
+        device.prop_map(|(memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, streams)| {
+            Device { memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, streams }
+        });
     ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
         levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));
         Machine::new(name, levels, device).expect("a machine")

@@ -42,6 +42,12 @@ pub fn machine(machine: &Machine) -> String {
         counted(machine.devices(), "device"),
         table(&rows, &[0, 2])
     );
+    if let Some(alone) = device.memory_alone {
+        text += &format!(", {} alone", scaled(alone, "B/s"));
+    }
+    if device.row_latency > 0.0 {
+        text += &format!(", and {} for each row of a part", seconds(device.row_latency));
+    }
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !device.nests.is_empty() {
         let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
