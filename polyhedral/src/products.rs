@@ -31,10 +31,6 @@ const RUN: f64 = 32.0;
 /// A matrix product with extents below these is slower in proportion: registers stay empty, or are stored often.
 const REGISTERS: f64 = 8.0;
 const TERMS: f64 = 64.0;
-/// A matrix product with fewer rows or columns than this reads its larger operand where it lies, and slower by this factor if its
-/// elements do not follow one another along the sum.
-const PACKED: f64 = 128.0;
-const ACROSS: f64 = 1.6;
 /// Starting a product.
 const START: f64 = 2000.0;
 
@@ -221,13 +217,7 @@ impl Shape {
                     };
                     let short = |extent: f64, enough: f64| 1.0 + enough / extent.max(1.0);
                     let [m, n, k] = [Role::M, Role::N, Role::K].map(along);
-                    let larger = pair[usize::from(n > m)];
-                    let last = self.operands.get(larger).and_then(|operand| operand.last());
-                    let is_summed =
-                        |l: &LeafLoopId| loops.iter().zip(roles).any(|(other, role)| other == l && *role == Role::K);
-                    let across = m.min(n) < PACKED && last.is_some_and(|l| !is_summed(l));
-                    let slower = if across { ACROSS } else { 1.0 };
-                    slower * size(&loops) * short(m, REGISTERS) * short(n, REGISTERS) * short(k, TERMS)
+                    size(&loops) * short(m, REGISTERS) * short(n, REGISTERS) * short(k, TERMS)
                 }
             };
             cost += times * step;

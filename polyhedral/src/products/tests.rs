@@ -97,9 +97,9 @@ fn a_tensor_in_another_basis_is_a_chain_of_products() {
             Y[a, b, c] += A[i, j, k] * B[i, a] * C[j, b] * D[k, c]    // products of two at a time
                 over a: 32 from 0; b: 32 from 0; c: 32 from 0; i: 256 from 0; j: 256 from 0; k: 256 from 0
                 for blocks of 16 of i:
-                    T0[c, i, j] = A[i, j, k] * D[k, c]    // product (c=N, i=M, j=M, k=K)
-                    T1[b, c, i] = C[j, b] * T0[c, i, j]    // product (b=M, c=N, i=N, j=K)
-                    Y[a, b, c] += B[i, a] * T1[b, c, i]    // product (a=M, b=N, c=N, i=K)
+                    T0[i, b, k] = A[i, j, k] * C[j, b]    // product (b=N, i=M, j=K, k=M)
+                    T1[i, b, c] = D[k, c] * T0[i, b, k]    // product (b=N, c=M, i=N, k=K)
+                    Y[a, b, c] += B[i, a] * T1[i, b, c]    // product (a=M, b=N, c=N, i=K)
         "#]],
     );
 }
