@@ -8,14 +8,10 @@ use std::path::Path;
 pub(crate) fn shown(path: &Path, text: &str, mistakes: &[Mistake]) -> String {
     let path = path.display().to_string();
     let reports = mistakes.iter().map(|mistake| {
-        let (what, help) = match mistake.message.split_once("\nhelp: ") {
-            Some((what, help)) => (what, Some(help)),
-            None => (&*mistake.message, None),
-        };
         let place = AnnotationKind::Primary.span(mistake.at.clone());
         let snippet = Snippet::source(text).path(&*path).annotation(place);
-        let group = Level::ERROR.primary_title(what).element(snippet);
-        group.elements(help.map(|help| Level::HELP.message(help)))
+        let group = Level::ERROR.primary_title(&*mistake.message).element(snippet);
+        group.elements(mistake.help.as_deref().map(|help| Level::HELP.message(help)))
     });
     let reports: Vec<_> = reports.collect();
     let rendered: Vec<_> = reports.into_iter().map(|report| Renderer::plain().render(&[report])).collect();

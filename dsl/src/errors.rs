@@ -53,9 +53,25 @@ impl Errors {
     }
 }
 
+/// What stands between what is wrong and what to do, in a message that has both.
+const HELP: &str = "\nhelp: ";
+
 /// Returns one error on the tokens `at`: what is wrong, and on a second line what to do.
 pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
-    syn::Error::new_spanned(at, format!("{message}\nhelp: {help}"))
+    syn::Error::new_spanned(at, with_help(message, help))
+}
+
+/// A message that has both.
+pub(crate) fn with_help(message: impl Display, help: impl Display) -> String {
+    format!("{message}{HELP}{help}")
+}
+
+/// What is wrong, and what to do, if the message says it.
+pub(crate) fn parts(message: &str) -> (String, Option<String>) {
+    match message.split_once(HELP) {
+        Some((what, help)) => (what.to_owned(), Some(help.to_owned())),
+        None => (message.to_owned(), None),
+    }
 }
 
 /// Returns an error on the tokens `at` with what to do, if that is known.

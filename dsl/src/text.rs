@@ -5,6 +5,7 @@
 //! parser, which recurses, would run out of stack ([`limited`]).
 
 use crate::check::check;
+use crate::errors::{parts, with_help};
 use crate::form::Form;
 use crate::step::Step;
 use crate::{chain, spec};
@@ -33,8 +34,10 @@ pub struct Mistake {
     pub column: usize,
     /// Where it is in the text, in bytes.
     pub at: Range<usize>,
-    /// What is wrong, and mostly on a second line what to do.
+    /// What is wrong.
     pub message: String,
+    /// What to do, if that is known.
+    pub help: Option<String>,
 }
 
 impl Mistake {
@@ -43,17 +46,22 @@ impl Mistake {
     /// # Panics
     /// If they do not begin at a character of the text.
     #[must_use]
-    pub fn new(text: &str, at: Range<usize>, message: String) -> Self {
+    pub fn new(text: &str, at: Range<usize>, message: String, help: Option<String>) -> Self {
         let before = &text[..at.start];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-        Self { line, column, at, message }
+        Self { line, column, at, message, help }
+    }
+
+    /// What is wrong, and on a second line what to do.
+    fn said(&self) -> String {
+        self.help.as_ref().map_or_else(|| self.message.clone(), |help| with_help(&self.message, help))
     }
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.said())
     }
 }
 
@@ -134,7 +142,7 @@ impl TryFrom<String> for Step {
         // A file that steps are read from has places of its own, so this one is of the step.
         text.parse().map_err(|error: ParseError| {
             let said = |mistake: &Mistake| match mistake {
-                Mistake { line: 1, column, message, .. } => format!("at its character {column}: {message}"),
+                Mistake { line: 1, column, .. } => format!("at its character {column}: {}", mistake.said()),
                 mistake => mistake.to_string(),
             };
             let said: Vec<_> = error.mistakes.iter().map(said).collect();
@@ -176,7 +184,8 @@ fn mistake(text: &str, error: &syn::Error) -> Mistake {
         }
         range => (span.start().line, span.start().column, range),
     };
-    Mistake { line, column: column + 1, at, message: error.to_string() }
+    let (message, help) = parts(&error.to_string());
+    Mistake { line, column: column + 1, at, message, help }
 }
 
 /// How many tokens may follow one another inside of brackets without a comma or a semicolon, together with those around

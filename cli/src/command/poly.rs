@@ -101,11 +101,8 @@ impl Source {
                 let (name, dtype) = (stage.kernel.name, stage.kernel.dtype);
                 let found = first.map_or_else(String::new, |first| first.to_string());
                 let what = format!("`{name}` computes in {dtype}, but `{}` is of {found}", sources[0]);
-                Mistake::new(
-                    &text,
-                    stage.at.clone(),
-                    what + "\nhelp: write `T` for the type that the arrays have, or convert them",
-                )
+                let help = "write `T` for the type that the arrays have, or convert them";
+                Mistake::new(&text, stage.at.clone(), what, Some(help.into()))
             })
             .collect();
         if !other.is_empty() {
@@ -273,18 +270,18 @@ impl Kernels {
 
     /// An error at a place of the file.
     fn mistake(&self, at: Range<usize>, message: String) -> CliError {
-        mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message)])
+        self.mistake_with(at, message, None)
+    }
+
+    fn mistake_with(&self, at: Range<usize>, message: String, help: Option<String>) -> CliError {
+        mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message, help)])
     }
 
     /// The error on a schedule that is not legal, at the step that is to blame.
     fn illegal(&self, error: &LowerError, steps: &[(Step, Range<usize>)], kernel: Range<usize>) -> CliError {
         let step = error.step().and_then(|number| steps.get(number - 1));
         let place = step.map_or(kernel, |(_, place)| place.clone());
-        let message = match error.help() {
-            Some(help) => format!("{}\nhelp: {help}", error.message()),
-            None => error.message(),
-        };
-        self.mistake(place, message)
+        self.mistake_with(place, error.message(), error.help())
     }
 }
 
