@@ -12,6 +12,7 @@
 //! | digit | number of the block that holds an index at one level of one dimension |
 //! | shard | the elements that one rank owns |
 
+mod along;
 mod axis;
 mod axis_part;
 mod collective;
@@ -31,6 +32,7 @@ mod source;
 mod stages;
 mod sums;
 
+pub use along::Along;
 pub use axis::{Axis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;

@@ -7,8 +7,8 @@
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::range::gcd;
-use polyshard_layout::{AxisSource, DimLayout, Neighbours, Reach, Sharding, Stencil};
-use polyshard_program::{Along, Expr, Ranges, Region, owned};
+use polyshard_layout::{Along, AxisSource, DimLayout, Neighbours, Reach, Sharding, Stencil};
+use polyshard_program::{Expr, Ranges, Region};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ impl Samples {
                 at.zip(extents).map(|(at, &extent)| usize::try_from(at).ok().filter(|_| at < extent)).collect()
             });
             let count = part.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-            let owns = |rank: &[usize]| owned(need.sharding, rank, &part) == count;
+            let owns = |rank: &[usize]| need.sharding.owned_of(rank, &part) == count;
             at.map_or_else(|| owns(&point.rank), |at| at.is_some_and(|at| owns(&at)))
         })
     }

@@ -69,7 +69,6 @@ pub use nest::{
     Route, Shift, Source, Tile, TileOperand, TimeSteps, Transfer, When,
 };
 pub use number::{Number, ScalarType};
-pub use part::{Along, owned};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;

@@ -3,8 +3,7 @@
 use crate::expr::{Expr, Ranges};
 use crate::ids::{Depth, TensorId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
-use crate::part::{self, Along};
-use polyshard_layout::{Neighbours, Sharding, Stages, Stencil, SumKind};
+use polyshard_layout::{Along, Neighbours, Sharding, Stages, Stencil, SumKind};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -326,7 +325,7 @@ impl<'a> Rank<'a> {
                 let sharding = self.nest.output_sharding();
                 let parts: Vec<_> = mesh
                     .members(&self.coordinates, axes)
-                    .map(|member| (digits(&member), part::owned(sharding, &member, &ranges)))
+                    .map(|member| (digits(&member), sharding.owned_of(&member, &ranges)))
                     .collect();
                 for stage in all {
                     let here = parts.iter().filter(|(digits, _)| agree(stage..along.len(), digits));
@@ -373,6 +372,6 @@ impl<'a> Rank<'a> {
 
     /// The elements of a region that the rank owns.
     pub(crate) fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> u64 {
-        part::owned(sharding, &self.coordinates, ranges)
+        sharding.owned_of(&self.coordinates, ranges)
     }
 }

@@ -342,7 +342,7 @@ impl<T> DistArray<T> {
         let [origin, strides] = self.as_box.as_ref().filter(|_| !region.wraps() && !region.has_blocks())?;
         let mut at = 0;
         for (dim, (origin, stride)) in origin.iter().zip(strides).enumerate() {
-            let distance = region.ranges()[dim].start - origin;
+            let distance = region.range(dim).start - origin;
             at +=
                 usize::try_from(distance).ok().filter(|&distance| distance < self.local_shape[dim])? * *stride as usize;
         }

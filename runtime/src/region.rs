@@ -3,6 +3,7 @@
 //! What a transfer moves and what a tile holds is a region, half-open along each dimension, or of blocks at equal
 //! distances. A region says nothing of who owns it or where it is stored.
 
+use polyshard_layout::Along;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::Range;
@@ -22,11 +23,7 @@ type PerDim<T> = SmallVec<[T; 4]>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    ranges: PerDim<Range<i64>>,
-    /// Where indices start again from 0, per dimension; 0 where they do not.
-    periods: PerDim<i64>,
-    /// The size of blocks and their distance, per dimension; both 0 where the range is one block.
-    blocks: PerDim<(i64, i64)>,
+    dims: PerDim<Along>,
     nothing: bool,
 }
 
@@ -36,8 +33,7 @@ impl Region {
     /// With no ranges it is the region of a 0-dimensional array, which has one element.
     #[must_use]
     pub fn new(ranges: impl IntoIterator<Item = Range<i64>>) -> Self {
-        let ranges: PerDim<_> = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
-        Self { periods: smallvec![0; ranges.len()], blocks: smallvec![(0, 0); ranges.len()], ranges, nothing: false }
+        Self { dims: ranges.into_iter().map(Along::new).collect(), nothing: false }
     }
 
     /// Returns the region in which index `i` of dimension `dim` means the element `i mod period`, so that its range
@@ -55,8 +51,11 @@ impl Region {
     #[must_use]
     pub fn periodic(mut self, dim: usize, period: i64) -> Self {
         assert!(period > 0, "a region with a period of {period}; this is a bug of polyshard");
-        assert!(self.blocks[dim].1 == 0, "{self} has blocks and a period in one dimension; this is a bug of polyshard");
-        self.periods[dim] = period;
+        assert!(
+            self.blocks(dim).is_none(),
+            "{self} has blocks and a period in one dimension; this is a bug of polyshard"
+        );
+        self.dims[dim] = self.dims[dim].periodic(period);
         self
     }
 
@@ -74,33 +73,18 @@ impl Region {
     /// If there is no such dimension, it wraps, or `step` is not positive.
     #[must_use]
     pub fn in_blocks(mut self, dim: usize, size: i64, step: i64) -> Self {
-        assert!(step > 0, "a region of blocks at a distance of {step}; this is a bug of polyshard");
-        assert!(self.periods[dim] == 0, "{self} has a period and blocks in one dimension; this is a bug of polyshard");
-        let range = &mut self.ranges[dim];
-        if size <= 0 {
-            range.end = range.start;
-            return self;
-        }
-        let len = range.end - range.start;
-        // A region is written in one way, so that equal regions are equal: it ends with its last block.
-        if size < step && len > size {
-            range.end = range.end.min(range.start + (len - 1) / step * step + size);
-            if range.end - range.start > size {
-                self.blocks[dim] = (size, step);
-            }
-        }
+        assert!(
+            self.period(dim).is_none(),
+            "{self} has a period and blocks in one dimension; this is a bug of polyshard"
+        );
+        self.dims[dim] = self.dims[dim].in_blocks(size, step);
         self
     }
 
     /// Returns a region of `ndim` dimensions that holds nothing, not even for `ndim` 0.
     #[must_use]
     pub fn empty(ndim: usize) -> Self {
-        Self {
-            ranges: smallvec![0..0; ndim],
-            periods: smallvec![0; ndim],
-            blocks: smallvec![(0, 0); ndim],
-            nothing: true,
-        }
+        Self { dims: smallvec![Along::new(0..0); ndim], nothing: true }
     }
 
     /// Returns all of an array of `shape`.
@@ -112,25 +96,25 @@ impl Region {
     /// Returns the number of dimensions.
     #[must_use]
     pub fn ndim(&self) -> usize {
-        self.ranges.len()
+        self.dims.len()
     }
 
-    /// Returns the range of each dimension, which holds the gaps between [blocks](Self::blocks) too.
+    /// Returns the range of dimension `dim`, which holds the gaps between [blocks](Self::blocks) too.
     #[must_use]
-    pub fn ranges(&self) -> &[Range<i64>] {
-        &self.ranges
+    pub fn range(&self, dim: usize) -> Range<i64> {
+        self.dims[dim].range()
     }
 
     /// Returns where the indices of dimension `dim` start again from 0, if they do.
     #[must_use]
     pub fn period(&self, dim: usize) -> Option<i64> {
-        Some(self.periods[dim]).filter(|&period| period > 0)
+        self.dims[dim].period()
     }
 
     /// Returns the size of the blocks of dimension `dim` and the distance from one to the next, if it has several.
     #[must_use]
     pub fn blocks(&self, dim: usize) -> Option<(i64, i64)> {
-        Some(self.blocks[dim]).filter(|&(_, step)| step > 0)
+        self.dims[dim].blocks()
     }
 
     /// Whether it has gaps in some dimension.
@@ -140,26 +124,17 @@ impl Region {
 
     /// The consecutive indices of a dimension, in order, and the position of the first of them.
     pub(crate) fn runs(&self, dim: usize) -> impl Iterator<Item = (Range<i64>, usize)> {
-        let range = self.ranges[dim].clone();
-        let (size, step) = self.blocks(dim).unwrap_or((range.end - range.start, i64::MAX));
-        let starts = std::iter::successors(Some(range.start), move |start| start.checked_add(step));
-        let starts = starts.take_while(move |&start| start < range.end);
-        starts.enumerate().map(move |(n, start)| (start..range.end.min(start.saturating_add(size)), n * size as usize))
+        self.dims[dim].runs()
     }
 
     /// Whether it goes beyond an end of its array, to begin again at the other.
     pub(crate) fn wraps(&self) -> bool {
-        let beyond = |(range, &period): (&Range<i64>, &i64)| period > 0 && (range.start < 0 || range.end > period);
-        !self.is_empty() && self.ranges.iter().zip(&self.periods).any(beyond)
+        !self.is_empty() && self.dims.iter().any(Along::wraps)
     }
 
     /// The number of different elements, which is less than [`len`](Self::len) where it goes round more than once.
     pub(crate) fn distinct(&self) -> usize {
-        let of = |dim: usize| {
-            let len = self.length(dim);
-            self.period(dim).map_or(len, |period| len.min(period as usize))
-        };
-        if self.nothing { 0 } else { (0..self.ndim()).map(of).product() }
+        if self.nothing { 0 } else { self.dims.iter().map(|along| along.distinct() as usize).product() }
     }
 
     /// Returns the global index of the first element.
@@ -170,7 +145,7 @@ impl Region {
 
     /// The same, which needs no memory of its own.
     pub(crate) fn origin(&self) -> Strides {
-        self.ranges.iter().map(|range| range.start).collect()
+        self.dims.iter().map(|along| along.range().start).collect()
     }
 
     /// The strides of the region where it is dense and row-major, without the gaps between blocks.
@@ -186,13 +161,7 @@ impl Region {
     }
 
     fn length(&self, dim: usize) -> usize {
-        let range = &self.ranges[dim];
-        let len = range.end.abs_diff(range.start);
-        let len = match self.blocks(dim) {
-            None => len,
-            Some((size, step)) => len / step as u64 * size as u64 + (len % step as u64).min(size as u64),
-        };
-        len as usize
+        self.dims[dim].count() as usize
     }
 
     /// Returns the number of elements; `usize::MAX` if there are more, which no memory holds.
@@ -204,7 +173,7 @@ impl Region {
     /// Returns whether it holds no element.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nothing || self.ranges.iter().any(|range| range.start == range.end)
+        self.nothing || self.dims.iter().any(Along::is_empty)
     }
 }
 
@@ -213,12 +182,15 @@ impl fmt::Display for Region {
         if self.nothing {
             return f.write_str("nothing");
         }
-        let shown = |(dim, Range { start, end }): (usize, &Range<i64>)| match (self.period(dim), self.blocks(dim)) {
-            (None, None) => format!("{start}..{end}"),
-            (Some(period), _) => format!("({start}..{end}) % {period}"),
-            (_, Some((size, step))) => format!("{start}..{end} by blocks of {size} every {step}"),
+        let shown = |along: &Along| {
+            let Range { start, end } = along.range();
+            match (along.period(), along.blocks()) {
+                (None, None) => format!("{start}..{end}"),
+                (Some(period), _) => format!("({start}..{end}) % {period}"),
+                (_, Some((size, step))) => format!("{start}..{end} by blocks of {size} every {step}"),
+            }
         };
-        let ranges: Vec<_> = self.ranges.iter().enumerate().map(shown).collect();
+        let ranges: Vec<_> = self.dims.iter().map(shown).collect();
         write!(f, "[{}]", ranges.join(", "))
     }
 }
@@ -243,7 +215,6 @@ pub(crate) fn row_major(shape: &[usize]) -> SmallVec<[usize; 6]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn a_region_without_dimensions_holds_one_element_unless_it_is_empty() {
@@ -264,21 +235,5 @@ mod tests {
     fn a_range_that_ends_before_it_starts_is_empty() {
         let region = Region::new([Range { start: 5, end: 2 }, 0..3]);
         assert_eq!((region.shape(), region.len()), (vec![0, 3], 0));
-    }
-
-    proptest! {
-        /// Positions and runs agree, and equal sets of indices are equal regions.
-        #[test]
-        fn blocks_hold_their_indices_one_after_the_other(start in 0i64..5, len in 0i64..30, size in -2i64..6, step in 1i64..8) {
-            let all: Vec<i64> = (0..len).filter(|i| i % step < size).map(|i| start + i).collect();
-            let region = Region::new(std::iter::once(start..start + len)).in_blocks(0, size, step);
-            prop_assert_eq!(region.len(), all.len());
-            let listed: Vec<_> = region.runs(0).flat_map(|(run, at)| run.zip(at..)).collect();
-            prop_assert_eq!(&listed, &all.iter().copied().zip(0..).collect::<Vec<_>>());
-            if let (Some(&first), Some(&last)) = (all.first(), all.last()) {
-                let tight = Region::new(std::iter::once(first..last + 1)).in_blocks(0, size, step);
-                prop_assert_eq!(&tight, &region);
-            }
-        }
     }
 }

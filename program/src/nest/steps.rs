@@ -6,8 +6,9 @@
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
 use crate::ids::{Depth, LegId, OperandId};
-use crate::part::{Along, reach};
+use crate::part::{around, holds, reach, spans};
 use crate::traffic::{Rank, in_all_steps};
+use polyshard_layout::Along;
 
 /// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
 const MOST: u64 = 1 << 15;
@@ -143,8 +144,8 @@ impl Nest {
             let (region, at) = self.surroundings(transfer, counters);
             rank.ranges(region, &at).is_some_and(|region| {
                 walks.zip(&region).all(|((start, loops, part), along)| match part {
-                    None => along.holds(start, loops),
-                    Some((least, most)) => along.spans(least, most),
+                    None => holds(along, start, loops),
+                    Some((least, most)) => spans(along, least, most),
                 })
             })
         };
@@ -180,7 +181,7 @@ impl Nest {
         let sharding = &self.shardings[access.tensor.0];
         let dims = access.base.iter().zip(&access.strides).zip(&region);
         let read = dims.map(|((base, strides), along)| {
-            along.around(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
+            around(along, rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
         });
         let read: Vec<_> = read.collect();
         let elements = read

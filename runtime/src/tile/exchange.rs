@@ -224,8 +224,8 @@ impl Pieces {
     fn around<T: Element>(self, source: Shards<'_, T>) -> Self {
         let Some(interior) = interior(source.array(), &self.region) else { return self };
         // What is at the other side of the end is copied, even if this rank owns it.
-        let positions = interior.iter().zip(self.region.ranges());
-        let positions = positions.map(|(own, all)| (own.start - all.start) as usize..(own.end - all.start) as usize);
+        let positions = interior.iter().zip(self.region.origin());
+        let positions = positions.map(|(own, start)| (own.start - start) as usize..(own.end - start) as usize);
         let positions: Vec<_> = positions.collect();
         let local = self.local.iter().flat_map(|local| local.around(&positions)).collect();
         Self { local, interior: Some(interior), ..self }
@@ -262,7 +262,8 @@ impl Pieces {
 fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Ranges> {
     let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
     let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
-    let inside = own.ranges().iter().zip(region.ranges()).enumerate().map(|(dim, (own, all))| {
+    let inside = (0..region.ndim()).map(|dim| {
+        let (own, all) = (own.range(dim), region.range(dim));
         // Beyond the period, an index means another element.
         let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
         Some(own.start.max(all.start)..own.end.min(end)).filter(|range| range.start < range.end)

@@ -222,6 +222,6 @@ fn owning(parts: impl Iterator<Item = (usize, Subarray)>) -> Vec<(usize, Subarra
 
 /// The first element of a region along a dimension.
 fn first(region: &Region, dim: usize) -> usize {
-    let start = region.ranges()[dim].start;
+    let start = region.range(dim).start;
     region.period(dim).map_or(start, |period| start.rem_euclid(period)) as usize
 }

@@ -335,7 +335,7 @@ fn a_halo_looks_at_neighbours_alone() {
         let clip = |range: &std::ops::Range<i64>, extent: i64| range.start.max(0)..range.end.min(extent);
         let cut = |at: &[i64]| {
             let rim = rim(at);
-            Region::new([clip(&rim.ranges()[0], 6), clip(&rim.ranges()[1], 12)])
+            Region::new([clip(&rim.range(0), 6), clip(&rim.range(1), 12)])
         };
         let within = Neighbours::in_box([Reach::Within { low: -1, high: 1 }; 2]);
         let around_it = Neighbours::in_box([Reach::Around { low: -1, high: 1 }; 2]);
