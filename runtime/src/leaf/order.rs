@@ -29,6 +29,35 @@ struct Joined {
     parts: SmallVec<[usize; 6]>,
 }
 
+/// A loop, or several that are walked as one.
+trait Walked {
+    fn one(&self) -> &Loop;
+
+    /// Becomes one with a loop around it, which it continues.
+    fn join(&mut self, outer: Self);
+}
+
+impl Walked for Loop {
+    fn one(&self) -> &Loop {
+        self
+    }
+
+    fn join(&mut self, outer: Self) {
+        self.count *= outer.count;
+    }
+}
+
+impl Walked for Joined {
+    fn one(&self) -> &Loop {
+        &self.one
+    }
+
+    fn join(&mut self, outer: Self) {
+        self.one.join(outer.one);
+        self.parts.insert_many(0, outer.parts);
+    }
+}
+
 /// Why an order is no order of operands where they lie: the rows that it combines to one value each are not rows there.
 #[derive(Debug)]
 pub(super) struct Apart;
@@ -40,11 +69,9 @@ impl Order {
     /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
     /// Of the strides, `walks` in all, only the first `operands` are of memory.
     pub(super) fn new<T: Element>(loops: Loops, walks: usize, operands: usize) -> Self {
-        let [outer, cross, inner] = chosen::<T>(loops, operands);
-        let innermost =
-            |loops: AllJoined| loops.into_iter().next().map_or_else(|| Loop::once(walks), |found| found.one);
-        let outer = outer.into_iter().map(|found| found.one).collect();
-        Self { outer, cross: innermost(cross), inner: innermost(inner) }
+        let (outer, cross, inner) = chosen::<T, _>(loops, operands);
+        let once = || Loop::once(walks);
+        Self { outer, cross: cross.unwrap_or_else(once), inner: inner.unwrap_or_else(once) }
     }
 
     /// The order that suits operands in `tiles`, for operands in other `places`: the terms of each element of the output are taken in the
@@ -55,13 +82,12 @@ impl Order {
         walks: usize,
         operands: usize,
     ) -> Result<Self, Apart> {
-        let [outer, cross, inner] = chosen::<T>(tiles, operands);
+        let all = tiles.into_iter().enumerate().map(|(l, one)| Joined { one, parts: smallvec![l] });
+        let (outer, cross, inner) = chosen::<T, _>(all.collect(), operands);
         let mut all: Loops = outer.iter().flat_map(|found| in_places(found, places)).collect();
-        let mut innermost = |loops: AllJoined, is_one: bool| {
-            let mut loops = match loops.into_iter().next() {
-                None => return Ok(Loop::once(walks)),
-                Some(found) => merged(in_places(&found, places).collect()),
-            };
+        let mut innermost = |found: Option<Joined>, is_one: bool| {
+            let Some(found) = found else { return Ok(Loop::once(walks)) };
+            let mut loops = joined(in_places(&found, places).collect());
             let last = loops.pop().unwrap_or_else(|| Loop::once(walks));
             if is_one && !loops.is_empty() {
                 return Err(Apart);
@@ -70,10 +96,10 @@ impl Order {
             all.extend(loops);
             Ok(last)
         };
-        let is_sum = inner.first().is_some_and(|found| found.one.strides[0] == 0);
+        let is_sum = inner.as_ref().is_some_and(|found| found.one.strides[0] == 0);
         let cross = innermost(cross, false)?;
         let inner = innermost(inner, is_sum)?;
-        Ok(Self { outer: merged(all), cross, inner })
+        Ok(Self { outer: joined(all), cross, inner })
     }
 
     /// Whether all rows of the cross loop are combined into one row of the output.
@@ -89,41 +115,36 @@ impl Order {
     }
 }
 
-/// Loops that are walked as one each.
-type AllJoined = SmallVec<[Joined; 6]>;
-
 /// The loops outside, the one that is walked beside the innermost one, if there is one, and the innermost one, if there is one.
-fn chosen<T: Element>(loops: Loops, operands: usize) -> [AllJoined; 3] {
-    let all = loops.into_iter().enumerate().map(|(l, one)| Joined { one, parts: smallvec![l] });
-    let mut loops = joined(all.collect());
-    let traffic = |found: &Joined| traffic::<T>(&found.one.strides[..operands], found.one.count);
-    let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l]), loops.len() - l)) else {
-        return [AllJoined::new(), AllJoined::new(), AllJoined::new()];
+fn chosen<T: Element, L: Walked>(loops: SmallVec<[L; 6]>, operands: usize) -> (SmallVec<[L; 6]>, Option<L>, Option<L>) {
+    let mut loops = joined(loops);
+    let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
+    let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(loops[l].one()), loops.len() - l)) else {
+        return (SmallVec::new(), None, None);
     };
     let inner = loops.remove(inner);
-    let crossings = |outer: &Joined| crossings(&outer.one.strides[..operands], &inner.one.strides[..operands]);
+    let crossings = |outer: &L| crossings(&outer.one().strides[..operands], &inner.one().strides[..operands]);
     let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l]), l));
     let cross = cross.filter(|&l| crossings(&loops[l]) > 0).map(|l| loops.remove(l));
-    if let Some(cross) = cross {
-        return [joined(loops), smallvec![cross], smallvec![inner]];
+    if cross.is_some() {
+        return (joined(loops), cross, Some(inner));
     }
     loops.push(inner);
     let mut outer = joined(loops);
-    let inner: AllJoined = outer.pop().into_iter().collect();
-    let in_rows = inner.iter().all(|found| found.one.strides[..operands].iter().all(|&stride| stride == 1));
-    let meets = in_rows && outer.last().is_some_and(|next| next.one.strides[0] == 0);
+    let inner = outer.pop();
+    let in_rows = inner.iter().all(|found| found.one().strides[..operands].iter().all(|&stride| stride == 1));
+    let meets = in_rows && outer.last().is_some_and(|next| next.one().strides[0] == 0);
     let cross = if meets { outer.pop() } else { None };
-    [outer, cross.into_iter().collect(), inner]
+    (outer, cross, inner)
 }
 
 /// Drops loops of one iteration and joins neighbours that continue one another, which keeps the order.
-fn joined(loops: AllJoined) -> AllJoined {
-    let mut joined = AllJoined::new();
-    for mut found in loops.into_iter().filter(|found| found.one.count > 1) {
-        while joined.last().is_some_and(|outer| outer.one.continues(&found.one)) {
+fn joined<L: Walked>(loops: SmallVec<[L; 6]>) -> SmallVec<[L; 6]> {
+    let mut joined: SmallVec<[L; 6]> = SmallVec::new();
+    for mut found in loops.into_iter().filter(|found| found.one().count > 1) {
+        while joined.last().is_some_and(|outer| outer.one().continues(found.one())) {
             let Some(outer) = joined.pop() else { break };
-            found.one.count *= outer.one.count;
-            found.parts.insert_many(0, outer.parts);
+            found.join(outer);
         }
         joined.push(found);
     }
@@ -133,12 +154,6 @@ fn joined(loops: AllJoined) -> AllJoined {
 /// The loops that are joined, as they are in these places.
 fn in_places<'a>(found: &'a Joined, places: &'a Loops) -> impl Iterator<Item = Loop> + 'a {
     found.parts.iter().map(|&l| places[l].clone())
-}
-
-/// Joins neighbours that continue one another, which keeps the order.
-fn merged(loops: Loops) -> Loops {
-    let all = loops.into_iter().map(|one| Joined { one, parts: SmallVec::new() });
-    joined(all.collect()).into_iter().map(|found| found.one).collect()
 }
 
 /// Bytes of memory that one iteration of the loop touches if it is innermost.
