@@ -33,7 +33,7 @@ impl Along {
     }
 
     /// Returns the same indices of a dimension in which index `i` means the element `i mod period`, so that the range may begin below 0 and
-    /// go on beyond the end, round and round. A period that is not positive is none.
+    /// go on beyond the end, round and round. If `period` is 0 or less, indices do not start again.
     #[must_use]
     pub fn periodic(self, period: i64) -> Self {
         Self { period: period.max(0), ..self }
@@ -139,6 +139,19 @@ impl Along {
     pub fn contains(&self, other: &Self) -> bool {
         self.low <= other.low && other.high <= self.high
     }
+}
+
+/// Returns the least and the greatest index of a walk from `start`, whose loops have these strides and counts, of which none is 0.
+///
+/// ```
+/// assert_eq!(polyshard_layout::ends_of_walk(10, [(3, 4), (-1, 6)].into_iter()), (5, 19));
+/// ```
+#[must_use]
+pub fn ends_of_walk(start: i128, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
+    loops.fold((start, start), |(least, greatest), (stride, count)| {
+        let by = i128::from(stride) * (i128::from(count) - 1);
+        (least + by.min(0), greatest + by.max(0))
+    })
 }
 
 impl Sharding {

@@ -32,7 +32,7 @@ mod source;
 mod stages;
 mod sums;
 
-pub use along::Along;
+pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;

@@ -3,7 +3,7 @@
 use crate::bounds::LIMIT;
 use crate::expr::Expr;
 use crate::nest::Region;
-use polyshard_layout::Along;
+use polyshard_layout::{Along, ends_of_walk};
 use std::ops::Range;
 
 /// Whether a walk from an index stays inside, whose loops have these strides and counts, of which none is 0; each stays in
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(crate) fn holds(along: &Along, start: i64, loops: impl Iterator<Item = (i64, i64)> + Clone) -> bool {
     let Range { start: low, end: high } = along.range();
     let within = |start: i128, low: i128, high: i128, goes: &dyn Fn(i64) -> bool| {
-        let (least, most) = reach(start, loops.clone().filter(|(stride, _)| goes(*stride)));
+        let (least, most) = ends_of_walk(start, loops.clone().filter(|(stride, _)| goes(*stride)));
         low <= least && most < high
     };
     let inside = within(start.into(), low.into(), high.into(), &|_| true);
@@ -52,14 +52,6 @@ pub(crate) fn around(along: &Along, start: i64, loops: impl Iterator<Item = (i64
     let walked = Along::new(low..high);
     let walked = step.map_or(walked, |step| walked.in_blocks(size, step));
     along.period().map_or(walked, |period| walked.periodic(period))
-}
-
-/// The least and the most index of a walk from `start`, whose loops have these strides and counts.
-pub(crate) fn reach(start: i128, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
-    loops.fold((start, start), |(least, most), (stride, count)| {
-        let by = i128::from(stride) * (i128::from(count) - 1);
-        (least + by.min(0), most + by.max(0))
-    })
 }
 
 impl Region {

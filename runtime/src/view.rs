@@ -8,6 +8,7 @@ mod blocks;
 use crate::Region;
 pub(crate) use crate::region::Strides;
 use blocks::{Blocks, Run};
+use polyshard_layout::ends_of_walk;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Display;
 use std::ops::Range;
@@ -360,14 +361,15 @@ impl<'a, T: Copy> Strided<'a, T> {
 impl Index {
     /// Whether it is outside of its range in some iteration of loops that run.
     fn leaves(&self, counts: &[usize]) -> bool {
-        let (mut least, mut greatest) = (self.base, self.base);
-        for (&step, &count) in self.steps.iter().zip(counts) {
-            let reach = step * (count as i64 - 1).max(0);
-            least += reach.min(0);
-            greatest += reach.max(0);
-        }
-        least < self.range.start || greatest >= self.range.end
+        let (least, greatest) = ends(self.base, &self.steps, counts);
+        least < self.range.start.into() || greatest >= self.range.end.into()
     }
+}
+
+/// The least and the greatest offset of loops with these strides and counts, of which one of 0 iterations counts as one of 1.
+pub(crate) fn ends(start: i64, strides: &[i64], counts: &[usize]) -> (i128, i128) {
+    let loops = strides.iter().zip(counts).map(|(&stride, &count)| (stride, count.max(1) as i64));
+    ends_of_walk(start.into(), loops)
 }
 
 /// A stride for each loop; an operand without strides does not move.
@@ -389,12 +391,7 @@ fn checked_strides(name: impl Display + Copy, len: usize, offset: i64, strides: 
     if counts.contains(&0) {
         return strides;
     }
-    let (mut least, mut greatest) = (i128::from(offset), i128::from(offset));
-    for (&stride, &count) in strides.iter().zip(counts) {
-        let reach = i128::from(stride) * (count as i128 - 1);
-        least += reach.min(0);
-        greatest += reach.max(0);
-    }
+    let (least, greatest) = ends(offset, &strides, counts);
     assert!(
         least >= 0 && greatest < len as i128,
         "a leaf touches elements {least}..={greatest} of operand {name}, which has {len}; this is a bug of polyshard"

@@ -6,9 +6,9 @@
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
 use crate::ids::{Depth, LegId, OperandId};
-use crate::part::{around, holds, reach, spans};
+use crate::part::{around, holds, spans};
 use crate::traffic::{Rank, in_all_steps};
-use polyshard_layout::Along;
+use polyshard_layout::{Along, ends_of_walk};
 
 /// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
 const MOST: u64 = 1 << 15;
@@ -133,7 +133,7 @@ impl Nest {
             let walks = walks.map(|((base, strides), extent)| {
                 let (start, loops) = (rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()));
                 let part = extent.map(|extent| {
-                    let (least, most) = reach(start.into(), loops.clone());
+                    let (least, most) = ends_of_walk(start.into(), loops.clone());
                     (least.max(0), most.min(i128::from(extent) - 1))
                 });
                 (start, loops, part)

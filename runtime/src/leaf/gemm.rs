@@ -31,6 +31,7 @@
 
 use super::panel::{Panel, PanelMut};
 use super::scratch::Scratch;
+use crate::view::ends;
 use crate::{DType, Element};
 
 /// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
@@ -219,9 +220,7 @@ fn packed<T: Element>(
 }
 
 fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
-    let reach = |i: usize| i128::from(strides[i]) * (counts[i] as i128 - 1);
-    let least = i128::from(offset) + reach(0).min(0) + reach(1).min(0);
-    let greatest = i128::from(offset) + reach(0).max(0) + reach(1).max(0);
+    let (least, greatest) = ends(offset, &strides, &counts);
     assert!(
         least >= 0 && greatest < len as i128,
         "a matrix product touches elements {least}..={greatest} of a panel of {len}; this is a bug of polyshard"

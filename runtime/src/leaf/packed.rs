@@ -2,7 +2,7 @@
 
 use super::scratch::Scratch;
 use super::walk::{self, walk};
-use crate::view::Index;
+use crate::view::{Index, ends};
 use crate::{Element, Strided};
 use smallvec::{SmallVec, smallvec};
 
@@ -38,11 +38,8 @@ pub(super) fn packed<T: Element>(operands: &[Strided<'_, T>], counts: &[usize], 
 impl Copy {
     /// That of an operand which moves by these strides.
     fn of(strides: &[i64], counts: &[usize]) -> Self {
-        let reach = |&(stride, &count): &(i64, &usize)| stride * (count as i64 - 1).max(0);
-        let all = || strides.iter().copied().zip(counts);
-        let ahead: i64 = all().map(|one| reach(&one).max(0)).sum();
-        let back: i64 = all().map(|one| reach(&one).min(0)).sum();
-        Self { len: (ahead - back) as usize + 1, offset: -back }
+        let (least, greatest) = ends(0, strides, counts);
+        Self { len: (greatest - least) as usize + 1, offset: -least as i64 }
     }
 
     /// Copies what the loops read of the operand to where it moves by `strides`.

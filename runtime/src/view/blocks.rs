@@ -68,12 +68,7 @@ impl Run {
         if counts.contains(&0) {
             return;
         }
-        let (mut low, mut high) = (i128::from(self.at), i128::from(self.at));
-        for (&step, &count) in self.steps.iter().zip(counts) {
-            let reach = i128::from(step) * (count as i128 - 1);
-            low += reach.min(0);
-            high += reach.max(0);
-        }
+        let (low, high) = super::ends(self.at, &self.steps, counts);
         assert!(
             low >= 0 && high < i128::from(self.size),
             "a leaf touches indices {low}..={high} of a block of {} of operand {name}; this is a bug of polyshard",
