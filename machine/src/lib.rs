@@ -286,8 +286,7 @@ impl Machine {
     #[must_use]
     pub fn shares_memory(&self, ranks: &[usize]) -> bool {
         let Some((first, others)) = ranks.split_first() else { return true };
-        let shared = self.shared_memory.as_ref();
-        let outside = shared.and_then(|name| self.levels.iter().position(|level| level.name == *name));
+        let outside = self.shared_level();
         let node = |rank: usize| outside.map(|outside| self.coordinates(rank)[..outside].to_vec());
         others.iter().all(|&rank| rank == *first || (outside.is_some() && node(rank) == node(*first)))
     }
@@ -315,14 +314,20 @@ impl Machine {
     #[must_use]
     pub fn memory_bandwidth(&self, ranks: usize) -> f64 {
         let Device { memory_bandwidth: all, memory_alone, .. } = self.device;
-        let shared = self.shared_memory.as_ref().and_then(|name| self.levels.iter().position(|one| one.name == *name));
-        let sharing = shared.map_or(1, |outside| self.levels[outside..].iter().map(|level| level.count).product());
+        let sharing =
+            self.shared_level().map_or(1, |outside| self.levels[outside..].iter().map(|level| level.count).product());
         let (active, alone) = (ranks.clamp(1, sharing), memory_alone.unwrap_or(all));
         if active == sharing || alone <= all {
             return all;
         }
         let of_each_other = (1.0 / all - 1.0 / alone) / (sharing - 1) as f64;
         1.0 / (1.0 / alone + (active - 1) as f64 * of_each_other)
+    }
+
+    /// The number of the level whose devices read one another's memory.
+    fn shared_level(&self) -> Option<usize> {
+        let shared = self.shared_memory.as_ref()?;
+        self.levels.iter().position(|level| level.name == *shared)
     }
 
     fn names(&self) -> Vec<String> {

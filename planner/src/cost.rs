@@ -17,7 +17,7 @@ use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{
     Body, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Priced, Program, Role, Statement, TileId,
-    Transfer, TransferId, Volume,
+    Transfer, TransferId,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -455,14 +455,15 @@ impl<'a> Pricing<'a> {
     fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();
+        let all = || nest.transfers.iter().zip(&volumes);
+        let priced: Vec<_> = all().map(|(transfer, volume)| legs::of_transfer(nest, transfer, volume)).collect();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
             let mut found = Vec::new();
-            for (number, (transfer, volume)) in nest.transfers.iter().zip(&volumes).enumerate() {
+            for (number, ((transfer, volume), priced)) in all().zip(&priced).enumerate() {
                 if direction(transfer.direction) {
                     let what = TransferId::Tile { nest: id, tile: TileId(number) };
                     let name = format!("{}, {}", nest.tensor_name(transfer.tensor), nest.pattern_of(transfer));
-                    let priced = legs::of_transfer(nest, transfer, volume);
-                    found.extend(self.transfer(what, name, volume.times, volume.received, &priced)?);
+                    found.extend(self.transfer(what, name, volume.times, volume.received, priced)?);
                 }
             }
             Ok(found)
@@ -478,8 +479,8 @@ impl<'a> Pricing<'a> {
             LeafOp::Nest => false,
         };
         let mut rows = 0;
-        for (transfer, volume) in nest.transfers.iter().zip(&volumes) {
-            if !packs && transfer.direction == Direction::In && self.is_read_where_it_lies(nest, transfer, volume)? {
+        for (transfer, priced) in nest.transfers.iter().zip(&priced) {
+            if !packs && transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)? {
                 rows += nest.rows(transfer).saturating_mul(work.times);
             }
         }
@@ -504,7 +505,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.
-    fn is_read_where_it_lies(&self, nest: &Nest, transfer: &Transfer, volume: &Volume) -> Result<bool, CostError> {
+    fn is_read_where_it_lies(&self, transfer: &Transfer, priced: &[Action]) -> Result<bool, CostError> {
         for leg in &transfer.route.legs {
             let is_of_one = matches!(leg, Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_))
                 || matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
@@ -512,9 +513,9 @@ impl<'a> Pricing<'a> {
                 return Ok(false);
             }
         }
-        for action in legs::of_transfer(nest, transfer, volume) {
+        for action in priced {
             let Action::Together { operation, groups, bytes, .. } = action else { return Ok(false) };
-            if self.prices.messages(self.mesh, operation, &groups, bytes)?.is_some() {
+            if self.prices.messages(self.mesh, *operation, groups, *bytes)?.is_some() {
                 return Ok(false);
             }
         }

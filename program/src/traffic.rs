@@ -23,25 +23,17 @@ pub(crate) struct Busiest {
 #[derive(Clone, Default)]
 pub(crate) struct OfTransfer {
     /// The most bytes in one step.
-    each: u64,
+    pub(crate) each: u64,
     /// The most bytes in all steps.
-    received: u64,
+    pub(crate) received: u64,
     /// For each step, whether some rank receives something.
     busy: Vec<bool>,
 }
 
-/// The same as numbers.
-pub(crate) struct Counted {
-    pub each: u64,
-    pub received: u64,
-    /// The steps in which some rank receives something.
-    pub busy: usize,
-}
-
 impl OfTransfer {
-    pub(crate) fn counted(&self) -> Counted {
-        let Self { each, received, ref busy } = *self;
-        Counted { each, received, busy: busy.iter().filter(|&&busy| busy).count() }
+    /// The number of steps in which some rank receives something.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy.iter().map(|&busy| u64::from(busy)).sum()
     }
 }
 

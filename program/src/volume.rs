@@ -3,7 +3,7 @@
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{Depth, LoopId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
-use crate::traffic::{self, Busiest, Counted};
+use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
 
@@ -42,9 +42,10 @@ impl Nest {
     pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
         let volume = |(number, transfer): (usize, &Transfer)| {
             let bound = Bound::new(self, transfer).volume();
-            match busiest.map(|busiest| busiest.of_transfers[number].counted()) {
-                Some(Counted { each, received, busy }) => {
-                    Volume { busy: busy as u64, each, received, is_counted: true, ..bound }
+            match busiest.map(|busiest| &busiest.of_transfers[number]) {
+                Some(counted) => {
+                    let (each, received) = (counted.each, counted.received);
+                    Volume { busy: counted.busy(), each, received, is_counted: true, ..bound }
                 }
                 None => bound,
             }
