@@ -73,9 +73,9 @@ pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
     Access, Array, ArrayId, ArrayKind, Assign, Body, Carried, CollectiveBy, DType, Depth, Direction, Hint, Kernel,
-    KernelError, LeafKind, Leg, LegId, LowerBound, Move, MoveBy, Nest, NestId, Number, Owners, Part, Passing, Pattern,
-    Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, Rows, StagedLeg, Statement, StatementId, Tensor,
-    TileId, Transfer, TransferId, Way, WayError,
+    KernelError, LeafKind, Leg, LegId, LowerBound, Move, Nest, NestId, Number, Owners, Packing, Part, Passing, Pattern,
+    Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, StagedLeg, Statement, StatementId, Tensor, TileId,
+    Transfer, TransferId, Way, WayError,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{

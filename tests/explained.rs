@@ -1,7 +1,7 @@
 //! What `explain()` says that a rank receives in a step is what the busiest one receives when the program runs.
 
 use polyshard::prelude::*;
-use polyshard::{Clause, DType, Placement, Rows, SourceOptions, Transport, Way, parse_kernel, rust_source};
+use polyshard::{Clause, DType, Leg, Owners, Placement, SourceOptions, Transport, Way, parse_kernel, rust_source};
 
 /// The bytes per rank and step that the explanation states of one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {
@@ -162,8 +162,9 @@ fn who_sums_up_what_is_stated_and_changes_no_bit() {
         // Asked for by itself, either way gives the same bits.
         let both = [true, false].map(|in_pieces| {
             let sums = polyshard::spmd(4, |world| {
-                let way = Way::Groups { in_pieces, then: Rows::Packed };
-                let there = Redistribution::by(world, &open, None, &closed, way)?;
+                let way = Way::closing([Leg::collective(vec![0], Owners::All)]);
+                let way = if in_pieces { way.in_pieces() } else { way };
+                let there = Redistribution::by(world, &open, None, &closed, &way)?;
                 let terms = DistArray::from_fn(world, &open, |at| 1.0 / (1 + at[0] + 5 * world.rank()) as f64)?;
                 let before = world.bytes_received();
                 let sums = there.run(world, &terms)?;

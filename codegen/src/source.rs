@@ -123,7 +123,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
          Products Ramp Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Grid Group InputTable OutTile Passing Redistribution ReduceOp Reduction Region Result Room Rows SharedInputs StepBuffers Strided \
+        "DistArray Element Grid Group InputTable Leg OutTile Owners Passing Redistribution ReduceOp Reduction Region Result Room SharedInputs StepBuffers Strided \
          Tile Way World Written count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");

@@ -73,7 +73,7 @@ pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
 pub use program::{
-    Array, ArrayKind, Body, Carried, InRounds, MOST_ROUNDS, Move, MoveBy, Part, Program, ProgramError, Repeat, Rooms,
+    Array, ArrayKind, Body, Carried, InRounds, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, Rooms,
     StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
@@ -82,6 +82,6 @@ pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
-pub use way::{Rows, Way, WayError, summed_up};
+pub use way::{Packing, Way, WayError, summed_up};
 pub use work::Work;
 pub use written::Written;

@@ -25,7 +25,7 @@ use body::Numbered;
 pub use body::{Body, Part};
 pub use check::ProgramError;
 pub use in_stages::StagedLeg;
-pub use moves::{Move, MoveBy};
+pub use moves::Move;
 pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
 pub use report::InRounds;
 pub use rooms::Rooms;
@@ -39,6 +39,7 @@ use crate::proof::Report;
 use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use crate::volume::Volume;
+use crate::way::Way;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +220,10 @@ impl Program {
         let mut body = Body::default();
         let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, Vec::new());
         body.transfer(match by {
-            Some(by) => Move { by: MoveBy::Reduction(by), ..moved },
+            Some(MoveReduction { op, procedure }) => {
+                let axes = source.closed_axes(target).unwrap_or_default();
+                Move { op, way: Way::by_procedure(axes, procedure), ..moved }
+            }
             None => moved,
         });
         Self::new(source.mesh(), dtype, arrays, body)

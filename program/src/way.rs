@@ -1,35 +1,39 @@
 //! The way that the elements of an array take from one sharding to another: known to the program, which states it, and to the
 //! runtime, which goes it.
 
-use polyshard_layout::{DimLayout, Sharding, SumKind};
+use crate::nest::{CollectiveBy, Direction, Leg, Owners};
+use crate::pattern::Pattern;
+use crate::reduction::Procedure;
+use polyshard_layout::{DimLayout, Mesh, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How ranks bring an array from one sharding to another, and close partial sums that the target does not keep open. All ways add up the
-/// terms of a sum in the order of their coordinates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Way {
-    /// No sums are closed: each rank hands each other one what that one lacks.
-    Pairs(Rows),
-    /// No sums are closed: the shards of a group, one after the other, are what each of its members wants, and are gathered.
-    Gathered,
-    /// The terms meet in a group along their axes: each rank of it sums up a piece and hands it on, or those who want the sums get all terms.
-    /// Then the sums go on in pairs, if the target has them elsewhere.
-    Groups {
-        /// Whether each rank sums up a piece.
-        in_pieces: bool,
-        /// How the sums go on.
-        then: Rows,
-    },
-    /// Each rank of a group along the axes of the terms gets its part of all terms, and sums it up.
-    Parts,
-    /// The terms of one coordinate after the other go to the target in pairs, and are added up there.
-    Layers(Rows),
+/// How ranks bring an array from one sharding to another, and close partial sums that the target does not keep open, by the legs of which
+/// transfers between arrays and tiles are made. Terms of a sum are added up in the order of their coordinates, or as a procedure does.
+///
+/// | sums are closed | legs, the first one at the owners | what ranks do |
+/// | --- | --- | --- |
+/// | no | exchange | each hands each other one what that one lacks |
+/// | no | collective, each owns a part | the shards of a group, one after the other, are what each of its members wants, and are gathered |
+/// | yes | collective, one or all own it | the terms meet in a group along their axes |
+/// | yes | exchange, collective | then the sums go on to where the target has them |
+/// | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
+/// | yes | exchange | the terms of one coordinate after the other go to the target, and are added up there |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// Inwards if no sums are closed.
+    pub direction: Direction,
+    /// The legs. Axes are positions in the mesh of the source.
+    pub legs: Vec<Leg>,
+    /// How rows that lie apart in memory go in one message of an exchange.
+    pub packing: Packing,
+    /// Whether each rank of a group in which terms meet sums up a piece and hands it on, else those who want the sums get all terms.
+    pub in_pieces: bool,
 }
 
 /// How rows that lie apart in memory go in one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Rows {
+pub enum Packing {
     /// The library is told where they are, if it can be (MPI 3.1, section 4.1).
     LaidOut,
     /// They are packed.
@@ -62,16 +66,22 @@ pub enum WayError {
         "its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
     )]
     Scattered,
-    /// An array of no dimensions has no rows.
-    #[error("its rows are laid out in messages, but an array of no dimensions has no rows")]
+    /// The legs do not lead from one sharding to the other.
+    #[error("its legs do not lead from where it is to where it is wanted")]
+    Legs,
+    /// Rows are laid out of what is not exchanged, or has none.
+    #[error("its rows are laid out in messages, but it is not exchanged, or has no rows")]
     NoRows,
+    /// Pieces are summed up where no sums meet in groups.
+    #[error("each rank sums up a piece, but no sums meet in groups")]
+    NoPieces,
 }
 
 fn sums(closes: bool) -> &'static str {
     if closes { "sums" } else { "no sums" }
 }
 
-impl Rows {
+impl Packing {
     /// Returns how rows between these shardings go, of elements of `element` bytes: laid out if most of them are long on both sides.
     #[must_use]
     fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
@@ -83,87 +93,190 @@ impl Rows {
 }
 
 impl Way {
+    /// Returns the way by these legs, on which no sums are closed; what is exchanged is packed.
+    pub fn new(legs: impl Into<Vec<Leg>>) -> Self {
+        Self { direction: Direction::In, legs: legs.into(), packing: Packing::Packed, in_pieces: false }
+    }
+
+    /// Returns the way by these legs, on which sums are closed, whole; what is exchanged is packed.
+    pub fn closing(legs: impl Into<Vec<Leg>>) -> Self {
+        Self { direction: Direction::Out { any_order: false }, ..Self::new(legs) }
+    }
+
+    /// Returns the way on which terms meet along these axes, given as positions, by a procedure.
+    pub(crate) fn by_procedure(axes: Vec<usize>, procedure: Procedure) -> Self {
+        let by = Some(CollectiveBy::Procedure(procedure));
+        Self::closing([Leg::Collective { axes, owners: Owners::All, by }])
+    }
+
+    /// Returns the same with rows that go from where they lie, where the library can send them so.
+    #[must_use]
+    pub fn laid_out(self) -> Self {
+        Self { packing: Packing::LaidOut, ..self }
+    }
+
+    /// Returns the same with sums of which each rank of a group takes a piece.
+    #[must_use]
+    pub fn in_pieces(self) -> Self {
+        Self { in_pieces: true, ..self }
+    }
+
     /// Returns the way from `source` to `target` of elements of `element` bytes. Takes time in proportion to the number of ranks where
     /// shards are gathered, or the target divides sums that are closed.
     ///
     /// ```
     /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::{Rows, Way};
+    /// use polyshard_program::{Leg, Owners, Way};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let [x] = mesh.axes();
     /// let by = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
     /// // Rows of 16 elements, which are 128 bytes.
-    /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::Pairs(Rows::Packed));
-    /// assert_eq!(Way::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), Way::Gathered);
+    /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::new([Leg::exchange(1)]));
+    /// let parts = Leg::collective(vec![0], Owners::Parts);
+    /// assert_eq!(Way::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), Way::new([parts.clone()]));
     /// let open = Sharding::new(&mesh, &[64, 64], &[Placement::partial(x)]).expect("a sharding");
-    /// assert_eq!(Way::between(&open, &by(0), 8), Way::Parts);
+    /// assert_eq!(Way::between(&open, &by(0), 8), Way::closing([parts]));
     /// ```
     #[must_use]
     pub fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
-        let rows = Rows::between(source, target, element);
         let closed = source.closed_axes(target).unwrap_or_default();
-        if closed.is_empty() {
-            return if source.gathered_groups(target).is_some() { Self::Gathered } else { Self::Pairs(rows) };
-        }
-        if closed.iter().any(|&axis| target.places(axis)) {
-            return if are_parts(source, target, &closed) { Self::Parts } else { Self::Layers(rows) };
-        }
-        let bytes = source.largest_shard().saturating_mul(element as u64);
-        Self::Groups { in_pieces: SumKind::pays_in_pieces(bytes, source.mesh().group_size(&closed)), then: rows }
+        let exchange = || vec![Leg::exchange(source.mesh().ndim())];
+        let way = if closed.is_empty() {
+            Self::new(gathering(source, target).unwrap_or_else(exchange))
+        } else if !closed.iter().any(|&axis| target.places(axis)) {
+            let bytes = source.largest_shard().saturating_mul(element as u64);
+            let in_pieces = SumKind::pays_in_pieces(bytes, source.mesh().group_size(&closed));
+            Self { in_pieces, ..Self::closing(meeting(source, target, closed)) }
+        } else if are_parts(source, target, &closed) {
+            Self::closing([Leg::collective(closed, Owners::Parts)])
+        } else {
+            Self::closing(exchange())
+        };
+        let packing = if way.exchanges() { Packing::between(source, target, element) } else { Packing::Packed };
+        Self { packing, ..way }
     }
 
     /// Checks that an array can go this way from `source` to `target`, which have one shape.
     ///
     /// # Errors
     /// [`WayError`] if it cannot.
-    pub fn check(self, source: &Sharding, target: &Sharding) -> Result<(), WayError> {
+    pub fn check(&self, source: &Sharding, target: &Sharding) -> Result<(), WayError> {
         let closed = source.closed_axes(target).unwrap_or_default();
         let closes = self.closes_sums();
         if closes == closed.is_empty() {
             return Err(WayError::Sums { closes });
         }
         let divided = closed.iter().any(|&axis| target.places(axis));
-        match self {
-            Self::Gathered if source.gathered_groups(target).is_none() => Err(WayError::Scattered),
-            Self::Groups { .. } if divided => Err(WayError::Divided),
-            Self::Parts if !divided || !are_parts(source, target, &closed) => Err(WayError::Outside),
-            Self::Pairs(Rows::LaidOut) | Self::Layers(Rows::LaidOut) | Self::Groups { then: Rows::LaidOut, .. }
-                if source.shape().is_empty() =>
-            {
-                Err(WayError::NoRows)
+        let legs = match (&self.legs[..], closes) {
+            ([Leg::Exchange { .. }], _) => vec![Leg::exchange(source.mesh().ndim())],
+            ([Leg::Collective { .. }], false) => gathering(source, target).ok_or(WayError::Scattered)?,
+            ([Leg::Collective { owners: Owners::Parts, .. }], true) => {
+                if !divided || !are_parts(source, target, &closed) {
+                    return Err(WayError::Outside);
+                }
+                vec![Leg::collective(closed, Owners::Parts)]
             }
-            _ => Ok(()),
+            _ if divided => return Err(WayError::Divided),
+            _ => meeting(source, target, closed),
+        };
+        if self.legs != legs || self.direction == (Direction::Out { any_order: true }) {
+            return Err(WayError::Legs);
         }
+        if self.packing == Packing::LaidOut && (!self.exchanges() || source.shape().is_empty()) {
+            return Err(WayError::NoRows);
+        }
+        if self.in_pieces && !self.meets_in_groups() {
+            return Err(WayError::NoPieces);
+        }
+        Ok(())
     }
 
     /// Returns whether partial sums are closed on the way.
     #[must_use]
-    pub fn closes_sums(self) -> bool {
-        !matches!(self, Self::Pairs(_) | Self::Gathered)
+    pub fn closes_sums(&self) -> bool {
+        self.direction != Direction::In
+    }
+
+    /// Returns whether pairs of ranks exchange something.
+    fn exchanges(&self) -> bool {
+        self.legs.iter().any(|leg| matches!(leg, Leg::Exchange { .. }))
+    }
+
+    /// Returns whether the terms of sums meet in groups along their axes.
+    fn meets_in_groups(&self) -> bool {
+        let is_whole = |leg: &Leg| matches!(leg, Leg::Collective { owners: Owners::One(_) | Owners::All, .. });
+        self.closes_sums() && self.legs.iter().any(is_whole)
+    }
+
+    /// Returns the procedure by which sums are closed, if one is given.
+    #[must_use]
+    pub fn procedure(&self) -> Option<&Procedure> {
+        self.legs.iter().find_map(Leg::procedure)
+    }
+
+    /// Returns the legs in the order in which ranks take them.
+    pub fn taken(&self) -> Vec<&Leg> {
+        match self.direction {
+            Direction::In => self.legs.iter().collect(),
+            Direction::Out { .. } => self.legs.iter().rev().collect(),
+        }
+    }
+
+    /// Returns what the way is called, with axes by name.
+    #[must_use]
+    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
+        let patterns = self.taken().into_iter().map(|leg| leg.pattern(self.direction, mesh));
+        patterns.reduce(Pattern::then).unwrap_or(Pattern::Local)
     }
 
     /// Returns the most bytes that a rank holds on the way besides the two arrays, with `element` bytes for each element. A part of a shard
     /// that is kept is packed to be gathered, which is not counted here.
     #[must_use]
-    pub fn staged(self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
+    pub fn staged(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
         let [from, to] = [source, target].map(|sharding| sharding.largest_shard().saturating_mul(element as u64));
-        let closed = source.closed_axes(target).unwrap_or_default();
-        let members = source.mesh().group_size(&closed);
-        let in_pairs = STAGING.min(to);
-        match self {
-            Self::Pairs(_) => in_pairs,
-            Self::Gathered => 0,
-            Self::Groups { in_pieces, .. } => {
-                // A copy of the terms, and the others' terms of a piece and the piece, or all terms.
-                let summed = from.saturating_mul(if in_pieces { 3 } else { members + 1 });
-                let stays = summed_up(source, target, &closed) == *target;
-                summed.saturating_add(if stays { 0 } else { in_pairs })
-            }
+        let of_leg = |leg: &Leg| match (leg, self.closes_sums()) {
+            (Leg::Collective { owners: Owners::Parts, .. }, false) => 0,
             // A copy of the terms, what is packed of it, and the others' terms of a part.
-            Self::Parts => from.saturating_mul(2).saturating_add(to.saturating_mul(members - 1)),
-            Self::Layers(_) => to.saturating_add(in_pairs),
-        }
+            (Leg::Collective { owners: Owners::Parts, axes, .. }, true) => {
+                let others = source.mesh().group_size(axes) - 1;
+                from.saturating_mul(2).saturating_add(to.saturating_mul(others))
+            }
+            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, _) => {
+                let staged = procedure.most_staged(usize::try_from(source.largest_shard()).unwrap_or(usize::MAX));
+                (staged as u64).saturating_mul(element as u64)
+            }
+            // A copy of the terms, and the others' terms of a piece and the piece, or all terms.
+            (Leg::Collective { axes, .. }, _) => {
+                from.saturating_mul(if self.in_pieces { 3 } else { source.mesh().group_size(axes) + 1 })
+            }
+            // Of sums, what comes of one coordinate is held beside those of all before it.
+            _ => STAGING.min(to).saturating_add(if self.closes_sums() && self.legs.len() == 1 { to } else { 0 }),
+        };
+        self.legs.iter().map(of_leg).fold(0, u64::saturating_add)
     }
+}
+
+/// The legs by which shards are gathered in groups that each want all of them, if there are such groups.
+fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
+    let groups = source.gathered_groups(target)?;
+    let at = |rank: usize, axis: usize| source.mesh().coordinates(rank)[axis];
+    let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
+    let axes = (0..source.mesh().ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
+    Some(vec![Leg::collective(axes.collect(), Owners::Parts)])
+}
+
+/// The legs by which terms meet in groups along these axes, and go on to where the target has the sums.
+fn meeting(source: &Sharding, target: &Sharding, closed: Vec<usize>) -> Vec<Leg> {
+    let pinned = |axis: &usize| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1);
+    // Where some of several axes are pinned, all get the sums, and those that the target does not want drop them.
+    let owner: Option<Vec<usize>> = closed.iter().map(pinned).collect();
+    let stays = summed_up(source, target, &closed) == *target;
+    let exchange = (!stays).then(|| Leg::exchange(source.mesh().ndim()));
+    let meet = match owner {
+        Some(owner) => Leg::with_one(closed, &owner),
+        None => Leg::collective(closed, Owners::All),
+    };
+    exchange.into_iter().chain([meet]).collect()
 }
 
 /// Returns how the sums lie that groups along these axes make: at all members, or at those to which the target pins them.

@@ -57,7 +57,7 @@ pub use output::{Output, OutputFile};
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
-pub use polyshard_program::{Passing, Rows, Way, reduction};
+pub use polyshard_program::{Leg, Owners, Packing, Passing, Way, reduction};
 pub use shared_inputs::{InputTable, Shards, SharedInputs};
 
 pub use redistribute::Redistribution;

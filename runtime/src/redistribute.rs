@@ -32,7 +32,7 @@ use crate::{DType, DistArray, Element, RedistributionError, Result, Segment, Tra
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
-use polyshard_program::{Rows, Way};
+use polyshard_program::{Leg, Packing, Way};
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::panic::Location;
@@ -99,7 +99,7 @@ impl Redistribution {
     /// As [`new`](Self::new), the way that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        Self::going(world, source, None, target, Way::between(source, target, element))
+        Self::going(world, source, None, target, &Way::between(source, target, element))
     }
 
     /// As [`new`](Self::new), this way. Where ranks keep part of what they hold of the source, by a sharding by which each owns that part,
@@ -114,7 +114,7 @@ impl Redistribution {
     /// [`RedistributionError`] if the array cannot go this way, a rank does not hold what it is to keep, or one of the three has partial sums
     /// and a part is kept. As [`new`](Self::new).
     #[track_caller]
-    pub fn by(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
+    pub fn by(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
         let at = Location::caller();
         let checked = || {
             if let Some(kept) = kept {
@@ -131,7 +131,7 @@ impl Redistribution {
     }
 
     /// As [`by`](Self::by), where all that it checks holds.
-    fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: Way) -> Result<Self> {
+    fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, way)?;
         let sums = Sums::new(world, source, target, way)?;
@@ -157,7 +157,7 @@ impl Redistribution {
             hop,
             apart: others.find(|(rank, other)| rank != other),
             scattered,
-            way,
+            way: way.clone(),
             staging: RefCell::default(),
         })
     }
@@ -189,10 +189,13 @@ impl Redistribution {
     /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        match self.way {
-            Way::Pairs(_) => Staging::bytes(self.scattered, element_bytes),
-            Way::Gathered => (self.scattered[0] * element_bytes).next_multiple_of(size_of::<u64>()),
-            way => usize::try_from(way.staged(&self.source, &self.target, element_bytes)).unwrap_or(usize::MAX),
+        if self.hop.is_none() {
+            let staged = self.way.staged(&self.source, &self.target, element_bytes);
+            return usize::try_from(staged).unwrap_or(usize::MAX);
+        }
+        match self.gathers() {
+            true => (self.scattered[0] * element_bytes).next_multiple_of(size_of::<u64>()),
+            false => Staging::bytes(self.scattered, element_bytes),
         }
     }
 
@@ -219,6 +222,11 @@ impl Redistribution {
         } else {
             DistArray::filled_with(world, &self.target, T::ZERO)
         }
+    }
+
+    /// Whether shards are gathered, where no sums are closed; else pairs of ranks exchange pieces.
+    fn gathers(&self) -> bool {
+        matches!(self.way.legs[..], [Leg::Collective { .. }])
     }
 
     /// Whether outputs are to be where other ranks can write into them; the same on all ranks.
@@ -296,9 +304,10 @@ impl Redistribution {
         staging: &mut Staging,
     ) -> Result<()> {
         let element = dtype.size();
-        let by_messages = |to: &mut [u8], staging: &mut Staging| match self.way {
-            Way::Gathered => messages::gather(hop, element, from, to, staging),
-            way => messages::run(hop, element, from, to, way == Way::Pairs(Rows::LaidOut), staging),
+        let is_laid_out = self.way.packing == Packing::LaidOut;
+        let by_messages = |to: &mut [u8], staging: &mut Staging| match self.gathers() {
+            true => messages::gather(hop, element, from, to, staging),
+            false => messages::run(hop, element, from, to, is_laid_out, staging),
         };
         if self.transport == Transport::Messages {
             return by_messages(to, staging);

@@ -7,7 +7,7 @@
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, Result, Rows, Way, World};
+use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Way, World};
 
 /// The mesh: x: 2, y: 6.
 pub fn mesh() -> Mesh {
@@ -89,14 +89,14 @@ impl<'world> Prepared<'world> {
                         .expect("the sharding was checked when this was generated"),
                 ),
                 &sharding_a_1(),
-                Way::Pairs(Rows::Packed),
+                &Way::new([Leg::exchange(3)]),
             )?,
             step_2: Redistribution::by(
                 world,
                 &sharding_a_1(),
                 None,
                 &sharding_a_2(),
-                Way::Gathered,
+                &Way::new([Leg::collective(vec![1], Owners::Parts)]),
             )?,
         })
     }

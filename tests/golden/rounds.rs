@@ -18,7 +18,7 @@
 use std::borrow::Cow;
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::{
-    DistArray, Redistribution, ReduceOp, Result, Room, Rows, Way, World,
+    DistArray, Leg, Owners, Redistribution, ReduceOp, Result, Room, Way, World,
 };
 
 /// The mesh: x: 3.
@@ -123,7 +123,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_3(),
                 None,
                 &sharding_a_4(),
-                Way::Pairs(Rows::Packed),
+                &Way::new([Leg::exchange(1)]),
             )?,
             step_2: rows_1::Prepared::new(world)?,
             step_3: Redistribution::by(
@@ -131,7 +131,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_5(),
                 None,
                 &sharding_a_7(),
-                Way::Gathered,
+                &Way::new([Leg::collective(vec![0], Owners::Parts)]),
             )?,
             step_4: columns_2::Prepared::new(world)?,
             step_5: largest_3::Prepared::new(world)?,

@@ -10,7 +10,7 @@
 //     output        Z[5, 6]: [0 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Redistribution, Result, Rows, Way, World};
+use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Way, World};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -88,7 +88,7 @@ impl<'world> Prepared<'world> {
                 &sharding_y_3(),
                 None,
                 &sharding_y_4(),
-                Way::Pairs(Rows::Packed),
+                &Way::new([Leg::exchange(1)]),
             )?,
             step_3: second_2::Prepared::new(world)?,
         })

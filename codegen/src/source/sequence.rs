@@ -13,8 +13,8 @@ pub(super) use spelling::module;
 use super::items::writes_all;
 use super::names::Wanted;
 use polyshard_program::{
-    ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveBy, MoveId, Nest, NestId, Part, Program, Repeat, RepeatId,
-    Rooms, Statement,
+    ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, Nest, NestId, Part, Program, Repeat, RepeatId, Rooms,
+    Statement,
 };
 use proc_macro2::Ident;
 
@@ -150,16 +150,15 @@ impl<'a> Walk<'a> {
         let [from, to] = [moved.source, moved.target].map(|id| &self.names.shardings[id.0]);
         let (step, target) = (self.step(Step::Move { moved, from, to }), self.array(moved.target));
         let made = is_of_round.then(|| self.made(moved.target, None));
-        match &moved.by {
-            MoveBy::Way(_) => {
-                let source = self.argument(moved.source);
-                made.into_iter().chain([Action::Redistribute { step, source, target, into: is_of_round }]).collect()
-            }
-            MoveBy::Reduction(by) => {
-                let made = made.unwrap_or(Action::Make { array: target, sharding: to });
-                vec![made, Action::Reduce { step, source: self.array(moved.source), target, op: by.op }]
-            }
+        if moved.way.procedure().is_none() {
+            let source = self.argument(moved.source);
+            return made
+                .into_iter()
+                .chain([Action::Redistribute { step, source, target, into: is_of_round }])
+                .collect();
         }
+        let made = made.unwrap_or(Action::Make { array: target, sharding: to });
+        vec![made, Action::Reduce { step, source: self.array(moved.source), target, op: moved.op }]
     }
 
     /// Rounds: what is carried is borrowed at first, and then of the round before.

@@ -1,10 +1,8 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Stages};
+use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Sharding, Stages};
 use polyshard_program::reduction::{Lowered, LoweredStep};
-use polyshard_program::{
-    CollectiveBy, Direction, Leg, Move, MoveBy, Nest, Owners, Pattern, Program, Transfer, Volume, Way,
-};
+use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume};
 
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Action {
@@ -31,6 +29,7 @@ impl From<Collective> for Operation {
 }
 
 /// Who communicates.
+#[derive(Clone)]
 pub(super) enum Groups {
     /// The ranks that differ along these axes alone.
     Along(Vec<usize>),
@@ -65,6 +64,8 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         Action::Together { times, operation: operation.into(), groups: Groups::Along(axes.to_vec()), bytes, touched }
     };
     let dtype = nest.kernel.dtype();
+    let (along, members) =
+        (|axes: &[usize]| Groups::Along(axes.to_vec()), |axes: &[usize]| mesh.group_size(axes) as f64);
     let leg = |leg: &Leg| match (leg, transfer.direction) {
         (
             Leg::Collective { owners: Owners::One(_) | Owners::Parts, by: Some(CollectiveBy::Stages(stages)), .. },
@@ -76,7 +77,9 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         (Leg::Collective { axes, by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
             match procedure.steps() {
                 Some(lowered) => by_steps(at_owners, lowered, tile),
-                None => sums(at_owners, Collective::AllReduce, axes, mesh, [tile, received], Some(true)),
+                None => {
+                    sums(at_owners, Collective::AllReduce, &along(axes), members(axes), [tile, received], Some(true))
+                }
             }
         }
         (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
@@ -87,15 +90,10 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             vec![together(busy, operation, axes)]
         }
         (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
-            let operation = match owners {
-                Owners::One(_) => Collective::Reduce,
-                Owners::Parts => Collective::ReduceScatter,
-                Owners::All => Collective::AllReduce,
-            };
             // What leaves while others are computed, no library sums up.
             let in_order = !any_order && meets_in_order(dtype) || transfer.ahead > 0;
             let in_pieces = in_order.then_some(transfer.tile.in_pieces);
-            sums(at_owners, operation, axes, mesh, [tile, received], in_pieces)
+            sums(at_owners, summing(owners), &along(axes), members(axes), [tile, received], in_pieces)
         }
         (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
         (Leg::Permute { .. }, _) => vec![together(busy, Collective::Exchange, &all(mesh))],
@@ -198,21 +196,21 @@ fn meets_in_order(dtype: DType) -> bool {
 fn sums(
     times: u64,
     operation: Collective,
-    axes: &[usize],
-    mesh: &Mesh,
+    groups: &Groups,
+    members: f64,
     [tile, received]: [f64; 2],
     in_pieces: Option<bool>,
 ) -> Vec<Action> {
     let operations = match in_pieces {
         None => vec![(operation.into(), tile)],
-        Some(in_pieces) => in_order(operation, mesh.group_size(axes) as f64, tile, in_pieces),
+        Some(in_pieces) => in_order(operation, members, tile, in_pieces),
     };
     // Where terms are read in place, they are read once.
-    let touched = combined(received, mesh.group_size(axes) as f64);
+    let touched = combined(received, members);
     let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
         times,
         operation,
-        groups: Groups::Along(axes.to_vec()),
+        groups: groups.clone(),
         bytes,
         touched: if nth == 0 { touched } else { 0.0 },
     };
@@ -246,53 +244,64 @@ fn by_steps(times: u64, lowered: &Lowered, bytes: f64) -> Vec<Action> {
 
 /// What a move between two arrays is; no rank receives more bytes by it than `received`.
 pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
-    let mesh = program.mesh();
-    let size = program.dtype().size() as f64;
-    let elements = |id| program.array(id).sharding.largest_shard() as f64;
-    let source = elements(moved.source) * size;
-    if let Some(lowered) = moved.reduction().and_then(|reduction| reduction.procedure.steps()) {
-        return by_steps(1, lowered, source);
-    }
-    if received == 0.0 {
+    let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+    let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
+    let source = bytes_of(from);
+    if received == 0.0 && moved.way.procedure().is_none() {
         return vec![Action::Copy { times: 1, bytes: source }];
     }
-    if matches!(moved.by, MoveBy::Way(Way::Gathered)) {
-        let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-        let groups = moved.kept.as_ref().unwrap_or(from).gathered_groups(to).unwrap_or_default();
-        let bytes = received / (groups.iter().map(Vec::len).max().unwrap_or(2) as f64 - 1.0);
-        let (operation, groups) = (Collective::AllGather.into(), Groups::Of(groups));
-        return vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }];
-    }
-    let is_whole = matches!(moved.by, MoveBy::Way(Way::Groups { in_pieces: false, .. }));
-    let in_pieces = meets_in_order(program.dtype()).then_some(!is_whole);
-    let of_pattern = |pattern: &Pattern, received: f64| {
-        let closed = |operation: Collective, axes: &[Name]| {
-            sums(1, operation, &axes_of(mesh, axes), mesh, [source, received], in_pieces)
-        };
-        let axes = match pattern {
-            Pattern::Reduce { axes } => return closed(Collective::Reduce, axes),
-            Pattern::AllReduce { axes } => return closed(Collective::AllReduce, axes),
-            Pattern::ReduceScatter { axes } => return closed(Collective::ReduceScatter, axes),
-            // All else goes between pairs of ranks, whatever it is called.
-            Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
-                axes_of(mesh, axes)
-            }
-            _ => all(mesh),
-        };
-        let members = mesh.group_size(&axes) as f64;
-        // Of what is held, the own part stays.
-        let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
-        let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
-        vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
+    // Legs name axes of the array's mesh, which may be the program's in finer digits.
+    let mesh = from.mesh();
+    let along = |axes: &[usize]| match mesh == program.mesh() {
+        true => Groups::Along(axes.to_vec()),
+        false => Groups::Of(mesh.groups_along(axes)),
     };
-    match &moved.pattern {
-        // What is summed up moves on.
-        Pattern::Sequence { patterns } => {
-            let then = received.min(elements(moved.target) * size);
-            let legs = patterns.iter().enumerate();
-            legs.flat_map(|(nth, pattern)| of_pattern(pattern, if nth == 0 { received - then } else { then })).collect()
+    // In the order of the ranks, a procedure takes pieces.
+    let in_pieces = moved.way.in_pieces || moved.way.procedure().is_some();
+    let in_pieces = meets_in_order(program.dtype()).then_some(in_pieces);
+    // What is summed up moves on.
+    let then = if moved.way.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
+    let leg = |leg: &Leg| match (leg, moved.way.closes_sums()) {
+        (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, _)
+            if let Some(lowered) = procedure.steps() =>
+        {
+            by_steps(1, lowered, source)
         }
-        pattern => of_pattern(pattern, received),
+        (Leg::Collective { .. }, false) => {
+            let groups = moved.kept.as_ref().unwrap_or(from).gathered_groups(to).unwrap_or_default();
+            let bytes = received / (groups.iter().map(Vec::len).max().unwrap_or(2) as f64 - 1.0);
+            let (operation, groups) = (Collective::AllGather.into(), Groups::Of(groups));
+            vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
+        }
+        (Leg::Collective { axes, owners, .. }, true) => {
+            let members = mesh.group_size(axes) as f64;
+            sums(1, summing(owners), &along(axes), members, [source, received - then], in_pieces)
+        }
+        _ => {
+            let received = if then > 0.0 { then } else { received };
+            // Who has something for whom, the route's name tells.
+            let axes = match &moved.pattern {
+                Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
+                    axes_of(program.mesh(), axes)
+                }
+                _ => all(program.mesh()),
+            };
+            let members = program.mesh().group_size(&axes) as f64;
+            // Of what is held, the own part stays.
+            let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
+            let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
+            vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
+        }
+    };
+    moved.way.taken().into_iter().flat_map(leg).collect()
+}
+
+/// The collective by which sums meet at those who own them.
+fn summing(owners: &Owners) -> Collective {
+    match owners {
+        Owners::One(_) => Collective::Reduce,
+        Owners::Parts => Collective::ReduceScatter,
+        Owners::All => Collective::AllReduce,
     }
 }
 

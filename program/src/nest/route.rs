@@ -20,7 +20,7 @@ use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Depth, LegId, LoopId};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
-use polyshard_layout::{Mesh, Neighbours, Stages, Stencil};
+use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil};
 use serde::{Deserialize, Serialize};
 
 /// Which way a transfer goes.
@@ -220,6 +220,19 @@ impl Leg {
     #[must_use]
     pub fn collective(axes: Vec<usize>, owners: Owners) -> Self {
         Self::Collective { axes, owners, by: None }
+    }
+
+    /// Returns the leg by a collective along axes, given as positions, of what the rank at these coordinates along them owns.
+    #[must_use]
+    pub fn with_one(axes: Vec<usize>, owner: &[usize]) -> Self {
+        let owner = owner.iter().map(|&at| Expr::constant(at as i64)).collect();
+        Self::collective(axes, Owners::One(owner))
+    }
+
+    /// Returns the leg by an exchange with any rank of a mesh of this many axes.
+    #[must_use]
+    pub fn exchange(axes: usize) -> Self {
+        Self::Exchange { reach: Neighbours::in_box(vec![Reach::All; axes]) }
     }
 
     /// Returns the axes along which ranks communicate as a group, if they do, and the stages that they do it in.

@@ -1,12 +1,13 @@
 //! Whether statements and arrays fit together.
 
 use super::body::{awaits_fit, statements};
-use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, MoveBy, Part, Repeat};
+use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
-use crate::reduction::MoveReduction;
+use crate::reduction::Procedure;
 use crate::statement::Statement;
+use crate::way::{Way, WayError};
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 
 /// Why statements are not a program. A statement, which is a kernel, a move or a repetition here, is given by its number, from 1.
@@ -302,32 +303,41 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
         ));
     }
     let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
-    match &moved.by {
-        MoveBy::Way(way) => {
-            let from = moved.kept.as_ref().unwrap_or(&source.sharding);
-            way.check(from, &target.sharding).map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))?;
-            match moved.called_otherwise([from, &target.sharding], *way) {
-                None => Ok(()),
-                Some(is) => Err(format!("the move of `{}` is called {}, but is {is}", source.name, moved.pattern)),
+    let from = moved.kept.as_ref().unwrap_or(&source.sharding);
+    match moved.way.procedure() {
+        None => {
+            let fits = moved.way.check(from, &target.sharding);
+            fits.map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))?;
+            if moved.op != Assign::Add {
+                let (name, op) = (source.name, moved.op);
+                return Err(format!("the terms of `{name}` meet by `{op}`; without a procedure they are summed up"));
             }
         }
-        MoveBy::Reduction(by) => reduction_fits(moved, by, [source, target], &closed),
+        Some(procedure) => reduction_fits(moved, procedure, [source, target], closed)?,
+    }
+    match moved.called_otherwise([from, &target.sharding]) {
+        None => Ok(()),
+        Some(is) => Err(format!("the move of `{}` is called {}, but is {is}", source.name, moved.pattern)),
     }
 }
 
-/// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.
-fn reduction_fits(moved: &Move, by: &MoveReduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
+/// Whether a move that is carried out by a procedure closes sums along `axes` in its groups, and does nothing else.
+fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<usize>) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
-    if source.closed_along(axes) != *target || moved.kept.is_some() {
+    if source.closed_along(&axes) != *target || moved.kept.is_some() {
         return Err(format!(
             "a reduction moves no elements, but `{name}` goes from {source} to {target}; move it before or after"
         ));
     }
-    if by.op == Assign::Set {
+    if moved.op == Assign::Set {
         return Err(format!("`=` combines nothing; reduce `{name}` by `+=`, `*=`, `max=` or `min=`"));
     }
-    let checked = by.procedure.check_along(source.mesh(), axes);
-    checked.map_err(|why| format!("the reduction of `{name}` from {source} to {target} {why}"))
+    let checked = by.check_along(source.mesh(), &axes);
+    checked.map_err(|why| format!("the reduction of `{name}` from {source} to {target} {why}"))?;
+    match moved.way == Way::by_procedure(axes, by.clone()) {
+        true => Ok(()),
+        false => Err(format!("`{name}` cannot be moved so: {}", WayError::Legs)),
+    }
 }
 
 fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {

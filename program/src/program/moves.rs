@@ -2,18 +2,19 @@
 
 use super::Array;
 use crate::ids::ArrayId;
+use crate::kernel::Assign;
+use crate::nest::{CollectiveBy, Leg, Owners};
 use crate::pattern::Pattern;
-use crate::reduction::MoveReduction;
 use crate::volume::Volume;
 use crate::way::{Way, summed_up};
-use polyshard_layout::{DType, Mesh, Sharding, SumKind};
+use polyshard_layout::{DType, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 
 /// A move of all elements of one array to another of a different sharding.
 ///
 /// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
 /// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
-/// closed, in the order of their coordinates or [`by`](Self::by) a reduction.
+/// closed, in the order of their coordinates or by a [procedure](Way::procedure).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// The array that it reads.
@@ -22,42 +23,37 @@ pub struct Move {
     pub kept: Option<Sharding>,
     /// The array that it writes.
     pub target: ArrayId,
+    /// What combines terms that meet: `+=`, or anything else by a procedure.
+    pub op: Assign,
+    /// How ranks carry it out. Where a procedure closes sums, in ranks of the mesh, the target lies as the source does but for these.
+    pub way: Way,
     /// The route's name.
     pub pattern: Pattern,
-    /// How ranks carry it out.
-    pub by: MoveBy,
     /// What led to it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
-}
-
-/// How a move is carried out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum MoveBy {
-    /// Elements go this way, and sums are closed on it.
-    Way(Way),
-    /// A reduction closes sums where the elements are: in ranks of the mesh, each group along the axes that are closed.
-    /// The target lies as the source does but for these.
-    Reduction(MoveReduction),
 }
 
 /// Meshes of more ranks are not gone through one by one.
 const COUNTED: usize = 4096;
 
-/// The most bytes that one rank receives by a move that goes this way: counted where ranks are few, else a bound.
-fn most_received(source: &Sharding, target: &Sharding, way: Way, dtype: DType) -> u64 {
+/// The most bytes that one rank receives by a leg of a way: counted where ranks are few, else a bound.
+fn most_received(leg: &Leg, way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
     let element = dtype.size() as u64;
     let closed = closed_axes(source, target);
     let members = source.mesh().group_size(&closed);
-    match way {
-        Way::Pairs(_) | Way::Gathered => most_lacking(source, target, 1).saturating_mul(element),
-        // Of its own term, a rank may have what it wants.
-        Way::Parts | Way::Layers(_) => most_lacking(source, target, members).saturating_mul(element),
-        Way::Groups { in_pieces, .. } => {
-            let kind = SumKind::new(dtype, in_pieces);
-            let summed = kind.most_received(source.largest_shard().saturating_mul(element), members);
-            let moved = most_lacking(&summed_up(source, target, &closed), target, 1);
-            summed.saturating_add(moved.saturating_mul(element))
+    match leg {
+        Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
+            let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
+            let received = procedure.received(held).into_iter().max().unwrap_or(0);
+            (received as u64).saturating_mul(element)
         }
+        Leg::Collective { owners: Owners::One(_) | Owners::All, .. } => {
+            let kind = SumKind::new(dtype, way.in_pieces);
+            kind.most_received(source.largest_shard().saturating_mul(element), members)
+        }
+        // Of its own term, a rank may have what it wants.
+        _ if way.legs.len() == 1 => most_lacking(source, target, members).saturating_mul(element),
+        _ => most_lacking(&summed_up(source, target, &closed), target, 1).saturating_mul(element),
     }
 }
 
@@ -85,9 +81,8 @@ impl Move {
         pattern: Pattern,
         tests: Vec<String>,
     ) -> Self {
-        let way = Way::between(shardings[0], shardings[1], dtype.size());
-        let moved = Self::going(ends, way, pattern, tests);
-        match moved.called_otherwise(shardings, way) {
+        let moved = Self { pattern, ..Self::direct(ends, shardings, dtype, tests) };
+        match moved.called_otherwise(shardings) {
             Some(pattern) => Self { pattern, ..moved },
             None => moved,
         }
@@ -95,37 +90,24 @@ impl Move {
 
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
     #[must_use]
-    pub fn direct(ends: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
+    pub fn direct([source, target]: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
         let way = Way::between(shardings[0], shardings[1], dtype.size());
-        Self::going(ends, way, direct_pattern(shardings, way), tests)
+        let pattern = direct_pattern(shardings, &way);
+        Self { source, kept: None, target, op: Assign::Add, way, pattern, tests }
     }
 
-    fn going([source, target]: [ArrayId; 2], way: Way, pattern: Pattern, tests: Vec<String>) -> Self {
-        Self { source, kept: None, target, pattern, by: MoveBy::Way(way), tests }
-    }
-
-    /// What it is, if what it is called is something else. What goes in pairs may have the name of any
-    /// route without sums.
-    pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2], way: Way) -> Option<Pattern> {
-        let is_so = match (&self.pattern, way) {
-            (Pattern::Local, Way::Pairs(_)) => most_lacking(shardings[0], shardings[1], 1) == 0,
-            (
-                Pattern::Permute | Pattern::Exchange | Pattern::Broadcast { .. } | Pattern::AllToAll { .. },
-                Way::Pairs(_),
-            )
-            | (Pattern::AllGather { .. }, Way::Pairs(_) | Way::Gathered) => true,
-            (pattern, _) => *pattern == direct_pattern(shardings, way),
+    /// What it is, if what it is called is something else. What is exchanged may have the name of any route without sums.
+    pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2]) -> Option<Pattern> {
+        let is_exchanged = matches!(self.way.legs[..], [Leg::Exchange { .. }]);
+        let is_so = match &self.pattern {
+            _ if self.way.closes_sums() => false,
+            Pattern::Local => is_exchanged && most_lacking(shardings[0], shardings[1], 1) == 0,
+            Pattern::Permute | Pattern::Exchange | Pattern::Broadcast { .. } | Pattern::AllToAll { .. } => is_exchanged,
+            Pattern::AllGather { .. } => true,
+            _ => false,
         };
-        (!is_so).then(|| direct_pattern(shardings, way))
-    }
-
-    /// The reduction that carries it out, if one does.
-    #[must_use]
-    pub fn reduction(&self) -> Option<&MoveReduction> {
-        match &self.by {
-            MoveBy::Reduction(reduction) => Some(reduction),
-            MoveBy::Way(_) => None,
-        }
+        let direct = direct_pattern(shardings, &self.way);
+        (!is_so && self.pattern != direct).then_some(direct)
     }
 
     fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
@@ -135,26 +117,32 @@ impl Move {
     /// What it moves at most.
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
-        let (received, staged, is_counted) = match &self.by {
-            MoveBy::Way(way) => {
-                let received = most_received(self.kept.as_ref().unwrap_or(source), target, *way, dtype);
-                let is_counted = !way.closes_sums() && source.mesh().size() <= COUNTED;
-                let packed = match (&self.kept, way) {
-                    (Some(kept), Way::Gathered) => kept.largest_shard().saturating_mul(dtype.size() as u64),
-                    _ => 0,
-                };
-                (received, way.staged(source, target, dtype.size()).saturating_add(packed), is_counted)
-            }
-            MoveBy::Reduction(MoveReduction { procedure, .. }) => {
-                let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
-                let received = procedure.received(held).into_iter().max().unwrap_or(0);
-                let staged = procedure.most_staged(usize::try_from(source.largest_shard()).unwrap_or(usize::MAX));
-                let [received, staged] =
-                    [received, staged].map(|elements| (elements as u64).saturating_mul(dtype.size() as u64));
-                (received, staged, true)
-            }
+        let from = self.kept.as_ref().unwrap_or(source);
+        let received = |leg: &Leg| most_received(leg, &self.way, [from, target], dtype);
+        let received = self.way.legs.iter().map(received).fold(0, u64::saturating_add);
+        // A part of a shard is packed to be gathered.
+        let packed = match (&self.kept, &self.way.legs[..]) {
+            (Some(kept), [Leg::Collective { .. }]) => kept.largest_shard().saturating_mul(dtype.size() as u64),
+            _ => 0,
         };
+        let staged = self.way.staged(source, target, dtype.size()).saturating_add(packed);
+        let is_counted = self.way.procedure().is_some() || !self.way.closes_sums() && source.mesh().size() <= COUNTED;
         Volume { times: 1, busy: u64::from(received > 0), each: received, received, staged, is_counted }
+    }
+
+    /// How its sums are closed, as a page has it behind its pattern: `of maxima by AllReduce`, or `each rank a piece`.
+    pub(super) fn shown_sums(&self) -> String {
+        let what = match self.op {
+            Assign::Set | Assign::Add => "",
+            Assign::Mul => " of products",
+            Assign::Max => " of maxima",
+            Assign::Min => " of minima",
+        };
+        match self.way.procedure() {
+            Some(procedure) => format!("{what} {}", procedure.shown()),
+            None if self.way.in_pieces => ", each rank a piece".to_owned(),
+            None => String::new(),
+        }
     }
 }
 
@@ -163,29 +151,7 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
     source.closed_axes(target).unwrap_or_default()
 }
 
-/// The axes along which the members of groups differ.
-fn differing(mesh: &Mesh, groups: &[Vec<usize>]) -> Vec<usize> {
-    let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
-    let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
-    (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis))).collect()
-}
-
 /// The name of the way between two shardings.
-fn direct_pattern([source, target]: [&Sharding; 2], way: Way) -> Pattern {
-    let closed = closed_axes(source, target);
-    let mesh = source.mesh();
-    let axes = mesh.names(&closed);
-    let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
-    match way {
-        Way::Pairs(_) if source == target => Pattern::Local,
-        Way::Pairs(_) | Way::Layers(_) => Pattern::Exchange,
-        Way::Gathered => Pattern::AllGather {
-            axes: mesh.names(&differing(mesh, &source.gathered_groups(target).unwrap_or_default())),
-        },
-        Way::Parts => Pattern::ReduceScatter { axes },
-        Way::Groups { .. } => {
-            let sum = if closed.iter().all(pinned) { Pattern::Reduce { axes } } else { Pattern::AllReduce { axes } };
-            if summed_up(source, target, &closed) == *target { sum } else { sum.then(Pattern::Exchange) }
-        }
-    }
+fn direct_pattern([source, target]: [&Sharding; 2], way: &Way) -> Pattern {
+    if source == target { Pattern::Local } else { way.pattern(source.mesh()) }
 }

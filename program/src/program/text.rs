@@ -1,11 +1,13 @@
 //! A program on a page, and why everything moves as it does.
 
 use super::body::Numbered;
-use super::{Array, ArrayKind, MoveBy, Origin, Part, Program, Repeat};
+use super::{Array, ArrayKind, Origin, Part, Program, Repeat};
 use crate::display;
 use crate::ids::{ArrayId, StatementId};
+use crate::nest::{Leg, Owners};
 use crate::proof;
-use crate::way::{Rows, Way};
+use crate::reduction::Procedure;
+use crate::way::{Packing, Way};
 use std::fmt::{self, Write as _};
 
 /// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
@@ -74,11 +76,11 @@ impl Program {
                     let moved = &self.body.moves[id.0];
                     let bytes = moved.volume(&self.arrays, self.dtype).received;
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
-                    let lines = moved.reduction().into_iter().flat_map(|reduction| reduction.procedure.lines());
+                    let lines = moved.way.procedure().into_iter().flat_map(Procedure::lines);
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
-                    if let (MoveBy::Way(way), true) = (&moved.by, bytes > 0) {
-                        decided(*way).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
+                    if bytes > 0 {
+                        decided(&moved.way).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
                     }
                 }
                 Part::Repeat(id, _) => {
@@ -134,11 +136,7 @@ impl Program {
                     let moved = &self.body.moves[id.0];
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let names = (self.shown(moved.target), self.shown(moved.source));
-                    let by = match &moved.by {
-                        MoveBy::Reduction(reduction) => format!(" {reduction}"),
-                        MoveBy::Way(Way::Groups { in_pieces: true, .. }) => ", each rank a piece".to_owned(),
-                        MoveBy::Way(_) => String::new(),
-                    };
+                    let by = moved.shown_sums();
                     let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
                     (what, format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern))
                 }
@@ -203,22 +201,29 @@ struct Line<'a> {
     text: String,
 }
 
-/// How elements go that are not by a reduction, a line for each decision.
-fn decided(way: Way) -> Vec<&'static str> {
-    let rows = |rows: Rows| match rows {
-        Rows::LaidOut => "rows are long: they are sent from where they lie, where the library can",
-        Rows::Packed => "rows are short: they are packed into messages",
+/// How elements go, a line for each decision.
+fn decided(way: &Way) -> Vec<&'static str> {
+    let of_leg = |leg: &Leg| match (leg, way.closes_sums()) {
+        (Leg::Collective { by: Some(_), .. }, _) => vec![],
+        (Leg::Collective { .. }, false) => {
+            vec!["the shards of a group follow one another: they are gathered, each where it belongs"]
+        }
+        (Leg::Collective { owners: Owners::Parts, .. }, true) => {
+            vec!["each rank of a group gets its part of all terms, and sums it up"]
+        }
+        (Leg::Collective { .. }, true) => match way.in_pieces {
+            true => vec!["each rank of a group sums up a piece, and hands it on"],
+            false => vec!["sums are short, or of two ranks: those who want them get all terms"],
+        },
+        _ => {
+            let of_terms = way.closes_sums() && way.legs.len() == 1;
+            let added = "the terms of one coordinate after the other are moved, and added where they come";
+            let rows = match way.packing {
+                Packing::LaidOut => "rows are long: they are sent from where they lie, where the library can",
+                Packing::Packed => "rows are short: they are packed into messages",
+            };
+            of_terms.then_some(added).into_iter().chain([rows]).collect()
+        }
     };
-    match way {
-        Way::Pairs(how) => vec![rows(how)],
-        Way::Gathered => vec!["the shards of a group follow one another: they are gathered, each where it belongs"],
-        Way::Groups { in_pieces: true, .. } => vec!["each rank of a group sums up a piece, and hands it on"],
-        Way::Groups { in_pieces: false, .. } => {
-            vec!["sums are short, or of two ranks: those who want them get all terms"]
-        }
-        Way::Parts => vec!["each rank of a group gets its part of all terms, and sums it up"],
-        Way::Layers(how) => {
-            vec!["the terms of one coordinate after the other are moved, and added where they come", rows(how)]
-        }
-    }
+    way.taken().into_iter().flat_map(of_leg).collect()
 }

@@ -1,8 +1,7 @@
 //! Reductions as text.
 
 use super::listed;
-use super::procedure::{MoveReduction, Procedure};
-use crate::kernel::Assign;
+use super::procedure::Procedure;
 use std::fmt;
 
 impl Procedure {
@@ -35,18 +34,5 @@ impl fmt::Display for Procedure {
             }
             None => f.write_str("the order of the ranks"),
         }
-    }
-}
-
-/// `by ReduceScatter-AllGather`, or `in the order of the ranks`; of what is no sum, with what it is: `of maxima by AllReduce`.
-impl fmt::Display for MoveReduction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.op {
-            Assign::Set | Assign::Add => "",
-            Assign::Mul => "of products ",
-            Assign::Max => "of maxima ",
-            Assign::Min => "of minima ",
-        })?;
-        f.write_str(&self.procedure.shown())
     }
 }

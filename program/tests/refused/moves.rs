@@ -1,7 +1,7 @@
 //! Moves between arrays that do not fit, and by ways that they cannot go.
 
 use super::*;
-use polyshard_program::{MoveBy, Pattern, Rows, Way};
+use polyshard_program::{Direction, Owners, Pattern, Way};
 
 #[test]
 fn moves_between_arrays_that_do_not_fit() {
@@ -51,9 +51,11 @@ fn moves_between_arrays_that_do_not_fit() {
 
 #[test]
 fn moves_by_ways_that_they_cannot_go() {
+    let parts = || Leg::collective(vec![0], Owners::Parts);
+    let exchange = || Way::new([Leg::exchange(1)]);
     let by = |way: Way| {
         let mut body = moves([(0, 1)]);
-        body.moves[0].by = MoveBy::Way(way);
+        body.moves[0].way = way;
         body
     };
     let open = |placements: &[Placement]| sharding(&[4, 4], &[placements, &[Placement::partial(mesh().1)]].concat());
@@ -61,19 +63,19 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         arrays(),
-        by(Way::Parts),
+        by(Way::closing([parts()])),
         expect!["statement 1: `A` cannot be moved so: its way closes sums, but the target closes none"],
     );
     check(
         DType::F64,
         sums(),
-        by(Way::Pairs(Rows::Packed)),
+        by(exchange()),
         expect!["statement 1: `A` cannot be moved so: its way closes no sums, but the target closes some"],
     );
     check(
         DType::F64,
         sums(),
-        by(Way::Groups { in_pieces: true, then: Rows::Packed }),
+        by(Way::closing([Leg::collective(vec![0], Owners::All)]).in_pieces()),
         expect![
             "statement 1: `A` cannot be moved so: its sums meet in groups, but the target divides them among the ranks of a group"
         ],
@@ -82,7 +84,7 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         summed,
-        by(Way::Parts),
+        by(Way::closing([parts()])),
         expect![
             "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
         ],
@@ -90,7 +92,7 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         arrays(),
-        by(Way::Gathered),
+        by(Way::new([parts()])),
         expect![
             "statement 1: `A` cannot be moved so: its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
         ],
@@ -103,24 +105,24 @@ fn moves_by_ways_that_they_cannot_go() {
         body
     };
     let gathered = Pattern::all_gather([mesh().1]);
-    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), Way::Gathered));
+    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), Way::new([parts()])));
     assert!(accepted.is_ok(), "{accepted:?}");
     check(
         DType::F64,
         everywhere(),
-        called(Pattern::Exchange, Way::Gathered),
+        called(Pattern::Exchange, Way::new([parts()])),
         expect!["statement 1: the move of `A` is called exchange, but is all_gather(x)"],
     );
     check(
         DType::F64,
         everywhere(),
-        called(Pattern::Local, Way::Pairs(Rows::Packed)),
+        called(Pattern::Local, exchange()),
         expect!["statement 1: the move of `A` is called local, but is exchange"],
     );
     check(
         DType::F64,
         everywhere(),
-        called(Pattern::reduce([mesh().1]), Way::Pairs(Rows::Packed)),
+        called(Pattern::reduce([mesh().1]), exchange()),
         expect!["statement 1: the move of `A` is called reduce(x), but is exchange"],
     );
     let scalar = |placements: &[Placement]| sharding(&[], placements);
@@ -130,9 +132,42 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         scalars,
-        by(Way::Pairs(Rows::LaidOut)),
+        by(exchange().laid_out()),
         expect![
-            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but an array of no dimensions has no rows"
+            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but it is not exchanged, or has no rows"
         ],
+    );
+    let misled = "statement 1: `A` cannot be moved so: its legs do not lead from where it is to where it is wanted";
+    for way in [
+        Way::new([]),
+        Way::new([Leg::exchange(2)]),
+        Way::new([Leg::Copy]),
+        Way::new([parts(), Leg::exchange(1)]),
+        Way { direction: Direction::Out { any_order: true }, ..Way::new([Leg::exchange(1)]) },
+    ] {
+        let arrays = if way.closes_sums() { sums() } else { arrays() };
+        let error = Program::new(&mesh().0, DType::F64, arrays, by(way)).expect_err("no such way");
+        assert_eq!(error.to_string(), misled);
+    }
+    let open_everywhere =
+        || vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
+    for legs in [vec![Leg::with_one(vec![0], &[1])], vec![Leg::exchange(1), Leg::collective(vec![0], Owners::All)]] {
+        let error =
+            Program::new(&mesh().0, DType::F64, open_everywhere(), by(Way::closing(legs))).expect_err("all own it");
+        assert_eq!(error.to_string(), misled);
+    }
+    check(
+        DType::F64,
+        arrays(),
+        by(exchange().in_pieces()),
+        expect!["statement 1: `A` cannot be moved so: each rank sums up a piece, but no sums meet in groups"],
+    );
+    let mut maxima = by(Way::closing([Leg::collective(vec![0], Owners::All)]));
+    maxima.moves[0].op = Assign::Max;
+    check(
+        DType::F64,
+        open_everywhere(),
+        maxima,
+        expect!["statement 1: the terms of `A` meet by `max=`; without a procedure they are summed up"],
     );
 }

@@ -6,9 +6,7 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Move, MoveBy, Part, Program, Repeat, RoomId, Rooms, Statement,
-};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -511,12 +509,12 @@ struct Run<'r, T> {
 /// A move, prepared; collective over the world.
 fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedMove<T>> {
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    Ok(match &moved.by {
-        MoveBy::Reduction(by) => {
-            PreparedMove::Reduce(Reduction::between(world, source, target, &by.procedure)?, super::reduce_op(by.op))
+    Ok(match moved.way.procedure() {
+        Some(procedure) => {
+            PreparedMove::Reduce(Reduction::between(world, source, target, procedure)?, super::reduce_op(moved.op))
         }
-        MoveBy::Way(way) => {
-            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, *way)?;
+        None => {
+            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.way)?;
             PreparedMove::Redistribute(Box::new(there))
         }
     })

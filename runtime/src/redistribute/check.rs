@@ -38,7 +38,7 @@ pub(super) fn agree(
     source: &Sharding,
     kept: Option<&Sharding>,
     target: &Sharding,
-    way: Way,
+    way: &Way,
 ) -> Result<()> {
     let part = kept.map(|kept| format!(", of which ranks keep {kept}")).unwrap_or_default();
     world.agree(&format!(

@@ -13,7 +13,7 @@ use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
-use polyshard_program::{Way, summed_up};
+use polyshard_program::{Leg, Owners, Way, summed_up};
 use std::rc::Rc;
 
 /// How the sums of an array are closed.
@@ -36,40 +36,42 @@ impl Sums {
     ///
     /// # Errors
     /// As [`Redistribution::new`].
-    pub(super) fn new(world: &World, source: &Sharding, target: &Sharding, way: Way) -> Result<Option<Self>> {
-        let axes = source.closed_axes(target).map_err(RedistributionError::from)?;
+    pub(super) fn new(world: &World, source: &Sharding, target: &Sharding, way: &Way) -> Result<Option<Self>> {
+        if !way.closes_sums() {
+            return Ok(None);
+        }
         let mesh = source.mesh();
-        Ok(Some(match way {
-            Way::Pairs(_) | Way::Gathered => return Ok(None),
-            Way::Groups { in_pieces, then } => {
-                let pins: Vec<(usize, usize)> =
-                    target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();
-                let group = world.group(mesh, &axes)?;
-                // One of several axes pinned: all get the sums, and those that the target does not want drop them.
-                let pinned = pins.len() == axes.len();
-                let root = pinned.then(|| {
-                    let along = |axis: &usize| pins.iter().find(|pin| pin.0 == *axis).map_or(0, |pin| pin.1);
-                    group.rank_of(&axes.iter().map(along).collect::<Vec<_>>())
-                });
-                let summed = summed_up(source, target, &axes);
-                let then = Box::new(Redistribution::going(world, &summed, None, target, Way::Pairs(then))?);
-                Self::Group { group, root, in_pieces, then }
-            }
-            Way::Parts => {
-                let group = world.group(mesh, &axes)?;
+        // What moves on, or the terms of one layer, is exchanged.
+        let exchange = Way { packing: way.packing, ..Way::new([Leg::exchange(mesh.ndim())]) };
+        Ok(Some(match &way.legs[..] {
+            [Leg::Collective { axes, owners: Owners::Parts, .. }] => {
+                let group = world.group(mesh, axes)?;
                 let own = Subarray::of(source, &mesh.coordinates(world.rank()), &Region::whole(source.shape()));
                 let tile = own.region().expect("a term is one block, as its way says; this is a bug of polyshard");
                 let part = |member| Subarray::of(target, &group.coordinates(member), &tile);
                 let parts = (0..group.size()).map(part).collect();
                 Self::Parts { group, by_messages: false, tile: Box::new(tile), parts }
             }
-            Way::Layers(rows) => {
+            [.., Leg::Collective { axes, owners, .. }] => {
+                let group = world.group(mesh, axes)?;
+                let root = match owners {
+                    Owners::One(root) => {
+                        Some(group.rank_of(&root.iter().map(|at| at.offset() as usize).collect::<Vec<_>>()))
+                    }
+                    Owners::All | Owners::Parts => None,
+                };
+                let summed = summed_up(source, target, axes);
+                let then = Box::new(Redistribution::going(world, &summed, None, target, &exchange)?);
+                Self::Group { group, root, in_pieces: way.in_pieces, then }
+            }
+            _ => {
+                let axes = source.closed_axes(target).map_err(RedistributionError::from)?;
                 let at = mesh.coordinates(world.rank());
                 let members: Vec<_> = mesh.members(&at, &axes).collect();
                 let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
                 let layer = |member: &Vec<usize>| {
                     let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
-                    Redistribution::going(world, &source.pinned(&coordinates), None, target, Way::Pairs(rows))
+                    Redistribution::going(world, &source.pinned(&coordinates), None, target, &exchange)
                 };
                 Self::Layers { mine, layers: members.iter().map(layer).collect::<Result<_>>()? }
             }

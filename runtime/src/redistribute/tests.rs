@@ -4,6 +4,7 @@ use super::*;
 use crate::Region;
 use crate::layout::{AxisExpr, Mesh, Placement};
 use crate::sample::{indices, on_ranks, sharding_pairs};
+use polyshard_program::Owners;
 use proptest::prelude::*;
 
 /// The element at an index: another one everywhere, also in the type that holds the fewest.
@@ -21,10 +22,28 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
 
 /// Every way that arrays of `T` can go, among them the one that is chosen.
 fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
-    let rows = [Rows::Packed, Rows::LaidOut];
-    let groups = rows.map(|then| [true, false].map(|in_pieces| Way::Groups { in_pieces, then })).concat();
-    let ways = [&groups[..], &rows.map(Way::Pairs), &rows.map(Way::Layers), &[Way::Gathered, Way::Parts]].concat();
-    let ways: Vec<_> = ways.into_iter().filter(|way| way.check(source, target).is_ok()).collect();
+    let axes = source.mesh().ndim();
+    let closed = source.closed_axes(target).unwrap_or_default();
+    let parts = |axes: Vec<usize>| [Leg::collective(axes, Owners::Parts)];
+    let pins = closed.iter().map(|axis| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1));
+    let meet = match pins.collect::<Option<Vec<_>>>() {
+        Some(owner) => Leg::with_one(closed.clone(), &owner),
+        None => Leg::collective(closed.clone(), Owners::All),
+    };
+    let mut ways = vec![
+        Way::new([Leg::exchange(axes)]),
+        Way::closing([Leg::exchange(axes)]),
+        Way::closing(parts(closed)),
+        Way::closing([meet.clone()]),
+        Way::closing([Leg::exchange(axes), meet]),
+    ];
+    let among = |set: usize| (0..axes).filter(|axis| set >> axis & 1 == 1).collect();
+    ways.extend((0..1 << axes).map(|set| Way::new(parts(among(set)))));
+    let pieces = ways.iter().cloned().map(Way::in_pieces).collect::<Vec<_>>();
+    ways.extend(pieces);
+    let laid_out = ways.iter().cloned().map(Way::laid_out).collect::<Vec<_>>();
+    ways.extend(laid_out);
+    ways.retain(|way| way.check(source, target).is_ok());
     assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
     ways
 }
@@ -32,14 +51,14 @@ fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
 /// Runs from `source` to `target` every way that there is, with arrays of `T`.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
     let mut ways = ways::<T>(source, target).into_iter();
-    ways.try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+    ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
 }
 
 /// Runs from one to the other twice, this way, with arrays of `T`, and checks all that there is to check.
 fn check_way<T: Element>(
     world: &World,
     [source, target]: [&Sharding; 2],
-    way: Way,
+    way: &Way,
     transport: Transport,
 ) -> Result<()> {
     let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
@@ -84,7 +103,13 @@ fn what_is_kept_of_shards_is_gathered() {
         let a = DistArray::from_fn(world, &rows, element::<i32>)?;
         let expected = DistArray::from_fn(world, &columns, element::<i32>)?;
         for transport in [Transport::Messages, Transport::Shared] {
-            let there = Redistribution::by(world, &rows, Some(&kept), &columns, Way::Gathered)?;
+            let there = Redistribution::by(
+                world,
+                &rows,
+                Some(&kept),
+                &columns,
+                &Way::new([Leg::collective(vec![0], Owners::Parts)]),
+            )?;
             let there = there.with_transport(transport);
             assert_eq!(there.run(world, &a)?.block(), expected.block(), "{transport:?}");
             let packed =

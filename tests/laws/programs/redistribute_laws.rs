@@ -12,7 +12,7 @@
 use polyshard::planner::{Ops, Plan, PlanOptions};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
-use polyshard::{DType, Error, Program, Result, Rows, Way};
+use polyshard::{DType, Error, Leg, Program, Result, Way};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;
@@ -150,11 +150,12 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
     let mut last = expected.clone();
     let mut counts = Vec::new();
     // An array of no dimensions has no rows to lay out.
-    let rows = if source.shape().is_empty() { Rows::Packed } else { Rows::LaidOut };
-    let by_messages = [Rows::Packed, rows].map(|rows| (Transport::Messages, Way::Pairs(rows)));
+    let packed = Way::new([Leg::exchange(source.mesh().ndim())]);
+    let laid_out = if source.shape().is_empty() { packed.clone() } else { packed.clone().laid_out() };
+    let by_messages = [packed, laid_out].map(|way| (Transport::Messages, way));
     let way = Way::between(source, target, size_of::<T>());
-    for (transport, way) in by_messages.into_iter().chain([(Transport::Shared, way), (Transport::Auto, way)]) {
-        let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
+    for (transport, way) in by_messages.into_iter().chain([(Transport::Shared, way.clone()), (Transport::Auto, way)]) {
+        let there = Redistribution::by(world, source, None, target, &way)?.with_transport(transport);
         let mut output = there.output(world)?;
         assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
         let before = world.bytes_received();

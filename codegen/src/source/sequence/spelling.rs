@@ -12,8 +12,8 @@ use super::super::field::Field;
 use super::super::items::{check, mesh, new_sharding, reduce_op, sharding_function, zero};
 use super::super::{imports, kernel_module, mentions, reduction};
 use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, MoveBy, Program, Rows, Way};
-use proc_macro2::{Ident, TokenStream};
+use polyshard_program::{ArrayId, ArrayKind, Leg, Owners, Packing, Program, Way};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 /// The outer module, and those of the kernels inside of it. Each chooses names by itself: what is inside is reached by a path.
@@ -120,22 +120,22 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
 ///
 /// ```text
 /// step_1: first_1::Prepared::new(world)?
-/// step_2: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), Way::Pairs(Rows::Packed))?
+/// step_2: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange(1)]))?
 /// ```
 fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> Field {
     let (r#type, new) = match step {
         Step::Kernel { module, .. } => {
             (quote! { #module::Prepared<'world> }, quote! { #module::Prepared::new(world)? })
         }
-        Step::Move { moved, from, to } => match &moved.by {
-            MoveBy::Way(way) => {
+        Step::Move { moved, from, to } => match moved.way.procedure() {
+            None => {
                 let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
-                let (kept, way) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), way_of(*way));
-                let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), #way)? };
+                let (kept, way) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), way_of(&moved.way));
+                let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#way)? };
                 (quote! { Redistribution }, new)
             }
-            MoveBy::Reduction(by) => {
-                let procedure = reduction::procedure(&by.procedure);
+            Some(procedure) => {
+                let procedure = reduction::procedure(procedure);
                 let new = quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? };
                 (quote! { Reduction<#element> }, new)
             }
@@ -221,26 +221,35 @@ impl ToTokens for Argument<'_> {
     }
 }
 
-/// `Way::Pairs(Rows::Packed)` and the like, whose variants print as they are named.
-fn way_of(way: Way) -> TokenStream {
-    let rows = |rows: Rows| {
-        let rows = format_ident!("{rows:?}");
-        quote! { Rows::#rows }
+/// `Way::closing([Leg::exchange(1), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
+fn way_of(way: &Way) -> TokenStream {
+    let legs = way.legs.iter().map(|leg| match leg {
+        Leg::Collective { axes, owners: Owners::One(root), .. } => {
+            let root = root.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
+            let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
+            quote! { Leg::with_one(vec![#(#axes),*], &[#(#root),*]) }
+        }
+        Leg::Collective { axes, owners, .. } => {
+            let owners = if *owners == Owners::All {
+                quote! { Owners::All }
+            } else {
+                quote! { Owners::Parts }
+            };
+            let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
+            quote! { Leg::collective(vec![#(#axes),*], #owners) }
+        }
+        Leg::Exchange { reach } => {
+            let axes = Literal::usize_unsuffixed(reach.along.len());
+            quote! { Leg::exchange(#axes) }
+        }
+        leg => unreachable!("no array is moved by {leg:?}; this is a bug of polyshard"),
+    });
+    let new = if way.closes_sums() {
+        quote! { closing }
+    } else {
+        quote! { new }
     };
-    match way {
-        Way::Pairs(how) => {
-            let how = rows(how);
-            quote! { Way::Pairs(#how) }
-        }
-        Way::Gathered => quote! { Way::Gathered },
-        Way::Groups { in_pieces, then } => {
-            let then = rows(then);
-            quote! { Way::Groups { in_pieces: #in_pieces, then: #then } }
-        }
-        Way::Parts => quote! { Way::Parts },
-        Way::Layers(how) => {
-            let how = rows(how);
-            quote! { Way::Layers(#how) }
-        }
-    }
+    let packing = (way.packing == Packing::LaidOut).then(|| quote! { .laid_out() });
+    let pieces = way.in_pieces.then(|| quote! { .in_pieces() });
+    quote! { Way::#new([#(#legs),*]) #packing #pieces }
 }

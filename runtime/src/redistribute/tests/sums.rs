@@ -41,13 +41,13 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
 /// Every way that it can go.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
     let mut ways = ways::<T>(source, target).into_iter();
-    ways.try_for_each(|way| check_way::<T>(world, [source, target], way, transport))
+    ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
 }
 
 fn check_way<T: Element>(
     world: &World,
     [source, target]: [&Sharding; 2],
-    way: Way,
+    way: &Way,
     transport: Transport,
 ) -> Result<()> {
     let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
