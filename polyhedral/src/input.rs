@@ -154,6 +154,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         tile: Tile { capacity, ..Tile::default() },
         step,
         tests: trail.tests,
+        carried_out: std::collections::BTreeMap::new(),
     };
     Ok((transfer, proofs))
 }

@@ -90,6 +90,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         tile: Tile::default(),
         step: None,
         tests: Vec::new(),
+        carried_out: std::collections::BTreeMap::new(),
     }
 }
 

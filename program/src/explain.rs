@@ -78,6 +78,10 @@ impl Nest {
             }
             decided(transfer).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+            for (leg, why) in &transfer.carried_out {
+                let is_by_procedure = transfer.route.legs.get(leg.0).is_some_and(|leg| leg.procedure().is_some());
+                writeln!(text, "    - {}: {why}", if is_by_procedure { "procedure" } else { "stages" })?;
+            }
         }
         if let Some(steps) = &self.time_steps {
             let (times, [input, output]) =

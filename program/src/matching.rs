@@ -243,6 +243,7 @@ mod tests {
             tile: Tile { capacity: 4, ..Tile::default() },
             step: None,
             tests: Vec::new(),
+            carried_out: std::collections::BTreeMap::new(),
         };
         let ranges = Ranges { coordinates: vec![2, 3], counters: vec![5, 5] };
         let matching = Matching { mesh: &mesh, ranges: &ranges, loops: 2 };

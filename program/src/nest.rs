@@ -26,11 +26,12 @@ pub use region::{Blocks, Region};
 pub(crate) use route::Hop;
 pub use route::{CollectiveBy, Direction, Leg, Owners, Route, Shift};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::{ArrayId, Depth, OperandId, StepId, TensorId};
+use crate::ids::{ArrayId, Depth, LegId, OperandId, StepId, TensorId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -114,6 +115,9 @@ pub struct Transfer {
     pub step: Option<StepId>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
+    /// Why collectives are carried out as they are, by their legs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub carried_out: BTreeMap<LegId, String>,
 }
 
 impl Transfer {

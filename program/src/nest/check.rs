@@ -8,7 +8,7 @@
 use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
-use crate::ids::{Depth, OperandId, StepId, TensorId};
+use crate::ids::{Depth, LegId, OperandId, StepId, TensorId};
 use crate::reduction::counted;
 use polyshard_layout::{AxisSource, Reach};
 
@@ -113,6 +113,10 @@ impl Nest {
             return Err("that leaves out corners, but not of an input that is read where it comes to".into());
         }
         at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
+        let is_collective = |leg: &LegId| matches!(at_owners.get(leg.0), Some(Leg::Collective { .. }));
+        if let Some(leg) = transfer.carried_out.keys().find(|leg| !is_collective(leg)) {
+            return Err(format!("that says how leg {}, numbered from 0, is carried out, but that is no collective", leg.0));
+        }
         let among_copies = |leg: &Leg| match leg {
             Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
             Leg::Halo { reach } | Leg::Exchange { reach } => {

@@ -8,10 +8,6 @@ use crate::matching::Matching;
 use crate::nest::{CollectiveBy, Leg, Nest};
 use crate::proof::{Proof, Property, Report};
 
-/// What tests that say how a collective is carried out begin with.
-const STAGES: &str = "stages: ";
-const PROCEDURE: &str = "procedure: ";
-
 /// How a collective of a program is carried out, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagedLeg {
@@ -95,16 +91,14 @@ impl Program {
             let transfer = program.body.nests.get_mut(nest.0).and_then(|nest| nest.transfers.get_mut(tile.0));
             let found = transfer.and_then(|transfer| {
                 let Leg::Collective { by, .. } = transfer.route.legs.get_mut(leg.0)? else { return None };
-                Some((by, &mut transfer.tests))
+                Some((by, &mut transfer.carried_out))
             });
-            let Some((place, tests)) = found else {
+            let Some((place, reasons)) = found else {
                 let why = format!("nest {} has no collective as leg {} of transfer {}", nest.0, leg.0, tile.0);
                 return Err(ProgramError::Misfit { statement: self.number_of(*nest), why });
             };
             place.clone_from(by);
-            tests.retain(|test| ![STAGES, PROCEDURE].iter().any(|what| test.starts_with(what)));
-            let what = if matches!(by, Some(CollectiveBy::Procedure(_))) { PROCEDURE } else { STAGES };
-            tests.push(format!("{what}{why}"));
+            reasons.insert(*leg, why.clone());
         }
         for (number, nest) in program.body.nests.iter_mut().enumerate() {
             if *nest == self.body.nests[number] {
