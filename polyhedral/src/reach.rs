@@ -12,16 +12,14 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil};
-use polyshard_program::{Expr, Leg, Property, Ranges, Region, Route, Symbol};
+use polyshard_program::{Access, Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
     pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let sources = self.sources(need.sharding);
-        let along = self.reach(need, WhichOwners::Source, trail)?;
-        let is_near = sources.is_near(need.region, &along);
-        let reach = Neighbours { stencil: self.stencil(need, &along, trail)?, along };
-        if is_near && self.is_inside(need)? {
+        let reach = self.neighbours(need, trail)?;
+        if sources.is_near(need.region, &reach.along) && self.is_inside(need)? {
             trail.test("a few neighbours own it, around what the rank owns itself: halo");
             return Ok(Leg::Halo { reach }.into());
         }
@@ -29,29 +27,69 @@ impl Context<'_> {
         Ok(Leg::Exchange { reach }.into())
     }
 
-    /// Whether corners are read. What each access reads is in a region of its own, smaller than the one around all of them.
-    fn stencil(&self, need: &Need<'_>, along: &[Reach], trail: &mut Trail) -> IslResult<Stencil> {
-        let far = along.iter().filter(|&&reach| reach != Reach::OWN).count();
-        if need.reads.len() < 2 || far < 2 {
-            return Ok(Stencil::Box);
-        }
-        let star = Neighbours::in_star(along);
-        for access in need.reads {
-            let region = &self.region(&[access], need.depth, need.sharding.shape());
-            let read = Need { region, reads: &[], ..*need };
-            let holds = |access| match &self.samples {
-                Some(_) => Ok(true),
-                None => self.holds(region, need.depth, access),
-            };
-            if !self.is_within(&read, WhichOwners::Source, &star)? || !holds(access)? {
-                trail.test("not all that is read is owned by ranks that differ along one axis alone");
-                return Ok(Stencil::Box);
+    /// Where owners are, and whether corners are read. What each access reads is in a region of its own, smaller than the one around all of
+    /// them, so where corners are not, nothing is asked about the one around all.
+    fn neighbours(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Neighbours> {
+        for along in self.sources(need.sharding).reach(need.region, WhichOwners::Source) {
+            let far = along.iter().filter(|&&reach| reach != Reach::OWN).count();
+            let may_be_star = need.reads.len() > 1 && far > 1;
+            if may_be_star && self.is_along_lines(need, &along)? {
+                let offsets = self.offsets_text(&along);
+                if !offsets.is_empty() {
+                    let claim = format!("owners of what is read are at the offsets {offsets} from the rank");
+                    trail.test(claim.clone());
+                    trail.proved(Property::Matching, claim);
+                }
+                let claim = "what is read is owned by ranks that differ along one axis alone";
+                trail.test(format!("{claim}, so corners are left out"));
+                trail.proved(Property::Residency, claim);
+                return Ok(Neighbours::in_star(along));
+            }
+            if self.is_confirmed(need, WhichOwners::Source, &along, trail)? {
+                if may_be_star {
+                    trail.test("not all that is read is owned by ranks that differ along one axis alone");
+                }
+                return Ok(Neighbours::in_box(along));
             }
         }
-        let claim = "what is read is owned by ranks that differ along one axis alone";
-        trail.test(format!("{claim}, so corners are left out"));
-        trail.proved(Property::Residency, claim);
-        Ok(Stencil::Star)
+        Ok(Neighbours::in_box(vec![Reach::All; self.nest().distributed]))
+    }
+
+    /// Whether the owners of what each access reads differ from the reader along one axis alone. Accesses whose owners differ along the same
+    /// axis are asked about together; which one that is, closed forms propose.
+    fn is_along_lines(&self, need: &Need<'_>, along: &[Reach]) -> IslResult<bool> {
+        let sources = self.sources(need.sharding);
+        let region = |reads: &[&Access]| self.region(reads, need.depth, need.sharding.shape());
+        let line = |reads: &[&Access]| {
+            let proposed = sources.clamped_reach(&region(reads), WhichOwners::Source, false);
+            let far: Vec<_> = (0..along.len()).filter(|&axis| proposed[axis] != Reach::OWN).collect();
+            let reach = |axis| if far.contains(&axis) { along[axis] } else { Reach::OWN };
+            (far.len() < 2).then(|| (0..along.len()).map(reach).collect::<Vec<_>>())
+        };
+        let mut lines: Vec<(Vec<&Access>, Vec<Reach>)> = Vec::new();
+        for &access in need.reads {
+            let joined = lines.iter_mut().find_map(|on| {
+                let reads = [&on.0[..], &[access]].concat();
+                line(&reads).map(|reach| *on = (reads, reach))
+            });
+            if joined.is_none() {
+                let Some(reach) = line(&[access]) else { return Ok(false) };
+                lines.push((vec![access], reach));
+            }
+        }
+        for (reads, reach) in lines {
+            let region = &region(&reads);
+            let read = Need { region, reads: &[], ..*need };
+            if !self.is_within(&read, WhichOwners::Source, &Neighbours::in_box(reach))? {
+                return Ok(false);
+            }
+            for access in reads {
+                if self.samples.is_none() && !self.holds(region, need.depth, access)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Iterations to the owners of what they need.
@@ -76,23 +114,42 @@ impl Context<'_> {
     /// The first reach proposed of which isl confirms that the owners are within it; else all ranks.
     pub(crate) fn reach(&self, need: &Need<'_>, which: WhichOwners, trail: &mut Trail) -> IslResult<Vec<Reach>> {
         for proposed in self.sources(need.sharding).reach(need.region, which) {
-            if proposed.iter().all(|&reach| reach == Reach::All) {
+            if self.is_confirmed(need, which, &proposed, trail)? {
                 return Ok(proposed);
             }
-            let offsets = self.state.mesh.as_slice().iter().zip(&proposed);
-            let offsets: Vec<_> = offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect();
-            let claim = match &offsets[..] {
-                [] => "owners have the rank's own coordinates".to_owned(),
-                offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
-            };
-            if self.is_within(need, which, &Neighbours::in_box(&proposed[..]))? {
-                trail.test(claim.clone());
-                trail.proved(Property::Matching, claim);
-                return Ok(proposed);
-            }
-            trail.test(format!("not all {claim}"));
         }
         Ok(vec![Reach::All; self.nest().distributed])
+    }
+
+    /// Whether the owners are within a reach; nobody is asked of all ranks.
+    fn is_confirmed(
+        &self,
+        need: &Need<'_>,
+        which: WhichOwners,
+        proposed: &[Reach],
+        trail: &mut Trail,
+    ) -> IslResult<bool> {
+        if proposed.iter().all(|&reach| reach == Reach::All) {
+            return Ok(true);
+        }
+        let claim = match &self.offsets_text(proposed)[..] {
+            "" => "owners have the rank's own coordinates".to_owned(),
+            offsets => format!("owners are at the offsets {offsets} from the rank"),
+        };
+        let is_within = self.is_within(need, which, &Neighbours::in_box(proposed))?;
+        if is_within {
+            trail.test(claim.clone());
+            trail.proved(Property::Matching, claim);
+        } else {
+            trail.test(format!("not all {claim}"));
+        }
+        Ok(is_within)
+    }
+
+    /// `x: -1..=1, y: any`, of the axes along which owners may be elsewhere.
+    fn offsets_text(&self, along: &[Reach]) -> String {
+        let offsets = self.state.mesh.as_slice().iter().zip(along);
+        offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect::<Vec<_>>().join(", ")
     }
 
     /// Iterations to the ranks in reach.
