@@ -65,14 +65,13 @@ impl<T: Element> Reduction<T> {
             numbering => numbering.is_some(),
         };
         let plan = placed.reduction(axes, elements, T::DTYPE, strategy)?;
-        // Machines print briefly; their numbers are in the last line.
-        world.agree(&format!(
-            "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
-             {:?}\n{placed:?}",
+        let says = format!(
+            "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\na reduction {}",
             T::DTYPE.name(),
             plan.axis_names(),
-            plan.strategy()
-        ))?;
+            plan.procedure().shown()
+        );
+        world.agree(&says, &(placed.mesh(), placed.ranks(), plan.procedure()))?;
         let reduction = if of_mesh {
             polyshard_runtime::Reduction::new(world, &plan.procedure_in_mesh(), elements)?
         } else {

@@ -44,6 +44,5 @@ pub fn place(world: &World, placed: &PlacedMesh) -> Result<Rc<World>> {
     if let Some(numbering) = world.numbering() {
         return Err(Error::PlacedAlready { name: numbering.name().into() });
     }
-    // Machines print briefly; their numbers are in the last line.
-    Ok(world.renumbered(placed.mesh(), placed.ranks(), &format!("{placed}\n{placed:?}"))?)
+    Ok(world.renumbered(placed.mesh(), placed.ranks(), &placed.to_string())?)
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// | yes | exchange, collective | then the sums go on to where the target has them |
 /// | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
 /// | yes | exchange | the terms of one coordinate after the other go to the target, and are added up there |
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Way {
     /// Inwards if no sums are closed.
     pub direction: Direction,

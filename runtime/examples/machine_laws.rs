@@ -60,7 +60,7 @@ fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
 /// Returns what all ranks are told of nodes that do not make levels.
 fn refused(world: &World) -> Result<String> {
     let said = detect(world).expect_err("levels would not nest").to_string();
-    world.agree(&said)?;
+    world.agree(&said, &())?;
     assert_eq!(Topology::find(world).expect_err("levels would not nest").to_string(), said);
     assert_eq!(measure(world, &MeasureOptions::default()).expect_err("levels would not nest").to_string(), said);
     Ok(said)

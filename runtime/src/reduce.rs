@@ -70,11 +70,13 @@ impl<T: Element> Reduction<T> {
 
     pub(crate) fn planned(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
-        world.agree(&format!(
-            "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {procedure:?}",
+        let says = format!(
+            "a reduction of {elements} elements\na reduction of `{}` in the groups {}\na reduction {}",
             T::DTYPE.name(),
-            listed(procedure.groups())
-        ))?;
+            listed(procedure.groups()),
+            procedure.shown()
+        );
+        world.agree(&says, procedure)?;
         Self::agreed(world, procedure, elements)
     }
 
@@ -98,11 +100,13 @@ impl<T: Element> Reduction<T> {
             let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
             return Err(ReductionRunError::Groups { from, to, groups: procedure.groups().to_vec() }.into());
         }
-        world.agree(&format!(
-            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {procedure:?}",
+        let says = format!(
+            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\na reduction {}",
             source.shape(),
-            source.mesh()
-        ))?;
+            source.mesh(),
+            procedure.shown()
+        );
+        world.agree(&says, &(source, target, procedure))?;
         Self::agreed(world, procedure, source.local_len(&source.mesh().coordinates(world.rank())))
     }
 

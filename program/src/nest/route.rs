@@ -24,7 +24,7 @@ use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil};
 use serde::{Deserialize, Serialize};
 
 /// Which way a transfer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From the owners of an input to the ranks that read it.
     In,
@@ -47,7 +47,7 @@ pub struct Route {
 }
 
 /// A part of a [`Route`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Leg {
     /// It lies in the rank's own shard, which the leaf reads or writes where it is.
     InPlace,
@@ -87,7 +87,7 @@ pub enum Leg {
 }
 
 /// How a collective is carried out that is not one call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CollectiveBy {
     /// In stages, one after the other. What comes spreads along them from the first to the last; sums meet from the last to the
     /// first, in which the ranks' order is that of the terms, and are handed back from the first to the last where all own them.
@@ -98,7 +98,7 @@ pub enum CollectiveBy {
 }
 
 /// Which ranks along the axes of a collective own the region.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Owners {
     /// The one at these coordinates along the axes.
     One(Vec<Expr>),
@@ -109,7 +109,7 @@ pub enum Owners {
 }
 
 /// A tile that goes from rank to rank, an iteration after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shift {
     /// The axis' position.
     pub axis: usize,

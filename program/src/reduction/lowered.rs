@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A reduction as steps: collectives in groups of ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Lowered {
     reduced: Arc<Vec<Vec<usize>>>,
@@ -33,7 +33,7 @@ impl TryFrom<Unchecked> for Lowered {
 }
 
 /// One step: a collective in several groups at once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoweredStep {
     /// What is done.
     pub collective: Collective,

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// How the partial results of a move's source are closed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MoveReduction {
     /// What combines them: `+=`, `*=`, `max=` or `min=`.
     pub op: Assign,
@@ -39,11 +39,11 @@ impl From<Procedure> for MoveReduction {
 /// assert!(Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
 /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Kind")]
 pub struct Procedure(Kind);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Kind {
     /// Proved.
     Steps(Lowered),

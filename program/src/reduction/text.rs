@@ -17,8 +17,9 @@ impl Procedure {
         }
     }
 
-    /// How something is done that is done so: `by ReduceScatter-AllGather`, or `in the order of the ranks`.
-    pub(crate) fn shown(&self) -> String {
+    /// Returns how something is reduced so, as a clause: `by ReduceScatter-AllGather`, or `in the order of the ranks`.
+    #[must_use]
+    pub fn shown(&self) -> String {
         format!("{} {self}", if self.steps().is_some() { "by" } else { "in" })
     }
 }

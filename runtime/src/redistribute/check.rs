@@ -41,12 +41,14 @@ pub(super) fn agree(
     way: &Way,
 ) -> Result<()> {
     let part = kept.map(|kept| format!(", of which ranks keep {kept}")).unwrap_or_default();
-    world.agree(&format!(
+    let says = format!(
         "a redistribution from {source}{part} to {target}\na redistribution of shape {:?} over ({})\n\
-         redistribution number {number}\na redistribution from {source:?} of {kept:?} to {target:?} by {way:?}",
+         redistribution number {number}\na redistribution by {}",
         source.shape(),
         source.mesh(),
-    ))
+        way.pattern(source.mesh()),
+    );
+    world.agree(&says, &(source, kept, target, way))
 }
 
 /// Checks that a redistribution is given an array that is laid out as it wants; else `refused` says which sharding it has.

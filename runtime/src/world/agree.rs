@@ -12,22 +12,29 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 impl World {
     /// Refuses what the ranks do not create alike; collective.
     ///
-    /// `says` is all that must be the same, in lines of which each can be read alone: the first line that differs is told,
-    /// of rank 0 and of the first rank that creates something else.
+    /// `says` tells people what is created, in lines of which each can be read alone: the first line that differs is told, of rank 0 and of
+    /// the first rank that creates something else. `what` is all that must be the same.
     ///
     /// # Errors
     /// If the ranks say different things, or another rank failed.
-    pub fn agree(&self, says: &str) -> Result<()> {
+    pub fn agree(&self, says: &str, what: &impl Hash) -> Result<()> {
         let mut hasher = DefaultHasher::new();
-        says.hash(&mut hasher);
+        (says, what).hash(&mut hasher);
         let told = exchange_words(&*self.comm, "an agreement on what to create", [hasher.finish(), says.len() as u64])?;
         let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
         let text_of = |rank: usize| self.text_of(rank, says, told[rank][1] as usize);
         let (first, second) = (text_of(0)?, text_of(other)?);
-        let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
-        let (first, second) = differing.unwrap_or((&first, &second));
         let [zero, other] =
             [0, other].map(|rank| self.numbering.as_ref().map_or(rank, |numbering| numbering.ranks()[rank]));
+        if first == second {
+            let what = first.lines().next().unwrap_or("something");
+            return Err(Error::Mismatch(format!(
+                "ranks disagree: ranks {zero} and {other} both create {what}, but not by the same values; all ranks must \
+                 create the same, in the same order"
+            )));
+        }
+        let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
+        let (first, second) = differing.unwrap_or((&first, &second));
         Err(Error::Mismatch(format!(
             "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the same, \
              in the same order"
@@ -78,21 +85,26 @@ mod tests {
 
     #[test]
     fn ranks_that_say_the_same_agree() {
-        spmd(3, |world| ["a tree", "a tree of\ntwo lines", ""].iter().try_for_each(|says| world.agree(says)))
+        spmd(3, |world| ["a tree", "a tree of\ntwo lines", ""].iter().try_for_each(|says| world.agree(says, &1)))
             .expect("the same");
     }
 
     #[test]
     fn the_first_line_that_differs_is_told_of_the_first_two() {
         check(
-            |world| world.agree(&format!("a tree\na tree of {} leaves\na tree of Ö", [7, 7, 12, 9][world.rank()])),
+            |world| world.agree(&format!("a tree\na tree of {} leaves\na tree of Ö", [7, 7, 12, 9][world.rank()]), &()),
             "ranks disagree: rank 0 creates a tree of 7 leaves, rank 2 creates a tree of 12 leaves; all ranks must create \
              the same, in the same order",
         );
         check(
-            |world| world.agree(if world.rank() == 1 { "a bush\nof 3 metres" } else { "a tree" }),
+            |world| world.agree(if world.rank() == 1 { "a bush\nof 3 metres" } else { "a tree" }, &()),
             "ranks disagree: rank 0 creates a tree, rank 1 creates a bush; all ranks must create the same, in the same \
              order",
+        );
+        check(
+            |world| world.agree("a tree\nof leaves", &(world.rank() / 3)),
+            "ranks disagree: ranks 0 and 3 both create a tree, but not by the same values; all ranks must create the same, \
+             in the same order",
         );
     }
 
@@ -119,7 +131,7 @@ mod tests {
         check(
             |world| {
                 let world_of_mesh = world.renumbered(&mesh, &[0, 2, 1, 3], "columns first")?;
-                world_of_mesh.agree(if world.rank() == 2 { "a bush" } else { "a tree" })
+                world_of_mesh.agree(if world.rank() == 2 { "a bush" } else { "a tree" }, &())
             },
             "ranks disagree: rank 0 creates a tree, rank 2 creates a bush; all ranks must create the same, in the same \
              order",

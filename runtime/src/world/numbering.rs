@@ -94,7 +94,7 @@ impl World {
         let Some(own) = own.filter(|_| sorted.iter().copied().eq(0..self.size())) else {
             return Err(GroupError::NotAPermutation { ranks: ranks.to_vec(), size: self.size() }.into());
         };
-        self.agree(&format!("the placement {text}\nthe placement {ranks:?} of the mesh ({mesh})"))?;
+        self.agree(&format!("the placement {text}\nthe placement {ranks:?} of the mesh ({mesh})"), &(mesh, ranks))?;
         let comm = match ranks.is_sorted() {
             true => Rc::clone(&self.comm),
             false => Rc::from(self.comm.split(0, own)?),
