@@ -12,7 +12,7 @@ use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
 use polyshard_layout::{DimLayout, Neighbours, Reach};
-use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
+use polyshard_program::{AxisId, Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
     /// The route of a region; `trail` gets a line for each test made, and what the tests proved.
@@ -97,7 +97,9 @@ impl Context<'_> {
             let name = self.names(&[axis]);
             if self.is_aligned(need, axis, root)? {
                 trail.test(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
-            } else if !root.mentions(Symbol::Coordinate(axis)) && !need.region.mentions(Symbol::Coordinate(axis)) {
+            } else if !root.mentions(Symbol::Coordinate(AxisId(axis)))
+                && !need.region.mentions(Symbol::Coordinate(AxisId(axis)))
+            {
                 trail.test(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
                 broadcast.push(axis);
             } else {
@@ -105,7 +107,7 @@ impl Context<'_> {
                 other.push(axis);
             }
         }
-        let free = |root: &Expr| broadcast.iter().all(|&axis| !root.mentions(Symbol::Coordinate(axis)));
+        let free = |root: &Expr| broadcast.iter().all(|&axis| !root.mentions(Symbol::Coordinate(AxisId(axis))));
         if other.is_empty() && broadcast.iter().all(|&axis| free(&from[axis])) {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
             trail.proved(Property::Residency, owned_there);
@@ -123,7 +125,7 @@ impl Context<'_> {
 
     fn rank(&self, coordinates: &[Expr]) -> String {
         let name = |symbol| match symbol {
-            Symbol::Coordinate(axis) => self.names(&[axis]),
+            Symbol::Coordinate(AxisId(axis)) => self.names(&[axis]),
             Symbol::Counter(number) => self.nest().node(self.nest().inside(Depth(0))[number.0]).name.to_string(),
         };
         let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
@@ -132,7 +134,7 @@ impl Context<'_> {
 
     /// Iterations to the coordinate of the rank that runs them.
     pub(crate) fn own_coordinate(&self, depth: Depth, axis: usize) -> IslResult<Relation> {
-        let own = Expr::symbol(Symbol::Coordinate(axis));
+        let own = Expr::symbol(Symbol::Coordinate(AxisId(axis)));
         self.relation(&self.relations.points(depth, &[own], &[]))
     }
 
@@ -150,7 +152,7 @@ impl Context<'_> {
         for &axis in axes {
             let Some(by) = self.distance(need.region, axis, counter) else { continue };
             // Ranges that neither the step nor the neighbour changes are the same on both sides.
-            let changing = [symbol, Symbol::Coordinate(axis)];
+            let changing = [symbol, Symbol::Coordinate(AxisId(axis))];
             let changes = |dim: usize| {
                 let (low, high) = &need.region.ranges[dim];
                 let sizes = need.region.blocks[dim].as_ref().map(|blocks| &blocks.size);
@@ -180,7 +182,7 @@ impl Context<'_> {
                     "in each later one it is the tile that the neighbour at {name} + {by} held in the previous iteration"
                 );
                 trail.proved(Property::Residency, next);
-                return Ok(Some(first.then_shift(Shift { axis, by, counter })));
+                return Ok(Some(first.then_shift(Shift { axis: AxisId(axis), by, counter })));
             }
             trail.test(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
         }
@@ -254,7 +256,7 @@ impl Context<'_> {
         timed: &Relation,
     ) -> IslResult<Option<Vec<Expr>>> {
         let Some(to) = invert(from, kept, &self.ranges) else { return Ok(None) };
-        let axes = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
+        let axes = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis))));
         let same = self.timed(depth, &axes.collect::<Vec<_>>())?;
         Ok(timed.then(&self.timed(depth, &to)?)?.is_subset(&same)?.then_some(to))
     }
@@ -269,7 +271,7 @@ impl Context<'_> {
             let name = self.names(&[axis]);
             if self.are_aligned(need, WhichOwners::Source, axis)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
-            } else if need.region.mentions(Symbol::Coordinate(axis)) {
+            } else if need.region.mentions(Symbol::Coordinate(AxisId(axis))) {
                 trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));
                 return self.exchange(need, trail);
             } else {

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::isl::{IslResult, Relation};
 use crate::need::Need;
 use crate::proofs::Trail;
-use polyshard_program::{Expr, Leg, Owners, Property, Route, Symbol};
+use polyshard_program::{AxisId, Expr, Leg, Owners, Property, Route, Symbol};
 
 const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
 
@@ -40,7 +40,7 @@ impl Context<'_> {
         same: &[usize],
         trail: &mut Trail,
     ) -> IslResult<Option<Route>> {
-        let free = |axis: &usize| from.iter().all(|owner| !owner.mentions(Symbol::Coordinate(*axis)));
+        let free = |axis: &usize| from.iter().all(|owner| !owner.mentions(Symbol::Coordinate(AxisId(*axis))));
         let axes: Vec<usize> = same.iter().copied().filter(free).collect();
         if axes.is_empty() {
             return Ok(None);
@@ -71,14 +71,14 @@ impl Context<'_> {
         trail: &mut Trail,
     ) -> IslResult<Option<Route>> {
         let depth = need.depth;
-        let constant = |owner: &Expr| (0..from.len()).all(|axis| !owner.mentions(Symbol::Coordinate(axis)));
-        let layered = |&axis: &usize| constant(&from[axis]) && need.region.mentions(Symbol::Coordinate(axis));
+        let constant = |owner: &Expr| (0..from.len()).all(|axis| !owner.mentions(Symbol::Coordinate(AxisId(axis))));
+        let layered = |&axis: &usize| constant(&from[axis]) && need.region.mentions(Symbol::Coordinate(AxisId(axis)));
         let axes: Vec<usize> = (0..from.len()).filter(layered).collect();
         if axes.is_empty() {
             return Ok(None);
         }
         let names = self.names(&axes);
-        let own: Vec<_> = (0..from.len()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+        let own: Vec<_> = (0..from.len()).map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis)))).collect();
         let choose = |inside: &[Expr], along: &[Expr]| -> Vec<Expr> {
             (0..from.len()).map(|axis| if axes.contains(&axis) { along } else { inside }[axis].clone()).collect()
         };
@@ -93,11 +93,11 @@ impl Context<'_> {
         let Some(to) = self.inverse(depth, &inside, &axes, &serving)? else { return Ok(None) };
         // What the reader that a rank will serve needs is what it is sent.
         let there = |symbol| match symbol {
-            Symbol::Coordinate(axis) => Some(to[axis].clone()),
+            Symbol::Coordinate(AxisId(axis)) => Some(to[axis].clone()),
             Symbol::Counter(_) => None,
         };
         let held = need.region.map(|expr| expr.replace_all(&there, &self.ranges));
-        if axes.iter().any(|&axis| held.mentions(Symbol::Coordinate(axis))) {
+        if axes.iter().any(|&axis| held.mentions(Symbol::Coordinate(AxisId(axis)))) {
             trail.test(format!("what owners would send along {names} depends on {names}"));
             return Ok(None);
         }

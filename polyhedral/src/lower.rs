@@ -81,7 +81,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         kernel: kernel.clone(),
         steps: context.schedule.steps().map(ToString::to_string).collect(),
         mesh: context.state.mesh.clone(),
-        copies: context.nest().axes_of_copies(),
+        copies: context.nest().axes_of_copies().into(),
         arrays: Vec::new(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
         loops,

@@ -18,7 +18,7 @@ use crate::proofs::Trail;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Neighbours, Sharding};
 use polyshard_program::{
-    Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile, Transfer,
+    AxisId, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile, Transfer,
 };
 
 /// The output, and what was proved of it.
@@ -195,7 +195,7 @@ impl Transpose<'_> {
     /// Sums that travel, and go home in the last iteration as `route` begins.
     fn shift(&self, shift: Shift, mut route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let Shift { axis, by, counter } = shift;
-        let name = self.context.names(&[axis]);
+        let name = self.context.names(&[axis.0]);
         trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
         let claim = format!(
             "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} had in the \
@@ -212,7 +212,7 @@ impl Transpose<'_> {
     fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let axes = &self.replicated;
         let names = self.context.names(axes);
-        let same = axes.iter().all(|&axis| !need.region.mentions(Symbol::Coordinate(axis)));
+        let same = axes.iter().all(|&axis| !need.region.mentions(Symbol::Coordinate(AxisId(axis))));
         if route.is_local() && same && self.owned_along(axes, need)? {
             trail
                 .test(format!("its owners are the ranks along {names}, and all compute the same: all_reduce({names})"));

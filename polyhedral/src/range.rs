@@ -5,7 +5,7 @@
 
 use crate::nest::{Definition, Depth, Nest, NodeId};
 use polyshard_layout::Name;
-use polyshard_program::{Affine, Blocks, Expr, Kernel, LoopId, Ranges, Symbol};
+use polyshard_program::{Affine, AxisId, Blocks, Expr, Kernel, LoopId, Ranges, Symbol};
 
 /// From `low` on and below `high`, all values or those in blocks, of which the first is at `low`; empty if `high <= low`.
 #[derive(Clone, Debug, PartialEq)]
@@ -241,7 +241,7 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
 /// The symbol of the loop at `position`: a coordinate if it is distributed, else a counter.
 pub(crate) fn symbol(nest: &Nest, position: usize) -> Symbol {
     match position.checked_sub(nest.distributed) {
-        None => Symbol::Coordinate(position),
+        None => Symbol::Coordinate(AxisId(position)),
         Some(number) => Symbol::Counter(LoopId(number)),
     }
 }

@@ -12,7 +12,7 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil};
-use polyshard_program::{Access, Expr, Leg, Property, Ranges, Region, Route, Symbol};
+use polyshard_program::{Access, AxisId, Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
@@ -191,7 +191,8 @@ impl Context<'_> {
 
     /// Whether each rank that needs anything needs all that it owns and that any rank needs.
     fn is_inside(&self, need: &Need<'_>) -> IslResult<bool> {
-        let own: Vec<_> = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+        let own: Vec<_> =
+            (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis)))).collect();
         let owned = self.relation(&self.sources(need.sharding).owned_by(need.depth, &own))?;
         let needed = self.needed(need.depth, need.region)?;
         if owned.is_subset(&needed)? {

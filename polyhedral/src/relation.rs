@@ -13,7 +13,7 @@ use crate::conditions::{Conditions, Form};
 use crate::nest::{Definition, Depth, Nest, NodeId};
 use crate::range::position;
 use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
-use polyshard_program::{Affine, Atom, Blocks, Expr, Kernel, Symbol};
+use polyshard_program::{Affine, Atom, AxisId, Blocks, Expr, Kernel, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes relations of one schedule.
@@ -87,7 +87,7 @@ impl Relations<'_> {
     pub(crate) fn value(&self, conditions: &mut Conditions, expr: &Expr) -> Form {
         expr.terms().fold(Form::constant(expr.offset()), |sum, (atom, factor)| {
             let value = match atom {
-                Atom::Symbol(Symbol::Coordinate(axis)) => Form::input(*axis),
+                Atom::Symbol(Symbol::Coordinate(AxisId(axis))) => Form::input(*axis),
                 Atom::Symbol(Symbol::Counter(number)) => Form::input(self.nest.distributed + number.0),
                 Atom::Div(of, by) => {
                     let of = self.value(conditions, of);

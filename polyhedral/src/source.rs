@@ -4,7 +4,7 @@ use crate::conditions::{Conditions, Form};
 use crate::nest::Depth;
 use crate::relation::{Relations, inside_mesh, linear, owned};
 use polyshard_layout::{AxisSource, Digit, Sharding};
-use polyshard_program::{Atom, Expr, LoopId, Ranges, Region, Symbol};
+use polyshard_program::{Atom, AxisId, Expr, LoopId, Ranges, Region, Symbol};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {
@@ -119,10 +119,10 @@ impl Sources<'_> {
     pub(crate) fn at_low(&self, region: &Region) -> Vec<Expr> {
         let value = |digit: Digit| self.digit(digit, &region.ranges[digit.dim].0);
         let mut owner: Vec<_> =
-            (0..self.sharding.mesh().ndim()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+            (0..self.sharding.mesh().ndim()).map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis)))).collect();
         for (axis, source) in self.sharding.sources() {
             owner[*axis] = match source {
-                AxisSource::Reader => Expr::symbol(Symbol::Coordinate(*axis)),
+                AxisSource::Reader => Expr::symbol(Symbol::Coordinate(AxisId(*axis))),
                 AxisSource::Pin(at) => Expr::constant(*at as i64),
                 AxisSource::Digit { digit, stride, extent } => {
                     let quotient = value(*digit).div(*stride, self.ranges);
@@ -186,7 +186,7 @@ pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<V
         let before = left.len();
         left.retain(|&axis| {
             let unknown: Vec<_> = (0..from.len())
-                .filter(|&p| solved[p].is_none() && from[axis].mentions(Symbol::Coordinate(p)))
+                .filter(|&p| solved[p].is_none() && from[axis].mentions(Symbol::Coordinate(AxisId(p))))
                 .collect();
             let &[p] = &unknown[..] else { return true };
             match solve(&from[axis], p, &image(axis), &solved, &with_image) {
@@ -202,25 +202,27 @@ pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<V
         }
     }
     let named = |symbol| match symbol {
-        Symbol::Counter(LoopId(number)) if number >= base => Some(Expr::symbol(Symbol::Coordinate(number - base))),
+        Symbol::Counter(LoopId(number)) if number >= base => {
+            Some(Expr::symbol(Symbol::Coordinate(AxisId(number - base))))
+        }
         _ => None,
     };
     solved.into_iter().map(|value| value.map(|value| value.replace_all(&named, &with_image))).collect()
 }
 
 fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &Ranges) -> Option<Expr> {
-    let symbol = Atom::Symbol(Symbol::Coordinate(p));
+    let symbol = Atom::Symbol(Symbol::Coordinate(AxisId(p)));
     let (sum, modulus) = match form.as_atom() {
         Some(Atom::Mod(inner, modulus)) if ranges.coordinates[p] == *modulus => ((**inner).clone(), Some(*modulus)),
         _ => (form.clone(), None),
     };
     let (_, sign) = sum.terms().find(|(atom, _)| **atom == symbol).filter(|(_, factor)| matches!(factor, -1 | 1))?;
-    let rest = sum.subtract(&Expr::symbol(Symbol::Coordinate(p)).multiply(sign));
-    if rest.mentions(Symbol::Coordinate(p)) {
+    let rest = sum.subtract(&Expr::symbol(Symbol::Coordinate(AxisId(p))).multiply(sign));
+    if rest.mentions(Symbol::Coordinate(AxisId(p))) {
         return None;
     }
     let known = |symbol| match symbol {
-        Symbol::Coordinate(axis) => solved[axis].clone(),
+        Symbol::Coordinate(AxisId(axis)) => solved[axis].clone(),
         Symbol::Counter(_) => None,
     };
     let rest = rest.replace_all(&known, ranges);

@@ -70,7 +70,7 @@ impl Nest {
         };
         let Some(Shift { axis, by, counter }) = route.shift() else { return at_owners };
         let at = transfer.iteration_at_owners(self.loops[counter.0].extent);
-        let (axis, counter) = (self.mesh.as_slice()[axis].name, self.loops[counter.0].name);
+        let (axis, counter) = (self.mesh.as_slice()[axis.0].name, self.loops[counter.0].name);
         match direction {
             Direction::In => {
                 let sign = if by < 0 { '-' } else { '+' };
@@ -145,7 +145,7 @@ impl Nest {
             (Leg::Halo { reach }, Direction::Out { .. }) => format!("halo to {}", self.show_reach(reach)),
             (Leg::Exchange { reach }, _) => format!("exchange with the owners at {}", self.show_reach(reach)),
             (Leg::Shift(Shift { axis, by, .. }), _) => {
-                format!("shift along {} by {by}", self.mesh.as_slice()[*axis].name)
+                format!("shift along {} by {by}", self.mesh.as_slice()[axis.0].name)
             }
         }
     }
@@ -246,7 +246,7 @@ impl Page<'_, '_, '_> {
                 let (name, most) = (nest.tensor_name(output.tensor), nest.show_extents(&output.region));
                 let start = match output.route.shift() {
                     Some(Shift { axis, by, counter }) => {
-                        let (axis, sign) = (nest.mesh.as_slice()[axis].name, if by < 0 { '-' } else { '+' });
+                        let (axis, sign) = (nest.mesh.as_slice()[axis.0].name, if by < 0 { '-' } else { '+' });
                         let (counter, by) = (nest.loops[counter.0].name, by.unsigned_abs());
                         format!("empty at {counter} = 0, then the sums of {axis} {sign} {by}")
                     }

@@ -7,7 +7,7 @@
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
 //! nevertheless, it saturates: then it is wrong, and isl says so.
 
-use crate::ids::LoopId;
+use crate::ids::{AxisId, LoopId};
 use polyshard_layout::LinearAxes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// Something that varies: what the atoms of an expression stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Symbol {
-    /// This rank's coordinate along the axis with this position.
-    Coordinate(usize),
+    /// This rank's coordinate along an axis.
+    Coordinate(AxisId),
     /// The counter of a loop.
     Counter(LoopId),
 }
@@ -126,7 +126,8 @@ impl Expr {
     /// Returns the digit that a rank has by its coordinates.
     #[must_use]
     pub fn of_rank(at: &LinearAxes, ranges: &Ranges) -> Self {
-        let terms = at.terms.iter().map(|&(axis, factor)| Self::symbol(Symbol::Coordinate(axis)).multiply(factor));
+        let terms =
+            at.terms.iter().map(|&(axis, factor)| Self::symbol(Symbol::Coordinate(AxisId(axis))).multiply(factor));
         let sum = terms.fold(Self::constant(at.constant), |sum, term| sum.add(&term));
         at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, ranges))
     }
@@ -367,7 +368,7 @@ impl Expr {
         let value = |e: &Self| e.eval(coordinates, counters);
         self.terms.iter().fold(self.constant, |sum, (atom, factor)| {
             let value = match atom {
-                Atom::Symbol(Symbol::Coordinate(axis)) => coordinates[*axis],
+                Atom::Symbol(Symbol::Coordinate(AxisId(axis))) => coordinates[*axis],
                 Atom::Symbol(Symbol::Counter(number)) => counters[number.0],
                 Atom::Div(e, d) => value(e).div_euclid(*d),
                 Atom::Mod(e, d) => value(e).rem_euclid(*d),
@@ -436,7 +437,7 @@ impl Atom {
 
     fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
         match self {
-            Self::Symbol(Symbol::Coordinate(axis)) => (0, (ranges.coordinates[*axis] - 1).max(0)),
+            Self::Symbol(Symbol::Coordinate(AxisId(axis))) => (0, (ranges.coordinates[*axis] - 1).max(0)),
             Self::Symbol(Symbol::Counter(number)) => (0, (ranges.counters[number.0] - 1).max(0)),
             Self::Div(e, d) => {
                 let (low, high) = e.bounds(ranges);

@@ -1,6 +1,8 @@
 //! Numbers of what a program is made of, each a type of its own.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::ops::Deref;
 
 /// The number of an array of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,6 +27,57 @@ pub struct TensorId(pub usize);
 /// The number of an operand of a leaf: its accesses in the order in which the kernel's value reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperandId(pub usize);
+
+/// The number of an axis of a mesh: its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AxisId(pub usize);
+
+/// Axes of a mesh, each once, ascending; a slice of their positions.
+///
+/// ```
+/// use polyshard_layout::Mesh;
+/// use polyshard_program::Axes;
+/// let axes = Axes::from([1, 0]);
+/// assert_eq!(axes[..], [0, 1]);
+/// assert_eq!(Mesh::new([("x", 2), ("y", 3)]).group_size(&axes), 6);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Axes(Vec<usize>);
+
+impl<'de> Deserialize<'de> for Axes {
+    fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
+        let axes = Vec::<usize>::deserialize(file)?;
+        match axes.is_sorted_by(|a, b| a < b) {
+            true => Ok(Self(axes)),
+            false => Err(D::Error::custom(format!("axes {axes:?} are not in ascending order, each once"))),
+        }
+    }
+}
+
+impl Axes {
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<A: Into<Vec<usize>>> From<A> for Axes {
+    fn from(axes: A) -> Self {
+        let mut axes = axes.into();
+        axes.sort_unstable();
+        axes.dedup();
+        Self(axes)
+    }
+}
+
+impl Deref for Axes {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
 
 /// The number of a step of a schedule, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,4 +144,20 @@ pub enum TransferId {
     },
     /// Another array.
     Array(MoveId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Axes;
+
+    #[test]
+    fn axes_are_each_there_once_ascending() {
+        assert_eq!(Axes::from([2, 0, 2])[..], [0, 2]);
+        let read: Result<Axes, _> = serde_json::from_str("[0, 2]");
+        assert_eq!(read.expect("they ascend"), Axes::from([0, 2]));
+        for file in ["[2, 0]", "[1, 1]"] {
+            let error = serde_json::from_str::<Axes>(file).expect_err("they do not ascend");
+            assert!(error.to_string().contains("are not in ascending order"), "{error}");
+        }
+    }
 }

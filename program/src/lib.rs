@@ -56,8 +56,8 @@ pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
 pub use ids::{
-    ArrayId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId, RepeatId, RoomId,
-    StatementId, StepId, TensorId, TileId, TransferId,
+    ArrayId, Axes, AxisId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId,
+    RepeatId, RoomId, StatementId, StepId, TensorId, TileId, TransferId,
 };
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;

@@ -6,7 +6,7 @@
 //! the members differ. Messages between pairs need less: both ends work out the other's region from its coordinates.
 
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{Depth, LoopId, TensorId};
+use crate::ids::{AxisId, Depth, LoopId, TensorId};
 use crate::nest::{CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
@@ -153,7 +153,7 @@ impl Matching<'_> {
             }
             Leg::Shift(shift) => {
                 self.known(region, &[], *level)?;
-                format!("all ranks along {} shift in the same iterations", self.mesh.as_slice()[shift.axis].name)
+                format!("all ranks along {} shift in the same iterations", self.mesh.as_slice()[shift.axis.0].name)
             }
             Leg::Permute { owner, served } => {
                 self.known(region, owner, *level)?;
@@ -196,7 +196,7 @@ impl Matching<'_> {
 
     /// The members of a group along `axes` agree.
     fn shared(&self, axes: &[usize], region: &Region, exprs: &[Expr]) -> Result<(), String> {
-        match axes.iter().find(|&&axis| mentions(region, exprs, Symbol::Coordinate(axis))) {
+        match axes.iter().find(|&&axis| mentions(region, exprs, Symbol::Coordinate(AxisId(axis)))) {
             None => Ok(()),
             Some(&axis) => {
                 let name = self.mesh.as_slice()[axis].name;
@@ -218,7 +218,7 @@ fn mentions(region: &Region, exprs: &[Expr], symbol: Symbol) -> bool {
 mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
-    use crate::ids::{Depth, LoopId, OperandId, TensorId};
+    use crate::ids::{AxisId, Depth, LoopId, OperandId, TensorId};
     use crate::nest::{Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
     use polyshard_layout::{Mesh, Name, Neighbours, Reach};
 
@@ -251,8 +251,8 @@ mod tests {
         Ok(proofs.into_iter().map(|proof| proof.claim).collect())
     }
 
-    const X: Symbol = Symbol::Coordinate(0);
-    const Y: Symbol = Symbol::Coordinate(1);
+    const X: Symbol = Symbol::Coordinate(AxisId(0));
+    const Y: Symbol = Symbol::Coordinate(AxisId(1));
     const OUTER: Symbol = Symbol::Counter(LoopId(0));
     const INNER: Symbol = Symbol::Counter(LoopId(1));
 
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
-        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: 1, by: 1, counter: LoopId(0) });
+        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: AxisId(1), by: 1, counter: LoopId(0) });
         check(shift(Leg::Exchange { reach: Neighbours::in_box([Reach::All; 2]) }), &[X, Y, OUTER])
             .expect("pairs work out the same pieces");
         check(shift(Leg::collective(vec![0], Owners::Parts)), &[X, OUTER]).expect_err("ranks along x differ");

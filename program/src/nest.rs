@@ -31,7 +31,7 @@ pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::{ArrayId, Depth, LegId, OperandId, StepId, TensorId};
+use crate::ids::{ArrayId, Axes, Depth, LegId, OperandId, StepId, TensorId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -48,9 +48,9 @@ pub struct Nest {
     pub steps: Vec<String>,
     /// The mesh of ranks.
     pub mesh: Mesh,
-    /// The axes of the mesh along which all ranks compute the same, each for itself, ascending.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<usize>,
+    /// The axes of the mesh along which all ranks compute the same, each for itself.
+    #[serde(default, skip_serializing_if = "Axes::is_empty")]
+    pub copies: Axes,
     /// The program's arrays that the tensors are: the inputs, then the output.
     pub arrays: Vec<ArrayId>,
     /// How the tensors lie: the inputs, then the output.

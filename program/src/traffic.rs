@@ -137,7 +137,7 @@ impl<'a> Rank<'a> {
     /// The bytes that the rank receives by a transfer in one step.
     fn received(&self, transfer: &Transfer, counters: &[i64], known: &mut ByProcedure) -> u64 {
         let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters, known) };
-        let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis].extent as i64) == 0;
+        let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis.0].extent as i64) == 0;
         let at = counters[shift.counter.0];
         let shifted = if at > 0 && !leads_home { self.bytes(&transfer.region, counters) } else { 0 };
         let is_at_owners = at == transfer.iteration_at_owners(self.nest.loops[shift.counter.0].extent);

@@ -106,7 +106,7 @@ impl Way {
     /// Returns the way on which terms meet along these axes, given as positions, by a procedure.
     pub(crate) fn by_procedure(axes: Vec<usize>, procedure: Procedure) -> Self {
         let by = Some(CollectiveBy::Procedure(procedure));
-        Self::closing([Leg::Collective { axes, owners: Owners::All, by }])
+        Self::closing([Leg::Collective { axes: axes.into(), owners: Owners::All, by }])
     }
 
     /// Returns the same with rows that go from where they lie, where the library can send them so.
@@ -262,7 +262,7 @@ fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
     let at = |rank: usize, axis: usize| source.mesh().coordinates(rank)[axis];
     let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
     let axes = (0..source.mesh().ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
-    Some(vec![Leg::collective(axes.collect(), Owners::Parts)])
+    Some(vec![Leg::collective(axes.collect::<Vec<_>>(), Owners::Parts)])
 }
 
 /// The legs by which terms meet in groups along these axes, and go on to where the target has the sums.

@@ -6,9 +6,10 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg, LegId,
-    LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route,
-    Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, AxisId, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg,
+    LegId, LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role,
+    Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value,
+    example,
 };
 
 #[path = "refused/ahead.rs"]
@@ -160,7 +161,7 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
     );
     refused(
-        |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(1)),
+        |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
         expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
     );
     refused(
@@ -174,7 +175,7 @@ fn nests_whose_parts_do_not_fit() {
     let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
     let in_stages = |stages| {
         let by = Some(CollectiveBy::Stages(stages));
-        Leg::Collective { axes: vec![0], owners: Owners::Parts, by }
+        Leg::Collective { axes: vec![0].into(), owners: Owners::Parts, by }
     };
     let staged = [
         (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "which do not make up 0.."),
@@ -198,7 +199,8 @@ fn nests_whose_parts_do_not_fit() {
     );
     refused(
         |nest| {
-            nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: LoopId(0) })
+            nest.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(0) })
         },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
@@ -208,7 +210,7 @@ fn nests_whose_parts_do_not_fit() {
     refused(
         |nest| {
             nest.transfers[1].route =
-                Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: LoopId(usize::MAX) })
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(usize::MAX) })
         },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"

@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
                 quote! { #tile.reset(&#region, #op); }
             }
             Action::TakeOver(number, Shift { axis, by, .. }) => {
-                let (tile, region, group) = (self.tile(number), of(number), self.names.group(&[axis], None));
+                let (tile, region, group) = (self.tile(number), of(number), self.names.group(&[axis.0], None));
                 let by = Literal::i64_unsuffixed(by);
                 quote! { #tile.shift(#group, #by, &#region)?; }
             }
@@ -449,7 +449,7 @@ impl<'a> Writer<'a> {
                 quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
             }
             Leg::Shift(Shift { axis, by, .. }) => {
-                let (group, by) = (self.names.group(&[*axis], None), Literal::i64_unsuffixed(*by));
+                let (group, by) = (self.names.group(&[axis.0], None), Literal::i64_unsuffixed(*by));
                 let shift = if from == Source::Ahead { quote!(begin_shift) } else { quote!(shift) };
                 quote! { #bound #tile.#shift(#group, #by, #source, &#name)?; }
             }

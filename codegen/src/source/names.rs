@@ -16,7 +16,7 @@
 //! what a pattern means.
 
 use polyshard_layout::{Name, Stages};
-use polyshard_program::{Nest, Symbol, TileId};
+use polyshard_program::{AxisId, Nest, Symbol, TileId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,7 +114,7 @@ impl Names {
 
     pub(super) fn symbol(&self, symbol: Symbol) -> &Ident {
         match symbol {
-            Symbol::Coordinate(axis) => &self.axes[axis],
+            Symbol::Coordinate(AxisId(axis)) => &self.axes[axis],
             Symbol::Counter(number) => &self.loops[number.0],
         }
     }

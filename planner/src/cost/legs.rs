@@ -95,7 +95,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
             let in_pieces = in_order.then_some(transfer.tile.in_pieces);
             sums(at_owners, summing(owners), &along(axes), members(axes), [tile, received], in_pieces)
         }
-        (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis])],
+        (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis.0])],
         (Leg::Permute { .. }, _) => vec![together(busy, Collective::Exchange, &all(mesh))],
         (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
             let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();

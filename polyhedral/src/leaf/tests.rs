@@ -6,7 +6,7 @@ use crate::input::transfers;
 use crate::output::output;
 use expect_test::{Expect, expect};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{KernelSpec, example};
+use polyshard_program::{AxisId, KernelSpec, example};
 
 /// The statement `C[target] assign value` over `f32`, where each index has 8 values.
 fn kernel(target: &[&str], assign: Assign, inputs: &[(&str, usize)], value: Value) -> Kernel {
@@ -121,7 +121,7 @@ fn a_leaf_starts_at_the_tile_of_its_rank_and_moves_by_the_coefficients_of_its_ac
         .tensorize(["mi", "n", "k"]);
     let (leaf, depth) = found(&rows);
     assert_eq!((leaf.op.kind(), depth), (LeafKind::Contraction, 0));
-    let x = Expr::symbol(polyshard_program::Symbol::Coordinate(0));
+    let x = Expr::symbol(polyshard_program::Symbol::Coordinate(AxisId(0)));
     assert_eq!(leaf.target.base, [x.multiply(2), Expr::constant(0)]);
     assert_eq!(leaf.target.strides, [[1, 0, 0], [0, 1, 0]]);
     assert_eq!(leaf.operands[1].strides, [[0, 0, 1], [0, 1, 0]]);

@@ -5,7 +5,7 @@ use crate::Schedule;
 use crate::context::Context;
 use expect_test::{Expect, expect};
 use polyshard_layout::Mesh;
-use polyshard_program::example;
+use polyshard_program::{AxisId, example};
 
 fn matmul() -> Schedule {
     Schedule::from_spec(example::matmul(100, 30, 7))
@@ -18,7 +18,7 @@ fn rows(ranks: usize) -> Schedule {
 fn shown(context: &Context<'_>, expr: &Expr) -> String {
     let loops = &context.nest().loops;
     let position = |symbol| match symbol {
-        Symbol::Coordinate(axis) => axis,
+        Symbol::Coordinate(AxisId(axis)) => axis,
         Symbol::Counter(number) => context.nest().distributed + number.0,
     };
     expr.show(&|symbol| context.nest().node(loops[position(symbol)]).name.to_string())

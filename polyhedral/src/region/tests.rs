@@ -5,7 +5,7 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::dim;
 use polyshard_layout::Mesh;
-use polyshard_program::{Assign, KernelSpec, Value, example};
+use polyshard_program::{Assign, AxisId, KernelSpec, Value, example};
 
 /// `C[i] = sum of A[coefficient * i + offset]`, where `A` has `extent` elements and `C` has 12, on 4 ranks.
 fn stencil(extent: i128, offsets: &[i64]) -> Schedule {
@@ -35,7 +35,7 @@ fn check(schedule: &Schedule, tensor: &str, depth: usize, expect: Expect) {
     let loops = &context.nest().loops;
     let shown = |expr: &Expr| {
         expr.show(&|symbol| match symbol {
-            Symbol::Coordinate(axis) => context.names(&[axis]),
+            Symbol::Coordinate(AxisId(axis)) => context.names(&[axis]),
             Symbol::Counter(number) => {
                 context.nest().node(loops[context.nest().distributed + number.0]).name.to_string()
             }

@@ -197,11 +197,11 @@ fn a_step_maps_the_loops_that_it_makes_to_those_that_it_replaces() {
 
 #[test]
 fn closed_forms_are_what_they_count_to() {
-    use polyshard_program::{Ranges, Region};
+    use polyshard_program::{AxisId, Ranges, Region};
     let (kernel, nest) = rows();
     let relations = Relations { kernel: &kernel, nest: &nest };
     let ranges = Ranges { coordinates: vec![3], counters: vec![2, 2, 3] };
-    let x = Expr::symbol(Symbol::Coordinate(0));
+    let x = Expr::symbol(Symbol::Coordinate(AxisId(0)));
     let turned = x.offset_by(1).rem(3, &ranges);
     same(&relations.points(Depth(0), &[turned], &[]), &pairs([([0], [1]), ([1], [2]), ([2], [0])]));
     let before_two = [(x.clone(), Expr::constant(2))];

@@ -4,7 +4,7 @@ use super::*;
 use crate::nest::Nest;
 use expect_test::{Expect, expect};
 use polyshard_layout::{Axis, Mesh, Placement};
-use polyshard_program::{LoopId, example};
+use polyshard_program::{AxisId, LoopId, example};
 
 fn mesh() -> (Mesh, [Axis; 2]) {
     let mesh = Mesh::new([("x", 4), ("y", 3)]);
@@ -14,7 +14,7 @@ fn mesh() -> (Mesh, [Axis; 2]) {
 
 fn shown(coordinates: &[Expr]) -> String {
     let name = |symbol| match symbol {
-        Symbol::Coordinate(axis) => ["x", "y"][axis].to_owned(),
+        Symbol::Coordinate(AxisId(axis)) => ["x", "y"][axis].to_owned(),
         Symbol::Counter(number) => ["i", "j"][number.0].to_owned(),
     };
     let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
@@ -75,7 +75,7 @@ fn a_reader_asks_its_own_layer_where_the_array_is_replicated_and_the_pin_where_i
 
 #[test]
 fn who_reads_from_a_rank_is_found_where_each_reads_from_one() {
-    let [x, y] = [0, 1].map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
+    let [x, y] = [0, 1].map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis))));
     let (i, ranges) = (Expr::symbol(Symbol::Counter(LoopId(0))), Ranges { coordinates: vec![4, 4], counters: vec![4] });
     let solved = |from: [&Expr; 2], kept: &[usize]| {
         let from = from.map(Clone::clone);

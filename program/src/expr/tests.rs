@@ -1,4 +1,5 @@
 use super::*;
+use crate::ids::AxisId;
 use proptest::prelude::*;
 
 fn ranges() -> Ranges {
@@ -12,7 +13,7 @@ fn built() -> impl Strategy<Value = (Expr, Shown)> {
             .prop_map(|value| (Expr::constant(value), Shown(std::rc::Rc::new(move |_: &[i64], _: &[i64]| value)))),
         (0usize..2).prop_map(|axis| {
             let value: Value = std::rc::Rc::new(move |coordinates: &[i64], _: &[i64]| coordinates[axis]);
-            (Expr::symbol(Symbol::Coordinate(axis)), Shown(value))
+            (Expr::symbol(Symbol::Coordinate(AxisId(axis))), Shown(value))
         }),
         Just((
             Expr::symbol(Symbol::Counter(LoopId(0))),
@@ -87,10 +88,11 @@ impl std::fmt::Debug for Shown {
 fn forms_print_as_people_write_them() {
     let ranges = ranges();
     let name = |symbol: Symbol| match symbol {
-        Symbol::Coordinate(axis) => ["x", "y"][axis].to_owned(),
+        Symbol::Coordinate(AxisId(axis)) => ["x", "y"][axis].to_owned(),
         Symbol::Counter(_) => "t".to_owned(),
     };
-    let [x, y, t] = [Symbol::Coordinate(0), Symbol::Coordinate(1), Symbol::Counter(LoopId(0))].map(Expr::symbol);
+    let [x, y, t] =
+        [Symbol::Coordinate(AxisId(0)), Symbol::Coordinate(AxisId(1)), Symbol::Counter(LoopId(0))].map(Expr::symbol);
     let turned = t.add(&y).rem(4, &ranges);
     assert_eq!(turned.multiply(256).show(&name), "256*((y + t) % 4)");
     assert_eq!(turned.multiply(256).div(256, &ranges).show(&name), "(y + t) % 4");
@@ -101,7 +103,7 @@ fn forms_print_as_people_write_them() {
 
 #[test]
 fn values_beyond_64_bits_are_the_nearest_that_are_not() {
-    let huge = Expr::symbol(Symbol::Coordinate(0)).multiply(i64::MAX / 2);
+    let huge = Expr::symbol(Symbol::Coordinate(AxisId(0))).multiply(i64::MAX / 2);
     assert_eq!((huge.eval(&[3], &[]), huge.eval(&[-4], &[])), (i64::MAX, i64::MIN));
     assert_eq!(huge.offset_by(i64::MAX).eval(&[2], &[]), i64::MAX);
 }

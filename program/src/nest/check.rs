@@ -8,7 +8,7 @@
 use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
-use crate::ids::{Depth, LegId, OperandId, StepId, TensorId};
+use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
 use crate::reduction::counted;
 use polyshard_layout::{AxisSource, Reach};
 
@@ -31,8 +31,8 @@ impl Nest {
         let home = self.output_sharding();
         let is_owned =
             |axis: &usize| home.sources().contains(&(*axis, AxisSource::Reader)) && !home.partial().contains(axis);
-        if !self.copies.is_sorted_by(|a, b| a < b) || !self.copies.iter().all(is_owned) {
-            return Err(format!("is computed by all ranks along axes {:?}, which do not own it", self.copies));
+        if !self.copies.iter().all(is_owned) {
+            return Err(format!("is computed by all ranks along axes {:?}, which do not own it", &self.copies[..]));
         }
         for inner in &self.loops {
             if !(0..=LIMIT).contains(&i128::from(inner.extent)) {
@@ -103,7 +103,7 @@ impl Nest {
         }
         if let Some(shift) = route.shift()
             && (level.innermost() != Some(shift.counter)
-                || shift.axis >= self.mesh.ndim()
+                || shift.axis.0 >= self.mesh.ndim()
                 || i128::from(shift.by).abs() > LIMIT
                 || self.loops[shift.counter.0].extent < 1)
         {
@@ -115,7 +115,10 @@ impl Nest {
         at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
         let is_collective = |leg: &LegId| matches!(at_owners.get(leg.0), Some(Leg::Collective { .. }));
         if let Some(leg) = transfer.carried_out.keys().find(|leg| !is_collective(leg)) {
-            return Err(format!("that says how leg {}, numbered from 0, is carried out, but that is no collective", leg.0));
+            return Err(format!(
+                "that says how leg {}, numbered from 0, is carried out, but that is no collective",
+                leg.0
+            ));
         }
         let among_copies = |leg: &Leg| match leg {
             Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
@@ -148,8 +151,8 @@ impl Nest {
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => Ok(()),
             Leg::Collective { axes, owners, by } => {
-                if !axes.is_sorted_by(|a, b| a < b) || axes.last().is_some_and(|&axis| axis >= ndim) {
-                    return Err(format!("along axes {axes:?} of a mesh of {ndim}"));
+                if axes.last().is_some_and(|&axis| axis >= ndim) {
+                    return Err(format!("along axes {:?} of a mesh of {ndim}", &axes[..]));
                 }
                 match by {
                     None => {}
@@ -219,7 +222,7 @@ impl Nest {
     /// Whether all symbols have values at this depth, and the value is within the limit.
     fn is_in_scope(&self, expr: &Expr, level: Depth) -> bool {
         expr.symbols().into_iter().all(|symbol| match symbol {
-            Symbol::Coordinate(axis) => axis < self.mesh.ndim(),
+            Symbol::Coordinate(AxisId(axis)) => axis < self.mesh.ndim(),
             Symbol::Counter(counter) => counter.0 < level.0,
         }) && {
             let (low, high) = expr.bounds(&self.ranges());

@@ -2,7 +2,7 @@
 
 use super::{Direction, Nest, Transfer};
 use crate::expr::{Ranges, Symbol};
-use crate::ids::{ArrayId, OperandId, TensorId, TileId};
+use crate::ids::{ArrayId, AxisId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, Stages, SumKind};
 use std::collections::BTreeSet;
@@ -103,7 +103,7 @@ impl Nest {
     #[must_use]
     pub fn symbol_name(&self, symbol: Symbol) -> Name {
         match symbol {
-            Symbol::Coordinate(axis) => self.mesh.as_slice()[axis].name,
+            Symbol::Coordinate(AxisId(axis)) => self.mesh.as_slice()[axis].name,
             Symbol::Counter(number) => self.loops[number.0].name,
         }
     }

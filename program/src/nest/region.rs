@@ -1,6 +1,7 @@
 //! Regions: the boxes of global indices that transfers move and tiles hold.
 
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::ids::AxisId;
 use serde::{Deserialize, Serialize};
 
 /// A box of global indices that varies with coordinates and counters, perhaps with gaps at equal distances.
@@ -116,7 +117,7 @@ impl Region {
     pub fn where_equal(&self, axes: &[usize], coordinates: &[Expr]) -> Self {
         let mut region = self.clone();
         for (&axis, coordinate) in axes.iter().zip(coordinates) {
-            let own = Expr::symbol(Symbol::Coordinate(axis));
+            let own = Expr::symbol(Symbol::Coordinate(AxisId(axis)));
             region.when.push((own.clone(), coordinate.offset_by(1)));
             region.when.push((coordinate.clone(), own.offset_by(1)));
         }

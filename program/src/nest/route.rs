@@ -17,7 +17,7 @@
 
 use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{Depth, LegId, LoopId};
+use crate::ids::{Axes, AxisId, Depth, LegId, LoopId};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil};
@@ -55,8 +55,8 @@ pub enum Leg {
     Copy,
     /// Between the tiles of all ranks that differ along some axes, and the shards of those that own it.
     Collective {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
+        /// The axes.
+        axes: Axes,
         /// Which of these ranks own it.
         owners: Owners,
         /// How it is carried out; at once if nothing is said.
@@ -111,8 +111,8 @@ pub enum Owners {
 /// A tile that goes from rank to rank, an iteration after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shift {
-    /// The axis' position.
-    pub axis: usize,
+    /// The axis.
+    pub axis: AxisId,
     /// The neighbour's distance along the axis, modulo its extent.
     pub by: i64,
     /// The loop, the innermost one around the transfer.
@@ -196,7 +196,7 @@ impl Route {
     #[must_use]
     pub fn pattern(&self, direction: Direction, mesh: &Mesh) -> Pattern {
         if let Some(Shift { axis, by, .. }) = self.shift() {
-            return Pattern::Shift { axis: mesh.as_slice()[axis].name, by };
+            return Pattern::Shift { axis: mesh.as_slice()[axis.0].name, by };
         }
         let mut patterns: Vec<_> = self.legs.iter().map(|leg| leg.pattern(direction, mesh)).collect();
         match patterns.len() {
@@ -218,13 +218,13 @@ impl Route {
 impl Leg {
     /// Returns the leg by a collective along axes, given as positions, at once.
     #[must_use]
-    pub fn collective(axes: Vec<usize>, owners: Owners) -> Self {
-        Self::Collective { axes, owners, by: None }
+    pub fn collective(axes: impl Into<Axes>, owners: Owners) -> Self {
+        Self::Collective { axes: axes.into(), owners, by: None }
     }
 
     /// Returns the leg by a collective along axes, given as positions, of what the rank at these coordinates along them owns.
     #[must_use]
-    pub fn with_one(axes: Vec<usize>, owner: &[usize]) -> Self {
+    pub fn with_one(axes: impl Into<Axes>, owner: &[usize]) -> Self {
         let owner = owner.iter().map(|&at| Expr::constant(at as i64)).collect();
         Self::collective(axes, Owners::One(owner))
     }
@@ -239,8 +239,8 @@ impl Leg {
     #[must_use]
     pub fn group(&self) -> Option<(Vec<usize>, Option<Stages>)> {
         match self {
-            Self::Collective { axes, .. } => Some((axes.clone(), self.stages().cloned())),
-            Self::Shift(shift) => Some((vec![shift.axis], None)),
+            Self::Collective { axes, .. } => Some((axes.to_vec(), self.stages().cloned())),
+            Self::Shift(shift) => Some((vec![shift.axis.0], None)),
             Self::InPlace | Self::Copy | Self::Permute { .. } | Self::Halo { .. } | Self::Exchange { .. } => None,
         }
     }
@@ -279,7 +279,7 @@ impl Leg {
                     (Direction::Out { .. }, Owners::Parts) => Pattern::ReduceScatter { axes },
                 }
             }
-            Self::Shift(Shift { axis, by, .. }) => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
+            Self::Shift(Shift { axis, by, .. }) => Pattern::Shift { axis: mesh.as_slice()[axis.0].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Halo { reach } => {
                 let along = mesh.as_slice().iter().zip(&reach.along);

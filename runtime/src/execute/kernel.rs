@@ -305,7 +305,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 self.note(number);
                 let region = self.region(number);
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
-                tile.shift(self.groups.along(&[shift.axis], None), shift.by, &region)
+                tile.shift(self.groups.along(&[shift.axis.0], None), shift.by, &region)
             }
             Action::Bring(number, leg, region, source) => {
                 let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
@@ -458,7 +458,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 Source::Shards | Source::Tiles => tile.exchange(grid, reach, source, region_of),
             },
             Leg::Shift(shift) => {
-                let group = self.groups.along(&[shift.axis], None);
+                let group = self.groups.along(&[shift.axis.0], None);
                 match from {
                     Source::Ahead => tile.begin_shift(group, shift.by, source, here),
                     Source::Shards | Source::Tiles => tile.shift(group, shift.by, source, here),

@@ -1,7 +1,7 @@
 //! A nest on one rank: what its expressions are there.
 
 use crate::Region;
-use polyshard_program::{Expr, LeafAccess, Nest, Region as SymbolicRegion, Symbol};
+use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, Symbol};
 use smallvec::SmallVec;
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
@@ -27,7 +27,7 @@ impl LocalNest {
     pub(super) fn new(nest: &Nest, coordinates: &[i64]) -> Self {
         let ranges = nest.ranges();
         let own = |symbol: Symbol| match symbol {
-            Symbol::Coordinate(axis) => Some(Expr::constant(coordinates[axis])),
+            Symbol::Coordinate(AxisId(axis)) => Some(Expr::constant(coordinates[axis])),
             Symbol::Counter(_) => None,
         };
         let fixed = |expr: &Expr| expr.replace_all(&own, &ranges);
