@@ -6,12 +6,12 @@ use crate::grid::{self, Bounds};
 use crate::limits::Limits;
 use crate::space::Space;
 use crate::variant::{Grid, Panels, Variant, Ways, axis_names};
-use polyshard_dsl::Clause;
+use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
-use polyshard_program::{Kernel, Program};
+use polyshard_program::{Direction, Kernel, Leg, Nest, Priced, Program, Transfer, Unproved};
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
@@ -191,10 +191,14 @@ impl<'a> Search<'a> {
             self.variants(&space, way, |variant| {
                 // No more is hidden than a leaf takes.
                 let least = bounds.seconds_along(variant) - bounds.leaf(&way.0);
-                match least < found.clearly() {
-                    true => found.add_ahead(&space, variant, &bounds, &prices, &mut left),
-                    false => Ok(()),
+                if least >= found.clearly() {
+                    return Ok(());
                 }
+                if bounds.has_halos() {
+                    left = left.saturating_sub(1);
+                    found.add_interior_first(&space, variant, &prices)?;
+                }
+                found.add_ahead(&space, variant, &bounds, &prices, &mut left)
             })?;
         }
         // What is no faster than another search's needs no proof.
@@ -416,6 +420,29 @@ impl Found {
         Ok(())
     }
 
+    /// Prices the schedule with these loops on this mesh in which halos come while the interior of what reads them is computed, and keeps it if
+    /// it is clearly faster than all so far. Where nothing comes as a halo, or the leaf cannot be cut, there is none.
+    pub(crate) fn add_interior_first(
+        &mut self,
+        space: &Space<'_>,
+        whole: &Variant,
+        prices: &Prices<'_>,
+    ) -> Result<(), SearchError> {
+        let schedule = space.schedule(whole);
+        let Ok(program) = schedule.unproved() else { return Ok(()) };
+        let halos = halos(program.priced().nest());
+        if halos.is_empty() {
+            return Ok(());
+        }
+        let schedule =
+            halos.into_iter().fold(schedule, |schedule, tensor| schedule.apply(Step::InteriorFirst { tensor }));
+        let Ok(program) = schedule.unproved() else { return Ok(()) };
+        let candidate = self.priced(space, whole, schedule, &program, prices)?;
+        let wanted = self.clearly();
+        self.candidates.extend(candidate.filter(|candidate| candidate.cost.seconds() < wanted));
+        Ok(())
+    }
+
     /// Prices a schedule, keeps it if it fits into the memory, and returns whether it does.
     fn price(&mut self, space: &Space<'_>, variant: &Variant, prices: &Prices<'_>) -> Result<bool, SearchError> {
         let candidate = self.candidate(space, variant, prices)?;
@@ -432,14 +459,25 @@ impl Found {
         prices: &Prices<'_>,
     ) -> Result<Option<Candidate>, SearchError> {
         let schedule = space.schedule(variant);
-        let program = match schedule.unproved() {
-            Ok(program) => program,
+        match schedule.unproved() {
+            Ok(program) => self.priced(space, variant, schedule, &program, prices),
             Err(error) => {
                 self.failed.get_or_insert(error);
-                return Ok(None);
+                Ok(None)
             }
-        };
-        let cost = prices.of(&program)?;
+        }
+    }
+
+    /// The schedule with its price, if it fits into the memory.
+    fn priced(
+        &mut self,
+        space: &Space<'_>,
+        variant: &Variant,
+        schedule: Schedule,
+        program: &Unproved,
+        prices: &Prices<'_>,
+    ) -> Result<Option<Candidate>, SearchError> {
+        let cost = prices.of(program)?;
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
         if cost.memory > self.memory {
             return Ok(None);
@@ -449,6 +487,18 @@ impl Found {
         let words = cost.received / space.kernel.dtype().size() as u64;
         Ok(Some(Candidate { grid, schedule, shardings, words, cost }))
     }
+}
+
+/// The inputs that come as halos inside of all loops, where the interior of the leaf may be computed first.
+fn halos(nest: &Nest) -> Vec<Name> {
+    let is_halo = |transfer: &&Transfer| {
+        let is_input = transfer.direction == Direction::In;
+        is_input && transfer.level.0 == nest.loops.len() && matches!(transfer.route.legs[..], [Leg::Halo { .. }])
+    };
+    let mut halos: Vec<_> =
+        nest.transfers.iter().filter(is_halo).map(|transfer| nest.tensor_name(transfer.tensor)).collect();
+    halos.dedup();
+    halos
 }
 
 pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {

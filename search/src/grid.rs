@@ -183,10 +183,28 @@ impl<'a> Bounds<'a> {
     }
 
     /// Seconds that every schedule on this grid takes at least: those of [`seconds`](Self::seconds), and those of schedules in which panels of
-    /// one loop move while others are computed.
+    /// one loop move while others are computed, or halos while interiors are.
     pub(crate) fn least(&self, grid: &Grid) -> [f64; 2] {
         let (all, ahead) = self.of_loops(grid);
-        [all, ahead.into_iter().map(|(seconds, _)| seconds).fold(all, f64::min)]
+        let with_interior_first = if self.has_halos() { self.hiding(grid, all) } else { all };
+        [all, ahead.into_iter().map(|(seconds, _)| seconds).fold(with_interior_first, f64::min)]
+    }
+
+    /// Whether something may come as a halo, while the interior of what reads it is computed.
+    pub(crate) fn has_halos(&self) -> bool {
+        self.sends() && self.accesses.iter().any(|access| access.index.iter().any(|at| at.as_variable().is_none()))
+    }
+
+    /// Seconds of what takes `all` seconds while nothing moves as a leaf computes, if as much as possible does.
+    fn hiding(&self, grid: &Grid, all: f64) -> f64 {
+        let leaf = self.leaf(grid);
+        f64::max(leaf, all - leaf)
+    }
+
+    /// As [`seconds_along`](Self::seconds_along), where halos come while interiors are computed.
+    pub(crate) fn least_along(&self, variant: &Variant) -> f64 {
+        let all = self.seconds_along(variant);
+        if self.has_halos() { self.hiding(&variant.grid(), all) } else { all }
     }
 
     /// For each loop in panels, the seconds that every schedule takes at least in which these move while others are computed; the least first.

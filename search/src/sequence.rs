@@ -189,6 +189,7 @@ impl<'a> SequenceSearch<'a> {
             search: self,
             prices: Prices::new(self.machine),
             kernels: &kernels,
+            bounds: &bounds,
             fixed: &fixed,
             memory: self.limits.memory.unwrap_or(self.machine.device().memory_capacity),
             until: self.limits.at_most.map(|limit| Instant::now() + limit),
@@ -275,7 +276,7 @@ impl Laid {
             }
             let ways = Variant::all(&mesh, kernels[nth], Ways::Divided)?;
             let mut ways: Vec<_> =
-                ways.into_iter().map(|(_, variant)| (bounds[nth].seconds_along(&variant), variant.along)).collect();
+                ways.into_iter().map(|(_, variant)| (bounds[nth].least_along(&variant), variant.along)).collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
             (!ways.is_empty()).then_some(ways)
         };
@@ -307,6 +308,7 @@ struct State<'a> {
     search: &'a SequenceSearch<'a>,
     prices: Prices<'a>,
     kernels: &'a [&'a Kernel],
+    bounds: &'a [Bounds<'a>],
     fixed: &'a [Option<Program>],
     memory: u64,
     until: Option<Instant>,
@@ -393,6 +395,9 @@ impl State<'_> {
         // What other kernels read and write is not skewed.
         let space = Space { kernel, homes: &[], rotates: false };
         found.add(&space, &variant, &self.prices)?;
+        if self.bounds[nth].has_halos() {
+            found.add_interior_first(&space, &variant, &self.prices)?;
+        }
         if found.candidates.is_empty() {
             self.least_memory = self.least_memory.into_iter().chain(found.least).min();
         }

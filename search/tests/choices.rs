@@ -5,12 +5,12 @@ mod machines;
 use expect_test::expect;
 use machines::machine;
 use polyshard::{DistArray, Execute, Operand, Transport, einsum};
-use polyshard_dsl::Var;
+use polyshard_dsl::{Var, parse_kernel};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::example;
-use polyshard_search::{Candidate, Choice, Choose, SearchError};
+use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
@@ -198,6 +198,35 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
         let choice = square(480).auto(4, &machine).find().expect("a choice");
         assert!(!choice.chain().contains(".pipeline("), "{}", choice.cost());
     }
+}
+
+#[test]
+fn halos_come_while_the_interior_is_computed_where_that_is_clearly_faster() {
+    let stencil = |extent: usize| {
+        let text = format!(
+            "fn sweep(u: [f32; {extent}, {extent}]) -> v: [f32; {extent}, {extent}] {{ v[i, j] = u[i, j] + u[i - 1, j] else 0 \
+             + u[i + 1, j] else 0 + u[i, j - 1] else 0 + u[i, j + 1] else 0 }}"
+        );
+        Schedule::from_spec(parse_kernel(&text).expect("a kernel"))
+    };
+    let choice = stencil(480).auto(4, &machine(4, 300.0)).find().expect("a choice");
+    assert!(choice.chain().contains(".interior_first(u)"), "{}\n{}", choice.chain(), choice.cost());
+    assert!(choice.gap() < 1.0 && choice.cost().parts.iter().any(|part| part.hidden > 0.0), "{}", choice.cost());
+    let steps = polyshard::parse_chain(&choice.chain(), None).expect("steps");
+    let pasted = steps.into_iter().fold(stencil(480), Schedule::apply);
+    assert_eq!(pasted.lower().expect("a program"), *choice.program());
+    check_candidate(choice.best());
+    // In a sequence, too.
+    let machine = machine(4, 300.0);
+    let search = SequenceSearch::new(4, &machine).stage(&stencil(480), ["u"], "v").stage(&stencil(480), ["v"], "w");
+    let both = search.find().expect("a choice");
+    for schedule in both.schedules() {
+        assert!(schedule.steps().any(|step| step.to_string() == "interior_first(u)"), "{}", both.program());
+    }
+    // Where ranks see one another's memory, nothing comes.
+    let machine = machine.with_shared_memory("rank").expect("a level");
+    let choice = stencil(480).auto(4, &machine).find().expect("a choice");
+    assert!(!choice.chain().contains(".interior_first("), "{}", choice.cost());
 }
 
 /// All schedules of a product on a machine in which nothing moves while a leaf computes, those that rotate a loop and those that write in panels.
