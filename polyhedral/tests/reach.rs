@@ -170,7 +170,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             where ranks share memory it is read there, elsewhere it comes by messages
             - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
-            - owners are at the offsets x: 0..=1, y: -1..=0 from the rank
+            - owners of what is read are at the offsets x: 0..=1, y: -1..=0 from the rank
             - what is read is owned by ranks that differ along one axis alone, so corners are left out
             - a few neighbours own it, around what the rank owns itself: halo
     "#]]
