@@ -183,7 +183,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
           --> tests/pipelined.rs:183:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
-        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it is not a halo, of which a rank owns the interior; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
+        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it does not come as a halo; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
           --> tests/pipelined.rs:184:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);

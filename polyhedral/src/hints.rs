@@ -6,7 +6,9 @@ use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Division, LevelLayout, Name, Placement};
-use polyshard_program::{Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Symbol, Tensor, Transfer, Value};
+use polyshard_program::{
+    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Nest, Symbol, Tensor, Transfer, Value,
+};
 
 /// The hints at a program, in the order of its parts.
 pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
@@ -169,6 +171,13 @@ fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf:
         return Some(Hint::NothingHidden { tensor, at: at.name });
     }
     matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
+}
+
+/// A halo that comes while nothing is computed, since no iteration reads what its rank owns alone.
+pub(crate) fn idle_interior(nest: &Nest) -> Option<Hint> {
+    let halo = nest.transfers.iter().find(|transfer| transfer.interior_first)?;
+    let is_empty = !nest.kernel.is_empty() && nest.interior_part() == 0.0;
+    is_empty.then(|| Hint::NoInterior { tensor: nest.tensor_name(halo.tensor) })
 }
 
 /// A region that fits a block, walks along it and may start anywhere in it.

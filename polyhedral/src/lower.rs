@@ -77,7 +77,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         Some(Taken { leaf, loops, steps, proofs }) => (leaf, loops, Some(steps), proofs),
     };
     let kernel = context.kernel();
-    let nest = Nest {
+    let mut nest = Nest {
         kernel: kernel.clone(),
         steps: context.schedule.steps().map(ToString::to_string).collect(),
         mesh: context.state.mesh.clone(),
@@ -92,6 +92,8 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         hints,
     };
     let interior = interior::proved(context, &nest)?;
+    nest.leaf.interior = nest.interior().unwrap_or_default();
+    nest.hints.extend(hints::idle_interior(&nest));
     let matched = proofs::matching(context, &nest.transfers, depth)?;
     let proofs =
         [distinct([instances, owners, fetched, ahead, interior, stepped, delivered].concat()), matched].concat();

@@ -329,3 +329,26 @@ fn pipelines_that_hide_nothing_are_pointed_out() {
         "#]],
     );
 }
+
+#[test]
+fn blocks_without_an_interior_are_pointed_out() {
+    let in_rows = |rows: usize| {
+        let text = format!(
+            "fn blur(u: [f32; {rows}, 6]) -> v: [f32; {rows}, 6] {{ v[i, j] = u[i - 1, j] else 0 + u[i + 1, j] else 0 }}"
+        );
+        let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));
+        let at = || i.at(AxisExpr::axis("x"));
+        Schedule::from_spec(parse_kernel(&text).expect("a kernel"))
+            .distribute(["i"], ["io"], ["ii"], &mesh)
+            .shard("u", [at()])
+            .shard("v", [at()])
+            .interior_first("u")
+    };
+    check(
+        in_rows(8),
+        expect![[r#"
+            nothing is computed while the halo of `u` comes, since all that a rank computes reads some of it: distribute over fewer ranks, or leave out `interior_first`
+        "#]],
+    );
+    check(in_rows(12), expect![""]);
+}

@@ -68,6 +68,11 @@ pub enum Hint {
         /// The loop.
         at: Name,
     },
+    /// The blocks of ranks are too small for an interior that is computed while a halo comes.
+    NoInterior {
+        /// The tensor that comes as a halo.
+        tensor: Name,
+    },
     /// Messages that are on their way make progress between leaves alone.
     LeafNotCut {
         /// The tensor.
@@ -170,6 +175,11 @@ impl fmt::Display for Hint {
                 f,
                 "nothing of `{tensor}` moves while others are computed, since `{at}` has one iteration: divide it into more, or leave \
                  out `pipeline`"
+            ),
+            Self::NoInterior { tensor } => write!(
+                f,
+                "nothing is computed while the halo of `{tensor}` comes, since all that a rank computes reads some of it: distribute \
+                 over fewer ranks, or leave out `interior_first`"
             ),
             Self::LeafNotCut { tensor } => write!(
                 f,

@@ -95,15 +95,11 @@ impl Matching<'_> {
 
     /// Whether the transfer may be awaited in the middle of the leaf.
     fn interior_first(&self, transfer: &Transfer) -> Result<(), String> {
-        let is_halo = transfer.direction == Direction::In && matches!(transfer.route.legs[..], [Leg::Halo { .. }]);
-        let refused = match transfer {
-            Transfer { interior_first: false, .. } => return Ok(()),
-            _ if !is_halo => "it is not a halo",
-            Transfer { ahead: 1.., .. } => "it begins some iterations ahead",
-            Transfer { level, .. } if level.0 != self.loops => "loops around the leaf read what comes once",
-            _ => return Ok(()),
-        };
-        Err(format!("the interior of the leaf is computed while it comes, but {refused}"))
+        if !transfer.interior_first {
+            return Ok(());
+        }
+        let comes = transfer.can_come_meanwhile(self.loops);
+        comes.map_err(|refused| format!("the interior of the leaf is computed while it comes, but {refused}"))
     }
 
     /// Whether the transfer may begin and end in the iterations in which it does.

@@ -45,7 +45,12 @@ impl Nest {
             return Ok(None);
         }
         let ranges = self.ranges();
-        coming().try_for_each(|transfer| self.can_come(transfer))?;
+        for transfer in coming() {
+            transfer.can_come_meanwhile(self.loops.len())?;
+            if transfer.region.has_blocks() || !self.shardings[transfer.tensor.0].pins().is_empty() {
+                return Err("what a rank owns of it is not one box");
+            }
+        }
         if self.leaf.op != LeafOp::Nest || self.leaf.loops.is_empty() {
             return Err("the leaf is not a nest with loops that can be cut");
         }
@@ -61,26 +66,6 @@ impl Nest {
             }
         }
         Ok(Some(interior))
-    }
-
-    /// Whether a transfer can come while the leaf computes.
-    fn can_come(
-        &self,
-        Transfer { direction, route, level, ahead, region, tensor, .. }: &Transfer,
-    ) -> Result<(), &'static str> {
-        if *direction != Direction::In || !matches!(route.legs[..], [Leg::Halo { .. }]) {
-            return Err("it is not a halo, of which a rank owns the interior");
-        }
-        if *ahead > 0 {
-            return Err("it begins some iterations ahead");
-        }
-        if level.0 != self.loops.len() {
-            return Err("loops around the leaf read what comes once");
-        }
-        if region.has_blocks() || !self.shardings[tensor.0].pins().is_empty() {
-            return Err("what a rank owns of it is not one box");
-        }
-        Ok(())
     }
 
     /// Leaves out the iterations in which an access reads what the rank does not own.
@@ -151,6 +136,20 @@ impl Nest {
             if count > 0 { (high - low).max(0) as f64 / count as f64 } else { 0.0 }
         });
         parts.product()
+    }
+}
+
+impl Transfer {
+    /// Whether it can come while the leaf inside of this many loops computes; else why not.
+    pub(crate) fn can_come_meanwhile(&self, loops: usize) -> Result<(), &'static str> {
+        if self.direction != Direction::In || !matches!(self.route.legs[..], [Leg::Halo { .. }]) {
+            return Err("it does not come as a halo");
+        }
+        match (self.ahead, self.level.0 == loops) {
+            (1.., _) => Err("it begins some iterations ahead"),
+            (0, false) => Err("loops around the leaf read what comes once"),
+            (0, true) => Ok(()),
+        }
     }
 }
 

@@ -48,7 +48,7 @@ fn an_interior_is_that_of_what_the_rank_owns() {
     refused(
         &|nest| nest.transfers[1].interior_first = true,
         expect![
-            "statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it comes, but it is not a halo"
+            "statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it comes, but it does not come as a halo"
         ],
     );
     let ahead = |body: &mut Body| body.nests[0].transfers[0].ahead = 1;
