@@ -121,7 +121,7 @@ impl Context<'_> {
         Ok(vec![Reach::All; self.nest().distributed])
     }
 
-    /// Whether the owners are within a reach; nobody is asked of all ranks.
+    /// Whether the owners are within a reach, which nobody needs to be asked where that is all ranks.
     fn is_confirmed(
         &self,
         need: &Need<'_>,

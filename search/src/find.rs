@@ -385,7 +385,7 @@ impl Found {
 
     /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are
     /// clearly faster, or nothing fits into the memory; it keeps those that are clearly faster than all so far. So many are left to be priced.
-    fn add_ahead(
+    pub(crate) fn add_ahead(
         &mut self,
         space: &Space<'_>,
         whole: &Variant,

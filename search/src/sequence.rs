@@ -12,6 +12,7 @@ use crate::grid::Bounds;
 use crate::limits::Limits;
 use crate::space::Space;
 use crate::variant::{Along, Variant, Ways, axis_names};
+use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::{Cost, Prices};
@@ -24,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// The most axes of a mesh on which kernels run in sequence.
 const MOST_AXES: usize = 3;
+
+/// The most schedules of a stage that are priced in which panels move while others are computed.
+const MOST_AHEAD: usize = 16;
 
 /// A search for the fastest program of kernels that run one after the other, as [`Sequence`] puts them together.
 ///
@@ -95,7 +99,7 @@ impl SequenceChoice {
         self.considered
     }
 
-    /// As [`Choice::gap`](crate::Choice::gap).
+    /// As [`Choice::gap`](crate::Choice::gap). `pipeline` is looked for in the best program that does without, where arrays stay as they lie.
     #[must_use]
     pub fn gap(&self) -> f64 {
         gap(&self.cost, self.open)
@@ -210,9 +214,10 @@ impl<'a> SequenceSearch<'a> {
             }
             state.on_mesh(laid)?;
         }
+        state.pipeline()?;
         let State { best, least_memory, failed, open, memory, .. } = state;
         match (best, least_memory, failed) {
-            (Some((cost, program, schedules)), ..) => {
+            (Some(Best { cost, program, schedules, .. }), ..) => {
                 Ok(Some(SequenceChoice { program, cost, schedules, considered, open }))
             }
             (None, Some(least), _) if least > memory => {
@@ -293,6 +298,8 @@ impl Laid {
 /// A way to run a stage, and its program once that is asked for.
 struct Way {
     candidate: Candidate,
+    /// How its loops lie on the mesh; none if its schedule is given.
+    along: Option<Along>,
     program: OnceCell<Result<Program, LowerError>>,
 }
 
@@ -314,7 +321,7 @@ struct State<'a> {
     until: Option<Instant>,
     /// What it takes to get an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
-    best: Option<(Cost, Program, Vec<Schedule>)>,
+    best: Option<Best>,
     /// Seconds that the best takes less than.
     below: f64,
     /// The least memory of any that was whole.
@@ -322,6 +329,14 @@ struct State<'a> {
     failed: Option<SearchError>,
     /// The least bound of what a time limit has left.
     open: Option<f64>,
+}
+
+/// The best program so far, with the schedule of each stage and how its loops lie on the mesh.
+struct Best {
+    cost: Cost,
+    program: Program,
+    schedules: Vec<Schedule>,
+    along: Vec<Option<Along>>,
 }
 
 /// The stages so far.
@@ -334,7 +349,7 @@ struct Chosen<'c> {
 
 impl State<'_> {
     fn seconds(&self) -> f64 {
-        self.best.as_ref().map_or(self.below, |(cost, ..)| cost.seconds())
+        self.best.as_ref().map_or(self.below, |best| best.cost.seconds())
     }
 
     fn is_late(&self) -> bool {
@@ -387,7 +402,7 @@ impl State<'_> {
             let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
             let shardings = program.shardings().cloned().collect();
             let candidate = Candidate { grid: Vec::new(), schedule, shardings, words: 0, cost };
-            ways.push(Way { candidate, program: Ok(program.clone()).into() });
+            ways.push(Way { candidate, along: None, program: Ok(program.clone()).into() });
             return Ok(());
         }
         let mut found = Found::new(self.memory, f64::INFINITY);
@@ -404,7 +419,8 @@ impl State<'_> {
         if let Some(failed) = found.failed {
             self.failed.get_or_insert(failed.into());
         }
-        ways.extend(found.candidates.into_iter().map(|candidate| Way { candidate, program: OnceCell::new() }));
+        let way = |candidate| Way { candidate, along: Some(along.clone()), program: OnceCell::new() };
+        ways.extend(found.candidates.into_iter().map(way));
         Ok(())
     }
 
@@ -490,9 +506,60 @@ impl State<'_> {
         self.least_memory = Some(self.least_memory.map_or(priced.memory, |least| least.min(priced.memory)));
         if priced.memory <= self.memory && priced.seconds() < self.seconds() {
             let schedules = chosen.ways.iter().map(|way| way.candidate.schedule.clone()).collect();
-            self.best = Some((priced, program, schedules));
+            let along = chosen.ways.iter().map(|way| way.along.clone()).collect();
+            self.best = Some(Best { cost: priced, program, schedules, along });
         }
         Ok(())
+    }
+
+    /// Has panels of the best program's stages come while others are computed, one stage after the other, where that is clearly faster. Arrays
+    /// stay as they lie, so that no other stage changes.
+    fn pipeline(&mut self) -> Result<(), SearchError> {
+        for nth in 0..self.kernels.len() {
+            if self.is_late() || !self.bounds[nth].sends() {
+                return Ok(());
+            }
+            let Some(Best { program, schedules, along, .. }) = &self.best else { return Ok(()) };
+            let Some(along) = along[nth].clone() else { continue };
+            let homes: Vec<(Name, Vec<Clause>)> = schedules[nth].steps().filter_map(home).collect();
+            let space = Space { kernel: self.kernels[nth], homes: &homes, rotates: false };
+            let whole = Variant { mesh: program.mesh().clone(), along, panels: None };
+            let seconds = self.prices.of(&schedules[nth].lower()?)?.seconds();
+            let (mut found, mut left) = (Found::new(self.memory, seconds), MOST_AHEAD);
+            found.add_ahead(&space, &whole, &self.bounds[nth], &self.prices, &mut left)?;
+            found.candidates.sort_by(Candidate::order);
+            for candidate in found.candidates {
+                if self.try_stage(nth, &candidate.schedule)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts another schedule in the place of the best program's for a stage, if that is faster and fits into the memory; returns whether it is.
+    fn try_stage(&mut self, nth: usize, schedule: &Schedule) -> Result<bool, SearchError> {
+        let Some(best) = &mut self.best else { return Ok(false) };
+        let mut schedules = best.schedules.clone();
+        schedules[nth] = schedule.clone();
+        let Ok(programs) = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>() else {
+            return Ok(false);
+        };
+        let program = self.search.sequence(&programs.iter().collect::<Vec<_>>()).build()?;
+        let cost = self.prices.of(&program)?;
+        let is_better = cost.memory <= self.memory && cost.seconds() < best.cost.seconds();
+        if is_better {
+            (best.cost, best.program, best.schedules) = (cost, program, schedules);
+        }
+        Ok(is_better)
+    }
+}
+
+/// The tensor that a step shards, and how.
+fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
+    match step {
+        Step::Shard { tensor, clauses } => Some((*tensor, clauses.clone())),
+        _ => None,
     }
 }
 

@@ -134,6 +134,37 @@ fn a_value_stays_where_both_kernels_can_have_it() {
 }
 
 #[test]
+fn panels_of_a_sequence_come_while_others_are_computed_where_that_is_clearly_faster() {
+    let square: &[usize] = &[480, 480];
+    let product = |names: [&str; 2], output: &str| {
+        let schedule = kernel("ij,jk->ik", &names, &[square; 2], output);
+        (schedule, names.map(Name::from).to_vec(), Name::from(output))
+    };
+    let stages = [product(["X", "V"], "Y"), product(["Y", "W"], "Z")];
+    let even = machine(4, 300.0);
+    let choice = search(&stages, 4, &even).find().expect("a choice");
+    let is_pipelined = |schedule: &Schedule| schedule.steps().any(|step| step.to_string().starts_with("pipeline("));
+    assert!(choice.schedules().iter().any(is_pipelined), "{}\n{}", choice.program(), choice.cost());
+    // Without the steps it is slower.
+    let without = |schedule: &Schedule| {
+        let steps = schedule.steps().filter(|step| !step.to_string().starts_with("pipeline("));
+        let waiting = Schedule::new(schedule.kernel().expect("a kernel").clone());
+        steps.cloned().fold(waiting, Schedule::apply).lower().expect("a program")
+    };
+    let waiting: Vec<Program> = choice.schedules().iter().map(without).collect();
+    let sequence = stages.iter().zip(&waiting).fold(Sequence::new(), |sequence, ((_, inputs, output), program)| {
+        sequence.stage(program, inputs.iter().copied(), *output)
+    });
+    let waiting = cost(&sequence.build().expect("kernels that fit"), &even).expect("a price").seconds();
+    assert!(choice.cost().seconds() < 0.98 * waiting, "{} {waiting}", choice.cost());
+    run(choice.program()).expect("the sequential result");
+    // Where ranks see one another's memory, nothing is in flight.
+    let shared = even.with_shared_memory("rank").expect("a level");
+    let choice = search(&stages, 4, &shared).find().expect("a choice");
+    assert!(!choice.schedules().iter().any(is_pipelined), "{}", choice.program());
+}
+
+#[test]
 fn schedules_that_are_given_stay_and_say_the_mesh() {
     let machine = machine(4, 10.0);
     let mesh = Mesh::new([("p", 2), ("q", 2)]);
