@@ -296,14 +296,14 @@ impl Laid {
 }
 
 /// A way to run a stage, and its program once that is asked for.
-struct Way {
+struct StageWay {
     candidate: Candidate,
     /// How its loops lie on the mesh; none if its schedule is given.
     along: Option<Along>,
     program: OnceCell<Result<Program, LowerError>>,
 }
 
-impl Way {
+impl StageWay {
     /// The program, which is proved.
     fn program(&self) -> Result<&Program, LowerError> {
         self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
@@ -341,7 +341,7 @@ struct Best {
 
 /// The stages so far.
 struct Chosen<'c> {
-    ways: Vec<&'c Way>,
+    ways: Vec<&'c StageWay>,
     /// The values, in the shardings in which they are; each the first time as it was given or written.
     arrays: Vec<(Name, &'c Sharding)>,
     seconds: f64,
@@ -358,7 +358,7 @@ impl State<'_> {
 
     /// Looks at all that could be the best on a mesh.
     fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
-        let mut found: Vec<Vec<Way>> = laid.ways.iter().map(|_| Vec::new()).collect();
+        let mut found: Vec<Vec<StageWay>> = laid.ways.iter().map(|_| Vec::new()).collect();
         let mut tried = vec![0; laid.ways.len()];
         // What each stage takes at least: as the bounds say, until its fastest way is known.
         let mut least: Vec<f64> = laid.ways.iter().map(|ways| ways[0].0).collect();
@@ -396,13 +396,13 @@ impl State<'_> {
     }
 
     /// Adds the schedules of a stage with its loops along these axes.
-    fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<Way>) -> Result<(), SearchError> {
+    fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<StageWay>) -> Result<(), SearchError> {
         let kernel = self.kernels[nth];
         if let Some(program) = &self.fixed[nth] {
             let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
             let shardings = program.shardings().cloned().collect();
             let candidate = Candidate { grid: Vec::new(), schedule, shardings, words: 0, cost };
-            ways.push(Way { candidate, along: None, program: Ok(program.clone()).into() });
+            ways.push(StageWay { candidate, along: None, program: Ok(program.clone()).into() });
             return Ok(());
         }
         let mut found = Found::new(self.memory, f64::INFINITY);
@@ -419,7 +419,7 @@ impl State<'_> {
         if let Some(failed) = found.failed {
             self.failed.get_or_insert(failed.into());
         }
-        let way = |candidate| Way { candidate, along: Some(along.clone()), program: OnceCell::new() };
+        let way = |candidate| StageWay { candidate, along: Some(along.clone()), program: OnceCell::new() };
         ways.extend(found.candidates.into_iter().map(way));
         Ok(())
     }
@@ -428,7 +428,7 @@ impl State<'_> {
     fn descend<'c>(
         &mut self,
         laid: &Laid,
-        ways: &'c [Vec<Way>],
+        ways: &'c [Vec<StageWay>],
         least: &[f64],
         chosen: &mut Chosen<'c>,
     ) -> Result<(), SearchError> {
@@ -456,7 +456,7 @@ impl State<'_> {
     }
 
     /// Appends a stage, with the moves that it needs.
-    fn append<'c>(&mut self, nth: usize, way: &'c Way, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
+    fn append<'c>(&mut self, nth: usize, way: &'c StageWay, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
         let stage = &self.search.stages[nth];
         let (output, inputs) = way.candidate.shardings.split_last().expect("a kernel has an output");
         for (value, wanted) in stage.inputs.iter().zip(inputs) {
@@ -564,11 +564,11 @@ fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
 }
 
 /// Keeps, of the ways whose arrays lie alike, those that none is better than in time and memory; the fastest first.
-fn undominated(ways: &mut Vec<Way>) {
+fn undominated(ways: &mut Vec<StageWay>) {
     ways.sort_by(|one, other| one.candidate.order(&other.candidate));
-    let mut kept: Vec<Way> = Vec::new();
+    let mut kept: Vec<StageWay> = Vec::new();
     for way in ways.drain(..) {
-        let is_worse = |other: &Way| {
+        let is_worse = |other: &StageWay| {
             let [one, other] = [&way.candidate, &other.candidate];
             other.cost.memory <= one.cost.memory && other.shardings == one.shardings
         };

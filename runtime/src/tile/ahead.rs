@@ -27,11 +27,11 @@ pub(super) struct Coming {
     region: Region,
     /// What this rank has posted for it.
     flight: Option<Flight>,
-    way: Way,
+    arrival: Arrival,
 }
 
 /// How a region gets here.
-enum Way {
+enum Arrival {
     /// It takes no message.
     Near(Near),
     /// It is the message that this rank sends.
@@ -101,8 +101,8 @@ impl<T: Element> Tile<T> {
         self.lane = 0;
     }
 
-    fn begin(&mut self, region: &Region, flight: Option<Flight>, way: Way) {
-        self.coming.push_back(Coming { region: region.clone(), flight, way });
+    fn begin(&mut self, region: &Region, flight: Option<Flight>, arrival: Arrival) {
+        self.coming.push_back(Coming { region: region.clone(), flight, arrival });
     }
 
     /// As [`copy`](Self::copy) of a region of this rank's own shard, which [arrives](Self::arrive) later; it is not copied if it is one
@@ -112,7 +112,7 @@ impl<T: Element> Tile<T> {
     /// As for [`copy`](Self::copy).
     pub fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
         let near = self.own(source.into(), region);
-        self.begin(region, None, Way::Near(near));
+        self.begin(region, None, Arrival::Near(near));
     }
 
     /// As [`broadcast`](Self::broadcast), but does not wait: the region [arrives](Self::arrive) later.
@@ -132,8 +132,8 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
         let is_root = group.rank() == root;
-        let (flight, way) = if let Some(near) = self.near(source, group, Some(root), region) {
-            (None, Way::Near(near))
+        let (flight, arrival) = if let Some(near) = self.near(source, group, Some(root), region) {
+            (None, Arrival::Near(near))
         } else {
             let mut message = room_for::<T>(region.len())?;
             if is_root {
@@ -155,17 +155,17 @@ impl<T: Element> Tile<T> {
                 }
             }
         };
-        self.begin(region, flight, way);
+        self.begin(region, flight, arrival);
         Ok(())
     }
 
     /// Begins to pass a message from rank to rank.
-    fn pass_on(&mut self, rounds: Rounds, message: Piece) -> Result<Way> {
+    fn pass_on(&mut self, rounds: Rounds, message: Piece) -> Result<Arrival> {
         let lane = self.lane;
         self.lane = (lane + 1) % self.lanes.len();
         let mut running = Box::new(rounds.start(message, None));
         running.poll(&*self.lanes[lane])?;
-        Ok(Way::Passing(running, lane))
+        Ok(Arrival::Passing(running, lane))
     }
 
     /// As [`all_gather`](Self::all_gather), but does not wait: each owner sends its part to each member, and the region
@@ -183,8 +183,8 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         let source = source.into();
-        let (flight, way) = if let Some(near) = self.near(source, group, None, region) {
-            (None, Way::Near(near))
+        let (flight, arrival) = if let Some(near) = self.near(source, group, None, region) {
+            (None, Arrival::Near(near))
         } else {
             let parts = all_parts(source, group, region);
             let me = group.rank();
@@ -197,9 +197,9 @@ impl<T: Element> Tile<T> {
             }
             let flight = post(group.comm(), sends, &others, size_of::<T>())?;
             let local = own.into_iter().map(|(_, part)| part).collect();
-            (flight, Way::Parts { local, seen: Vec::new(), receives: others })
+            (flight, Arrival::Parts { local, seen: Vec::new(), receives: others })
         };
-        self.begin(region, flight, way);
+        self.begin(region, flight, arrival);
         Ok(())
     }
 
@@ -225,12 +225,12 @@ impl<T: Element> Tile<T> {
         if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
             sends.push((to, packed(&owned(source.array(), source.coordinates(), &region), source)?));
         }
-        let (receives, way) = match self.near_one(source, from, region) {
-            Some(near) => (None, Way::Near(near)),
-            None => (Some((from, room_for::<T>(region.len())?)), Way::Received),
+        let (receives, arrival) = match self.near_one(source, from, region) {
+            Some(near) => (None, Arrival::Near(near)),
+            None => (Some((from, room_for::<T>(region.len())?)), Arrival::Received),
         };
         let flight = flight(grid.world().comm(), sends, receives.into_iter().collect())?;
-        self.begin(region, flight, way);
+        self.begin(region, flight, arrival);
         Ok(())
     }
 
@@ -252,12 +252,12 @@ impl<T: Element> Tile<T> {
         let pieces = Pieces::new(grid, reach, source, &region, region_of);
         source.count(pieces.in_place());
         let flight = pieces.post(grid, source)?;
-        let way = if region.is_empty() || pieces.is_own() {
-            Way::Near(self.own(source, &region))
+        let arrival = if region.is_empty() || pieces.is_own() {
+            Arrival::Near(self.own(source, &region))
         } else {
-            Way::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
+            Arrival::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
         };
-        self.begin(&region, flight, way);
+        self.begin(&region, flight, arrival);
         Ok(())
     }
 
@@ -280,17 +280,17 @@ impl<T: Element> Tile<T> {
         let pieces = self.pieces_of(grid, reach, source, &region, region_of, true);
         source.count(pieces.in_place());
         let flight = pieces.post(grid, source)?;
-        let way = if region.is_empty() || pieces.is_own() {
+        let arrival = if region.is_empty() || pieces.is_own() {
             // It is there from the beginning.
             let near = self.own(source, &region);
             self.hold_near(source, &region, near)?;
-            Way::Near(Near::Held)
+            Arrival::Near(Near::Held)
         } else {
             self.held = pieces.held(&region);
-            Way::Pieces
+            Arrival::Pieces
         };
         self.pieces = Some(pieces);
-        self.begin(&region, flight, way);
+        self.begin(&region, flight, arrival);
         Ok(())
     }
 
@@ -312,21 +312,21 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
-        let (flight, way) = if let Some(near) = self.anywhere(source, region, from != group.rank()) {
-            (None, Way::Near(near))
+        let (flight, arrival) = if let Some(near) = self.anywhere(source, region, from != group.rank()) {
+            (None, Arrival::Near(near))
         } else if from == group.rank() {
             self.holds(region);
-            (None, Way::Near(Near::Held))
+            (None, Arrival::Near(Near::Held))
         } else {
             let message = self.message(source)?;
             let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
-            let (receives, way) = match region.is_empty() {
-                true => (Vec::new(), Way::Near(Near::Empty)),
-                false => (vec![(from, room_for::<T>(region.len())?)], Way::Received),
+            let (receives, arrival) = match region.is_empty() {
+                true => (Vec::new(), Arrival::Near(Near::Empty)),
+                false => (vec![(from, room_for::<T>(region.len())?)], Arrival::Received),
             };
-            (flight(group.comm(), sends, receives)?, way)
+            (flight(group.comm(), sends, receives)?, arrival)
         };
-        self.begin(region, flight, way);
+        self.begin(region, flight, arrival);
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl<T: Element> Tile<T> {
     pub fn poll(&mut self, world: &World) -> Result<bool> {
         let mut is_coming = false;
         for coming in &mut self.coming {
-            if let Way::Passing(running, lane) = &mut coming.way {
+            if let Arrival::Passing(running, lane) = &mut coming.arrival {
                 is_coming |= !running.poll(&*self.lanes[*lane])?;
             }
             if let Some(flight) = coming.flight.as_mut().filter(|flight| !flight.is_done()) {
@@ -365,25 +365,25 @@ impl<T: Element> Tile<T> {
     /// If nothing has begun: a bug of polyshard.
     pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let coming = self.coming.pop_front();
-        let Coming { region, mut flight, way } =
+        let Coming { region, mut flight, arrival } =
             coming.expect("a region arrives that has not begun to come; this is a bug of polyshard");
         if let Some(flight) = &mut flight {
             world.comm().wait(&mut [flight])?;
         }
         let received = flight.map(|flight| flight.into_pieces().1).unwrap_or_default();
         let source = source.into();
-        match way {
-            Way::Near(near) => self.hold_near(source, &region, near)?,
-            Way::Sent(message) => self.held = Held::Message(region, message),
-            Way::Received => {
+        match arrival {
+            Arrival::Near(near) => self.hold_near(source, &region, near)?,
+            Arrival::Sent(message) => self.held = Held::Message(region, message),
+            Arrival::Received => {
                 let message = received.into_iter().next().expect("one message is received");
                 self.held = Held::Message(region, Arc::new(message));
             }
-            Way::Passing(running, lane) => {
+            Arrival::Passing(running, lane) => {
                 let message = running.wait(&*self.lanes[lane])?;
                 self.held = Held::Message(region, Arc::new(message));
             }
-            Way::Pieces => {
+            Arrival::Pieces => {
                 let pieces = self.pieces.take().expect("what has begun to come is known; this is a bug of polyshard");
                 for ((_, part), message) in pieces.receives.iter().zip(&received) {
                     part.copy(Place::Packed, cast_slice(message), Place::Region, room(&mut self.buffer, &region));
@@ -392,7 +392,7 @@ impl<T: Element> Tile<T> {
                 self.pieces = Some(pieces);
                 done?;
             }
-            Way::Parts { local, seen, receives } => {
+            Arrival::Parts { local, seen, receives } => {
                 let buffer = room(&mut self.buffer, &region);
                 for part in &local {
                     part.copy(Place::Block, source.block(), Place::Region, buffer);
@@ -452,12 +452,12 @@ pub(super) fn post(
 }
 
 /// Posts a message of the member `root` to each other one.
-fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Option<Flight>, Way)> {
+fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Option<Flight>, Arrival)> {
     if group.rank() != root {
-        return Ok((flight(group.comm(), Vec::new(), vec![(root, message)])?, Way::Received));
+        return Ok((flight(group.comm(), Vec::new(), vec![(root, message)])?, Arrival::Received));
     }
     let message = Arc::new(message);
     let others = (0..group.size()).filter(|&member| member != root);
     let sends = others.map(|to| (to, Arc::clone(&message))).collect();
-    Ok((flight(group.comm(), sends, Vec::new())?, Way::Sent(message)))
+    Ok((flight(group.comm(), sends, Vec::new())?, Arrival::Sent(message)))
 }
