@@ -65,6 +65,15 @@ fn feed(options: &Options, target: &'static Target) -> Result<Progress, String> 
         let input = &note[Progress::LEN..];
         let failure = |kind: &str| failure(&options.out, target, kind, progress.input);
         match end {
+            // What it notes down is its own, unless another run has the same folder.
+            End::Done if total.input < options.inputs => {
+                return Err(format!(
+                    "`{}` has notes of {} inputs, not of {}: another run writes there, too; give each a folder by `--out`",
+                    folder.display(),
+                    total.input,
+                    options.inputs
+                ));
+            }
             End::Done => return Ok(total),
             End::Hung => {
                 let why = format!("it takes more than {} s", options.seconds);
