@@ -421,7 +421,7 @@ impl Found {
     }
 
     /// Prices the schedule with these loops on this mesh in which halos come while the interior of what reads them is computed, and keeps it if
-    /// it is clearly faster than all so far. Where nothing comes as a halo, or the leaf cannot be cut, there is none.
+    /// it is clearly faster than all so far. Nothing is added where nothing comes as a halo, or the leaf cannot be cut.
     pub(crate) fn add_interior_first(
         &mut self,
         space: &Space<'_>,

@@ -331,10 +331,11 @@ struct State<'a> {
     open: Option<f64>,
 }
 
-/// The best program so far, with the schedule of each stage and how its loops lie on the mesh.
+/// The best program so far, with the program and the schedule of each stage, and how its loops lie on the mesh.
 struct Best {
     cost: Cost,
     program: Program,
+    stages: Vec<Program>,
     schedules: Vec<Schedule>,
     along: Vec<Option<Along>>,
 }
@@ -507,7 +508,8 @@ impl State<'_> {
         if priced.memory <= self.memory && priced.seconds() < self.seconds() {
             let schedules = chosen.ways.iter().map(|way| way.candidate.schedule.clone()).collect();
             let along = chosen.ways.iter().map(|way| way.along.clone()).collect();
-            self.best = Some(Best { cost: priced, program, schedules, along });
+            let stages = programs.into_iter().cloned().collect();
+            self.best = Some(Best { cost: priced, program, stages, schedules, along });
         }
         Ok(())
     }
@@ -519,12 +521,12 @@ impl State<'_> {
             if self.is_late() || !self.bounds[nth].sends() {
                 return Ok(());
             }
-            let Some(Best { program, schedules, along, .. }) = &self.best else { return Ok(()) };
+            let Some(Best { program, stages, schedules, along, .. }) = &self.best else { return Ok(()) };
             let Some(along) = along[nth].clone() else { continue };
             let homes: Vec<(Name, Vec<Clause>)> = schedules[nth].steps().filter_map(home).collect();
             let space = Space { kernel: self.kernels[nth], homes: &homes, rotates: false };
             let whole = Variant { mesh: program.mesh().clone(), along, panels: None };
-            let seconds = self.prices.of(&schedules[nth].lower()?)?.seconds();
+            let seconds = self.prices.of(&stages[nth])?.seconds();
             let (mut found, mut left) = (Found::new(self.memory, seconds), MOST_AHEAD);
             found.add_ahead(&space, &whole, &self.bounds[nth], &self.prices, &mut left)?;
             found.candidates.sort_by(Candidate::order);
@@ -540,16 +542,15 @@ impl State<'_> {
     /// Puts another schedule in the place of the best program's for a stage, if that is faster and fits into the memory; returns whether it is.
     fn try_stage(&mut self, nth: usize, schedule: &Schedule) -> Result<bool, SearchError> {
         let Some(best) = &mut self.best else { return Ok(false) };
-        let mut schedules = best.schedules.clone();
-        schedules[nth] = schedule.clone();
-        let Ok(programs) = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>() else {
-            return Ok(false);
-        };
-        let program = self.search.sequence(&programs.iter().collect::<Vec<_>>()).build()?;
+        let Ok(stage) = schedule.lower() else { return Ok(false) };
+        let mut stages: Vec<&Program> = best.stages.iter().collect();
+        stages[nth] = &stage;
+        let program = self.search.sequence(&stages).build()?;
         let cost = self.prices.of(&program)?;
         let is_better = cost.memory <= self.memory && cost.seconds() < best.cost.seconds();
         if is_better {
-            (best.cost, best.program, best.schedules) = (cost, program, schedules);
+            (best.cost, best.program) = (cost, program);
+            (best.stages[nth], best.schedules[nth]) = (stage, schedule.clone());
         }
         Ok(is_better)
     }
