@@ -51,8 +51,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         let members = mesh.group_size(axes) as f64;
         let bytes = match operation {
             Collective::AllGather => tile / members,
-            // Of what is held, the own part stays.
-            Collective::Exchange if members > 1.0 => received * members / (members - 1.0),
+            Collective::Exchange => exchanged(received, members, tile),
             _ => tile,
         };
         let touched = match (transfer.direction, operation) {
@@ -287,13 +286,18 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
                 _ => all(program.mesh()),
             };
             let members = program.mesh().group_size(&axes) as f64;
-            // Of what is held, the own part stays.
-            let bytes = if members > 1.0 { received * members / (members - 1.0) } else { source };
+            let bytes = exchanged(received, members, source);
             let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
             vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
         }
     };
     moved.way.taken().into_iter().flat_map(leg).collect()
+}
+
+/// The bytes that a rank holds before an exchange in which no rank receives more than `received`: its own part stays. One rank alone holds
+/// all of `whole`.
+fn exchanged(received: f64, members: f64, whole: f64) -> f64 {
+    if members > 1.0 { received * members / (members - 1.0) } else { whole }
 }
 
 /// The collective by which sums meet at those who own them.
