@@ -34,7 +34,7 @@ impl Context<'_> {
             let far = along.iter().filter(|&&reach| reach != Reach::OWN).count();
             let may_be_star = need.reads.len() > 1 && far > 1;
             if may_be_star && self.is_along_lines(need, &along)? {
-                let offsets = self.offsets_text(&along);
+                let offsets = self.shown_offsets(&along);
                 if !offsets.is_empty() {
                     let claim = format!("owners of what is read are at the offsets {offsets} from the rank");
                     trail.test(claim.clone());
@@ -132,7 +132,7 @@ impl Context<'_> {
         if proposed.iter().all(|&reach| reach == Reach::All) {
             return Ok(true);
         }
-        let claim = match &self.offsets_text(proposed)[..] {
+        let claim = match &self.shown_offsets(proposed)[..] {
             "" => "owners have the rank's own coordinates".to_owned(),
             offsets => format!("owners are at the offsets {offsets} from the rank"),
         };
@@ -147,7 +147,7 @@ impl Context<'_> {
     }
 
     /// `x: -1..=1, y: any`, of the axes along which owners may be elsewhere.
-    fn offsets_text(&self, along: &[Reach]) -> String {
+    fn shown_offsets(&self, along: &[Reach]) -> String {
         let offsets = self.state.mesh.as_slice().iter().zip(along);
         offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect::<Vec<_>>().join(", ")
     }

@@ -67,7 +67,7 @@ pub enum WayError {
     )]
     Scattered,
     /// The legs do not lead from one sharding to the other.
-    #[error("its legs do not lead from where it is to where it is wanted")]
+    #[error("its legs do not lead from its sharding to the target's")]
     Legs,
     /// Rows are laid out of what is not exchanged, or has none.
     #[error("its rows are laid out in messages, but it is not exchanged, or has no rows")]

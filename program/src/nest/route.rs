@@ -222,7 +222,7 @@ impl Leg {
         Self::Collective { axes: axes.into(), owners, by: None }
     }
 
-    /// Returns the leg by a collective along axes, given as positions, of what the rank at these coordinates along them owns.
+    /// Returns the leg by a collective along axes, given as ascending positions, of what the rank at these coordinates along them owns.
     #[must_use]
     pub fn with_one(axes: impl Into<Axes>, owner: &[usize]) -> Self {
         let owner = owner.iter().map(|&at| Expr::constant(at as i64)).collect();

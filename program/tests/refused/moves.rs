@@ -137,7 +137,7 @@ fn moves_by_ways_that_they_cannot_go() {
             "statement 1: `s` cannot be moved so: its rows are laid out in messages, but it is not exchanged, or has no rows"
         ],
     );
-    let misled = "statement 1: `A` cannot be moved so: its legs do not lead from where it is to where it is wanted";
+    let misled = "statement 1: `A` cannot be moved so: its legs do not lead from its sharding to the target's";
     for way in [
         Way::new([]),
         Way::new([Leg::exchange(2)]),

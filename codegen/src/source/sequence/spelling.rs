@@ -224,19 +224,17 @@ impl ToTokens for Argument<'_> {
 /// `Way::closing([Leg::exchange(1), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
 fn way_of(way: &Way) -> TokenStream {
     let legs = way.legs.iter().map(|leg| match leg {
-        Leg::Collective { axes, owners: Owners::One(root), .. } => {
-            let root = root.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
-            let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
-            quote! { Leg::with_one(vec![#(#axes),*], &[#(#root),*]) }
-        }
         Leg::Collective { axes, owners, .. } => {
-            let owners = if *owners == Owners::All {
-                quote! { Owners::All }
-            } else {
-                quote! { Owners::Parts }
-            };
             let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
-            quote! { Leg::collective(vec![#(#axes),*], #owners) }
+            let axes = quote! { vec![#(#axes),*] };
+            match owners {
+                Owners::One(owner) => {
+                    let owner = owner.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
+                    quote! { Leg::with_one(#axes, &[#(#owner),*]) }
+                }
+                Owners::All => quote! { Leg::collective(#axes, Owners::All) },
+                Owners::Parts => quote! { Leg::collective(#axes, Owners::Parts) },
+            }
         }
         Leg::Exchange { reach } => {
             let axes = Literal::usize_unsuffixed(reach.along.len());
