@@ -26,6 +26,7 @@ mod name;
 mod nearest;
 mod placement;
 mod reach;
+mod refinement;
 mod sharding;
 mod solve;
 mod source;

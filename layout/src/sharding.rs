@@ -12,6 +12,7 @@ use std::ops::Range;
 
 mod error;
 mod gathered;
+mod owners;
 mod terms;
 pub use error::ShardingError;
 pub use terms::SumsError;

@@ -407,6 +407,14 @@ proptest! {
             rows.iter().flat_map(|&row| columns.iter().map(move |&column| [row, column])).collect()
         };
         let groups = from.gathered_groups(&to);
+        if let Some(groups) = &groups {
+            let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
+            let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
+            let axes: Vec<usize> = (0..3).filter(|&axis| groups.iter().any(|group| differ(group, axis))).collect();
+            // Others are empty.
+            let along = mesh.groups_along(&axes);
+            prop_assert!(groups.iter().all(|group| along.contains(group)), "{from} to {to} {groups:?}");
+        }
         for group in groups.iter().flatten() {
             let parts: Vec<_> = group.iter().flat_map(|&member| elements(&from, member)).collect();
             for &member in group {
@@ -424,6 +432,76 @@ proptest! {
             let first = |rank: &usize| (0..3).all(|axis| from.places(axis) || mesh.coordinates(*rank)[axis] == 0);
             let parts = (0..mesh.size()).filter(first).flat_map(|rank| elements(&from, rank));
             prop_assert_eq!(groups.is_some(), parts.eq(elements(&to, 0)), "{} to {}", from, to);
+        }
+    }
+}
+
+/// Random shardings of an array over one mesh, each dimension placed in any way; those that are none are left out.
+fn placed() -> impl Strategy<Value = [Sharding; 2]> {
+    let along = (0usize..8, 0usize..2, 1usize..4, 0usize..3);
+    let one = (along.clone(), along, 0usize..4);
+    let drawn = ((1usize..4, 1usize..4), (1usize..7, 1usize..9), one.clone(), one);
+    drawn.prop_filter_map("no shardings", |((x, y), (rows, columns), one, other)| {
+        let mesh = Mesh::new([("x", x), ("y", y), ("z", 2)]);
+        let axes: Vec<Axis> = ["x", "y", "z"].map(|name| mesh.axis(name).expect("an axis of the mesh")).into();
+        let of = |(first, second, pin): ((usize, usize, usize, usize), (usize, usize, usize, usize), usize)| {
+            let along = |dim: usize, (kind, axis, block, other): (usize, usize, usize, usize)| {
+                let [axis, other] = [axis, other].map(|axis| axes[axis]);
+                Some(match kind {
+                    0 | 1 => Placement::block(dim, axis),
+                    2 => Placement::block_cyclic(dim, axis, block),
+                    3 => Placement::block(dim, (axis + other) % axis.extent as i64),
+                    4 => Placement::block(dim, AxisExpr::List(vec![axis.name.into(), other.name.into()])),
+                    5 => Placement::block_cyclic(dim, (axis + other) % (axis.extent * other.extent) as i64, block),
+                    _ => return None,
+                })
+            };
+            let pin = (pin < 3).then(|| Placement::pin(axes[pin], 0)).filter(|_| pin != 1 || y > 1);
+            let placements: Vec<_> = along(0, first).into_iter().chain(along(1, second)).chain(pin).collect();
+            Sharding::new(&mesh, &[rows, columns], &placements).ok()
+        };
+        Some([of(one)?, of(other)?])
+    })
+}
+
+proptest! {
+    /// Whoever owns what a rank wants and has not is in reach, and where both lie alike, nobody but the rank itself.
+    #[test]
+    fn owners_are_in_reach([from, to] in placed()) {
+        let mesh = from.mesh();
+        let reach = from.owners_of(&to);
+        for reader in (0..mesh.size()).map(|rank| mesh.coordinates(rank)) {
+            let near: Vec<_> = mesh.in_reach(&reader, &reach).collect();
+            for element in (0..from.shape()[0]).flat_map(|row| (0..from.shape()[1]).map(move |column| [row, column])) {
+                let owner = from.owner(&reader, &element);
+                let is_lacking = to.owns(&reader, &element) && !from.owns(&reader, &element);
+                prop_assert!(!is_lacking || near.contains(&owner), "{from} to {to}: {reader:?} of {owner:?}");
+            }
+        }
+        prop_assert_eq!(mesh.others_in_reach(&from.owners_of(&from)), 0, "{}", from);
+    }
+
+    /// Over a mesh of digits, each rank owns what it owned, and reads from whom it read.
+    #[test]
+    fn a_sharding_is_the_same_over_digits([from, to] in placed(), halves in prop::collection::vec(any::<bool>(), 3)) {
+        let mesh = from.mesh();
+        let digits = mesh.extents().into_iter().zip(halves).map(|(extent, halve)| match halve {
+            true if extent.is_multiple_of(2) => vec![2, extent / 2],
+            true => vec![extent, 1],
+            false => vec![extent],
+        });
+        let finer = mesh.refined(&digits.collect::<Vec<_>>());
+        for sharding in [&from, &to] {
+            let over = sharding.over(&finer).expect("digits of the mesh");
+            prop_assert_eq!(sharding.mesh().common_refinement(&finer).map(|common| sharding.over(&common).is_some()), Some(true));
+            for rank in 0..mesh.size() {
+                let [at, digits] = [sharding, &over].map(|sharding| sharding.mesh().coordinates(rank));
+                for element in (0..sharding.shape()[0]).flat_map(|row| (0..sharding.shape()[1]).map(move |column| [row, column])) {
+                    prop_assert_eq!(sharding.owns(&at, &element), over.owns(&digits, &element), "{} {}", sharding, over);
+                    let owners = [(sharding, &at), (&over, &digits)].map(|(sharding, at)| sharding.mesh().rank(&sharding.owner(at, &element)));
+                    prop_assert!(owners[0] == owners[1] || sharding.owns(&at, &element), "{} {}", sharding, over);
+                }
+            }
         }
     }
 }
