@@ -91,6 +91,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             - here at most 0 bytes
             - X is not in even shares: from where all lie, at least 0 bytes
         2. move Y' = Y: [1 @ devs] to [0 @ devs], all_to_all(devs)
+            exchange with the owners at any devs
             at most 15872 bytes received per rank
             - step of a plan: AllToAll of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}
             - rows are long: they are sent from where they lie, where the library can

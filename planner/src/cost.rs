@@ -10,7 +10,6 @@
 mod legs;
 
 use crate::placement::PlacedMesh;
-pub use legs::axes_of;
 use legs::{Action, Groups, Operation};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};

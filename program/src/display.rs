@@ -2,12 +2,11 @@
 
 use crate::expr::Expr;
 use crate::ids::{BlockDepth, LeafLoopId, LoopId, TensorId, TileId, TransferId};
-use crate::nest::{
-    CollectiveBy, Direction, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer,
-};
+use crate::leg_text::LegText;
+use crate::nest::{Direction, LeafOp, Loop, LoopBlock, Nest, Product, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::statement::{Iteration, Statement};
-use polyshard_layout::{Neighbours, Reach, Sharding, Stencil};
+use polyshard_layout::Sharding;
 use std::fmt;
 
 /// Writes a nest, which runs these statements, as a page.
@@ -62,8 +61,10 @@ impl Nest {
 
     /// What a transfer does, as text.
     pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
-        let Transfer { route, direction, .. } = transfer;
-        let legs: Vec<_> = route.at_owners().iter().map(|leg| self.show_leg(leg, transfer)).collect();
+        let Transfer { route, direction, tile, .. } = transfer;
+        let expr = |expr: &Expr| self.show(expr);
+        let text = LegText { mesh: &self.mesh, direction: *direction, in_pieces: tile.in_pieces, expr: &expr };
+        let legs: Vec<_> = route.at_owners().iter().map(|leg| text.of(leg)).collect();
         let at_owners = match (&legs[..], &route.held) {
             ([first, next], Some(held)) => format!("{first} of {}; then {next}", self.show_region(held)),
             (legs, _) => legs.join("; then "),
@@ -79,107 +80,6 @@ impl Nest {
             }
             Direction::Out { .. } => format!("sums shift along {axis} by {by}; at {counter} = {at}: {at_owners}"),
         }
-    }
-
-    /// What a leg between owners and tiles does, as text.
-    fn show_leg(&self, leg: &Leg, Transfer { direction, tile, .. }: &Transfer) -> String {
-        let names = |axes: &[usize]| list(&self.mesh.names(axes));
-        match (leg, *direction) {
-            (Leg::InPlace, Direction::In) => "own shard".into(),
-            (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
-            (Leg::Copy, Direction::In) => "gathered from own shard".into(),
-            (Leg::Copy, Direction::Out { .. }) => "combined into own shard".into(),
-            (Leg::Collective { axes, owners, .. }, Direction::In) => {
-                let stages = leg.stages().map(|stages| show_stages(&stages.names(&self.mesh)));
-                let stages = stages.unwrap_or_default();
-                match owners {
-                    Owners::One(root) => {
-                        format!("broadcast along {} from {}{stages}", names(axes), self.show_root(axes, root))
-                    }
-                    Owners::Parts => {
-                        let pieces = if tile.in_pieces { ", each part broadcast" } else { "" };
-                        format!("all-gather along {}{stages}{pieces}", names(axes))
-                    }
-                    Owners::All => format!("own shard, as all along {} have it", names(axes)),
-                }
-            }
-            (Leg::Collective { axes, owners, by }, Direction::Out { any_order }) => {
-                let order = if any_order {
-                    ", in any order"
-                } else if leg.stages().is_some() {
-                    ", terms in their order"
-                } else if tile.in_pieces {
-                    ", each rank a piece"
-                } else {
-                    ""
-                };
-                let by = match by {
-                    None => String::new(),
-                    Some(CollectiveBy::Stages(stages)) => {
-                        let mut names = stages.names(&self.mesh);
-                        names.reverse();
-                        if *owners == Owners::All {
-                            let back = names[..names.len() - 1].iter().rev().map(|name| format!("back along {name}"));
-                            let back: Vec<_> = back.collect();
-                            names.extend(back);
-                        }
-                        show_stages(&names)
-                    }
-                    Some(CollectiveBy::Procedure(procedure)) => format!(" {}", procedure.shown()),
-                };
-                match owners {
-                    Owners::One(root) => {
-                        format!("reduce along {} to {}{by}{order}", names(axes), self.show_root(axes, root))
-                    }
-                    Owners::All => format!("all-reduce along {}{by}{order}", names(axes)),
-                    Owners::Parts => format!("reduce-scatter along {}{by}{order}", names(axes)),
-                }
-            }
-            (Leg::Permute { owner, served }, Direction::In) => {
-                format!("permute: from rank {}, to rank {}", self.show_rank(owner), self.show_rank(served))
-            }
-            (Leg::Permute { owner, served }, Direction::Out { .. }) => {
-                format!("permute: to rank {}, from rank {}", self.show_rank(owner), self.show_rank(served))
-            }
-            (Leg::Halo { reach }, Direction::In) => format!("halo from {}", self.show_reach(reach)),
-            (Leg::Halo { reach }, Direction::Out { .. }) => format!("halo to {}", self.show_reach(reach)),
-            (Leg::Exchange { reach }, _) => format!("exchange with the owners at {}", self.show_reach(reach)),
-            (Leg::Shift(Shift { axis, by, .. }), _) => {
-                format!("shift along {} by {by}", self.mesh.as_slice()[axis.0].name)
-            }
-        }
-    }
-
-    /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
-    fn show_reach(&self, reach: &Neighbours) -> String {
-        let along =
-            self.mesh.as_slice().iter().zip(&reach.along).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
-                let name = axis.name;
-                let at = |by: i64| match by {
-                    0 => name.to_string(),
-                    _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
-                };
-                match reach {
-                    Reach::All => format!("any {name}"),
-                    Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
-                    Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
-                    Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
-                }
-            });
-        let alone = if reach.stencil == Stencil::Star { ", along one axis alone" } else { "" };
-        format!("{}{alone}", along.collect::<Vec<_>>().join(", "))
-    }
-
-    pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {
-        let coordinates: Vec<_> = coordinates.iter().map(|coordinate| self.show(coordinate)).collect();
-        format!("({})", coordinates.join(", "))
-    }
-
-    /// `x = ko, y = 0`.
-    fn show_root(&self, axes: &[usize], root: &[Expr]) -> String {
-        let names = self.mesh.names(axes);
-        let coordinates = names.iter().zip(root).map(|(name, root)| format!("{name} = {}", self.show(root)));
-        coordinates.collect::<Vec<_>>().join(", ")
     }
 
     /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
@@ -208,11 +108,6 @@ impl Nest {
         let most: Vec<_> = region.max_extents(&self.ranges()).iter().map(i64::to_string).collect();
         format!("[{}]", most.join(", "))
     }
-}
-
-/// The stages of a collective in the order in which they are carried out.
-fn show_stages(names: &[String]) -> String {
-    format!(" in stages: {}", names.join(", then "))
 }
 
 struct Page<'a, 'f, 'b> {

@@ -28,6 +28,7 @@ mod kernel_check;
 mod kernel_error;
 mod kernel_form;
 mod kernel_numbers;
+mod leg_text;
 mod lower_bound;
 mod matching;
 mod nest;

@@ -4,7 +4,7 @@
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
-use polyshard_layout::{DimLayout, Mesh, Sharding, SumKind};
+use polyshard_layout::{DimLayout, Mesh, Neighbours, Reach, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 ///
 /// | sums are closed | legs, the first one at the owners | what ranks do |
 /// | --- | --- | --- |
-/// | no | exchange | each hands each other one what that one lacks |
+/// | no | exchange | each hands those in reach what they lack |
 /// | no | collective, each owns a part | the shards of a group, one after the other, are what each of its members wants, and are gathered |
 /// | yes | collective, one or all own it | the terms meet in a group along their axes |
 /// | yes | exchange, collective | then the sums go on to where the target has them |
@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 pub struct Way {
     /// Inwards if no sums are closed.
     pub direction: Direction,
-    /// The legs. Axes are positions in the mesh of the source.
+    /// The legs. Axes are positions in the [mesh of the way](Self::mesh). An exchange reaches the [owners](Sharding::owners_of) of what
+    /// ranks want, or more ranks, which have nothing for one another.
     pub legs: Vec<Leg>,
     /// How rows that lie apart in memory go in one message of an exchange.
     pub packing: Packing,
@@ -125,13 +126,13 @@ impl Way {
     /// shards are gathered, or the target divides sums that are closed.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_layout::{Mesh, Placement, Reach, Sharding};
     /// use polyshard_program::{Leg, Owners, Way};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let [x] = mesh.axes();
     /// let by = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
     /// // Rows of 16 elements, which are 128 bytes.
-    /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::new([Leg::exchange(1)]));
+    /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::new([Leg::exchange([Reach::All])]));
     /// let parts = Leg::collective(vec![0], Owners::Parts);
     /// assert_eq!(Way::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), Way::new([parts.clone()]));
     /// let open = Sharding::new(&mesh, &[64, 64], &[Placement::partial(x)]).expect("a sharding");
@@ -140,7 +141,7 @@ impl Way {
     #[must_use]
     pub fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
         let closed = source.closed_axes(target).unwrap_or_default();
-        let exchange = || vec![Leg::exchange(source.mesh().ndim())];
+        let exchange = || vec![exchange(source, target)];
         let way = if closed.is_empty() {
             Self::new(gathering(source, target).unwrap_or_else(exchange))
         } else if !closed.iter().any(|&axis| target.places(axis)) {
@@ -168,7 +169,7 @@ impl Way {
         }
         let divided = closed.iter().any(|&axis| target.places(axis));
         let legs = match (&self.legs[..], closes) {
-            ([Leg::Exchange { .. }], _) => vec![Leg::exchange(source.mesh().ndim())],
+            ([Leg::Exchange { .. }], _) => vec![exchange(source, target)],
             ([Leg::Collective { .. }], false) => gathering(source, target).ok_or(WayError::Scattered)?,
             ([Leg::Collective { owners: Owners::Parts, .. }], true) => {
                 if !divided || !are_parts(source, target, &closed) {
@@ -179,7 +180,9 @@ impl Way {
             _ if divided => return Err(WayError::Divided),
             _ => meeting(source, target, closed),
         };
-        if self.legs != legs || self.direction == (Direction::Out { any_order: true }) {
+        let leads =
+            self.legs.len() == legs.len() && self.legs.iter().zip(&legs).all(|(leg, least)| is_at_least(leg, least));
+        if !leads || self.direction == (Direction::Out { any_order: true }) {
             return Err(WayError::Legs);
         }
         if self.packing == Packing::LaidOut && (!self.exchanges() || source.shape().is_empty()) {
@@ -222,6 +225,35 @@ impl Way {
         }
     }
 
+    /// Returns the mesh of which legs between these shardings name axes: that of both, or the coarsest one whose axes are digits of
+    /// theirs; that of the source if there is no such mesh.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Sharding};
+    /// use polyshard_program::Way;
+    /// let everywhere = |axes: &[(&str, usize)]| Sharding::replicated(&Mesh::new(axes.iter().copied()), &[8]);
+    /// let mesh = Way::mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
+    /// assert_eq!(mesh.to_string(), "x/2: 2, x%2: 2, y: 2");
+    /// ```
+    #[must_use]
+    pub fn mesh(source: &Sharding, target: &Sharding) -> Mesh {
+        source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
+    }
+
+    /// Returns which ranks, on a way that closes no sums, have something for a rank of its mesh.
+    #[must_use]
+    pub fn reach(&self, mesh: &Mesh) -> Neighbours {
+        let mut along = vec![Reach::OWN; mesh.ndim()];
+        for leg in &self.legs {
+            match leg {
+                Leg::Exchange { reach } => along.clone_from(&reach.along),
+                Leg::Collective { axes, .. } => axes.iter().for_each(|&axis| along[axis] = Reach::All),
+                Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Permute { .. } | Leg::Halo { .. } => {}
+            }
+        }
+        Neighbours::in_box(along)
+    }
+
     /// Returns what the way is called, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
@@ -256,13 +288,38 @@ impl Way {
     }
 }
 
+/// The leg by which ranks get what they want from its owners.
+fn exchange(source: &Sharding, target: &Sharding) -> Leg {
+    let mesh = Way::mesh(source, target);
+    let [source, target] = [source, target].map(|sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone()));
+    match source.mesh() == target.mesh() {
+        true => Leg::Exchange { reach: source.owners_of(&target) },
+        false => Leg::exchange(vec![Reach::All; mesh.ndim()]),
+    }
+}
+
+/// Whether a leg does at least what the other one does: an exchange may reach more ranks.
+fn is_at_least(leg: &Leg, least: &Leg) -> bool {
+    match (leg, least) {
+        (Leg::Exchange { reach }, Leg::Exchange { reach: least }) => {
+            let alike = reach.stencil == least.stencil && reach.along.len() == least.along.len();
+            alike && reach.along.iter().zip(&least.along).all(|(along, least)| *along == Reach::All || along == least)
+        }
+        _ => leg == least,
+    }
+}
+
 /// The legs by which shards are gathered in groups that each want all of them, if there are such groups.
 fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
-    let groups = source.gathered_groups(target)?;
-    let at = |rank: usize, axis: usize| source.mesh().coordinates(rank)[axis];
+    let (groups, mesh) = (source.gathered_groups(target)?, Way::mesh(source, target));
+    let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
     let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
-    let axes = (0..source.mesh().ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
-    Some(vec![Leg::collective(axes.collect::<Vec<_>>(), Owners::Parts)])
+    let axes = (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
+    let axes: Vec<usize> = axes.collect();
+    // Over meshes that do not nest, groups may be others than those along axes.
+    let along = mesh.groups_along(&axes);
+    let are_along = groups.iter().all(|group| along.binary_search(group).is_ok());
+    are_along.then(|| vec![Leg::collective(axes, Owners::Parts)])
 }
 
 /// The legs by which terms meet in groups along these axes, and go on to where the target has the sums.
@@ -270,8 +327,9 @@ fn meeting(source: &Sharding, target: &Sharding, closed: Vec<usize>) -> Vec<Leg>
     let pinned = |axis: &usize| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1);
     // Where some of several axes are pinned, all get the sums, and those that the target does not want drop them.
     let owner: Option<Vec<usize>> = closed.iter().map(pinned).collect();
-    let stays = summed_up(source, target, &closed) == *target;
-    let exchange = (!stays).then(|| Leg::exchange(source.mesh().ndim()));
+    let summed = summed_up(source, target, &closed);
+    let stays = summed == *target;
+    let exchange = (!stays).then(|| exchange(&summed, target));
     let meet = match owner {
         Some(owner) => Leg::with_one(closed, &owner),
         None => Leg::collective(closed, Owners::All),

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
-use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
+use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{

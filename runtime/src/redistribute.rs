@@ -138,7 +138,15 @@ impl Redistribution {
         let kept = kept.unwrap_or(source);
         let hop = match sums {
             Some(_) => None,
-            None => Some(Hop::new(world, |owner, reader| Subarray::between(source, kept, owner, target, reader))?),
+            None => {
+                let between = |owner, reader| Subarray::between(source, kept, owner, target, reader);
+                let mesh = Way::mesh(kept, target);
+                let hop = Hop::new(world, &mesh, &way.reach(&mesh), between)?;
+                let at = target.mesh().coordinates(world.rank());
+                let (found, wanted) = (hop.found(), target.local_len(&at));
+                assert_eq!(found, wanted, "{source} to {target} by {way:?}; this is a bug of polyshard");
+                Some(hop)
+            }
         };
         let memory = world.memory()?;
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);

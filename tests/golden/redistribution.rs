@@ -6,7 +6,7 @@
 //  2  move          A'' = A': [0 @ y, 1 @ x] to [0 @ y/3, 1 @ x], all_gather(y%3)
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Way, World};
 
 /// The mesh: x: 2, y: 6.
@@ -89,14 +89,14 @@ impl<'world> Prepared<'world> {
                         .expect("the sharding was checked when this was generated"),
                 ),
                 &sharding_a_1(),
-                &Way::new([Leg::exchange(3)]),
+                &Way::new([Leg::exchange([Reach::All, Reach::All, Reach::All])]),
             )?,
             step_2: Redistribution::by(
                 world,
                 &sharding_a_1(),
                 None,
                 &sharding_a_2(),
-                &Way::new([Leg::collective(vec![1], Owners::Parts)]),
+                &Way::new([Leg::collective(vec![2], Owners::Parts)]),
             )?,
         })
     }

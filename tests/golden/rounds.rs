@@ -16,7 +16,7 @@
 //     output        A'[7, 7]: [1 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::{
     DistArray, Leg, Owners, Redistribution, ReduceOp, Result, Room, Way, World,
 };
@@ -123,7 +123,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_3(),
                 None,
                 &sharding_a_4(),
-                &Way::new([Leg::exchange(1)]),
+                &Way::new([Leg::exchange([Reach::All])]),
             )?,
             step_2: rows_1::Prepared::new(world)?,
             step_3: Redistribution::by(

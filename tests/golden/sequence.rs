@@ -9,7 +9,7 @@
 //  3  run           Z = second(Y', scale_of), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
 //     output        Z[5, 6]: [0 @ x]
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Way, World};
 
 /// The mesh: x: 3.
@@ -88,7 +88,7 @@ impl<'world> Prepared<'world> {
                 &sharding_y_3(),
                 None,
                 &sharding_y_4(),
-                &Way::new([Leg::exchange(1)]),
+                &Way::new([Leg::exchange([Reach::All])]),
             )?,
             step_3: second_2::Prepared::new(world)?,
         })

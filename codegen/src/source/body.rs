@@ -524,8 +524,17 @@ fn stages_of(stages: &Stages) -> TokenStream {
     quote! { vec![#(#stages),*] }
 }
 
-/// Where owners are, per axis in coordinates from the reader's: `&Neighbours::in_star([Reach::Within { low: -1, high: 1 }, Reach::OWN])`.
+/// Where owners are: `&Neighbours::in_star([Reach::Within { low: -1, high: 1 }, Reach::OWN])`.
 fn reach_of(reach: &Neighbours) -> TokenStream {
+    let along = along_of(reach);
+    match reach.stencil {
+        Stencil::Box => quote! { &Neighbours::in_box(#along) },
+        Stencil::Star => quote! { &Neighbours::in_star(#along) },
+    }
+}
+
+/// The same, per axis in coordinates from the reader's.
+pub(super) fn along_of(reach: &Neighbours) -> TokenStream {
     let number = Literal::i64_unsuffixed;
     let axes = reach.along.iter().map(|reach| match reach {
         Reach::All => quote! { Reach::All },
@@ -539,8 +548,5 @@ fn reach_of(reach: &Neighbours) -> TokenStream {
             quote! { Reach::Around { low: #low, high: #high } }
         }
     });
-    match reach.stencil {
-        Stencil::Box => quote! { &Neighbours::in_box([#(#axes),*]) },
-        Stencil::Star => quote! { &Neighbours::in_star([#(#axes),*]) },
-    }
+    quote! { [#(#axes),*] }
 }

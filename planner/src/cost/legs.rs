@@ -1,8 +1,8 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, DType, Mesh, Name, Reach, Sharding, Stages};
+use polyshard_layout::{Collective, DType, Mesh, Reach, Sharding, Stages};
 use polyshard_program::reduction::{Lowered, LoweredStep};
-use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Pattern, Program, Transfer, Volume};
+use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, Way};
 
 /// What is done for a transfer, all of it in a run.
 pub(super) enum Action {
@@ -37,71 +37,154 @@ pub(super) enum Groups {
     Of(Vec<Vec<usize>>),
 }
 
+/// What is carried by a leg, and how: between the tiles of a nest and the shards of their owners, or between two arrays, of which what a
+/// rank has on the other side is its tile.
+struct Carried<'a> {
+    /// The mesh of which the leg names axes.
+    mesh: &'a Mesh,
+    /// The program's, which may be a coarser one.
+    program: &'a Mesh,
+    dtype: DType,
+    direction: Direction,
+    /// How often it goes between owners and tiles, how often of these some rank receives something, and how often from tile to tile.
+    times: u64,
+    busy: u64,
+    shifts: u64,
+    /// The bytes of a tile, and the most of them that a rank receives at a time.
+    tile: f64,
+    received: f64,
+    /// Whether parts are broadcast one by one, or sums taken in pieces.
+    in_pieces: bool,
+    /// Whether sums leave while others are computed: then no library sums them up.
+    is_ahead: bool,
+}
+
 /// The legs of a transfer of a nest.
 pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Action> {
-    let mesh = &nest.mesh;
-    let tile = transfer.tile.capacity as f64 * nest.kernel.dtype().size() as f64;
-    let received = volume.each as f64;
+    let dtype = nest.kernel.dtype();
     // A tile that travels comes from its owner once in each round of its loop.
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
-    let at_owners = volume.times.div_ceil(round);
-    // Where nobody receives anything, nobody waits.
-    let busy = if round == 1 { volume.busy } else { at_owners };
-    let together = |times: u64, operation: Collective, axes: &[usize]| {
+    let times = volume.times.div_ceil(round);
+    let carried = Carried {
+        mesh: &nest.mesh,
+        program: &nest.mesh,
+        dtype,
+        direction: transfer.direction,
+        times,
+        // Where nobody receives anything, nobody waits.
+        busy: if round == 1 { volume.busy } else { times },
+        shifts: volume.times - times,
+        tile: transfer.tile.capacity as f64 * dtype.size() as f64,
+        received: volume.each as f64,
+        in_pieces: transfer.tile.in_pieces,
+        is_ahead: transfer.ahead > 0,
+    };
+    transfer.route.legs.iter().flat_map(|leg| carried.by(leg)).collect()
+}
+
+/// The legs of a move between two arrays, by which no rank receives more bytes than `received`.
+pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
+    let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+    let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
+    if received == 0.0 && moved.way.procedure().is_none() {
+        return vec![Action::Copy { times: 1, bytes: bytes_of(from) }];
+    }
+    let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(from), to);
+    // Sums that have met move on as any array does.
+    let moves_on = moved.way.closes_sums() && moved.way.legs.len() > 1;
+    let then = if moves_on { received.min(bytes_of(to)) } else { 0.0 };
+    let leg = |leg: &Leg| {
+        let goes_on = moves_on && matches!(leg, Leg::Exchange { .. });
+        let direction = if goes_on { Direction::In } else { moved.way.direction };
+        let carried = Carried {
+            mesh: &mesh,
+            program: program.mesh(),
+            dtype: program.dtype(),
+            direction,
+            times: 1,
+            busy: 1,
+            shifts: 0,
+            tile: bytes_of(if direction == Direction::In { to } else { from }),
+            received: if goes_on { then } else { received - then },
+            in_pieces: moved.way.in_pieces,
+            is_ahead: false,
+        };
+        carried.by(leg)
+    };
+    moved.way.taken().into_iter().flat_map(leg).collect()
+}
+
+impl Carried<'_> {
+    /// What ranks do by a leg.
+    fn by(&self, leg: &Leg) -> Vec<Action> {
+        let Self { mesh, times, tile, received, in_pieces, .. } = *self;
+        let members = |axes: &[usize]| mesh.group_size(axes) as f64;
+        match (leg, self.direction) {
+            (
+                Leg::Collective {
+                    owners: Owners::One(_) | Owners::Parts, by: Some(CollectiveBy::Stages(stages)), ..
+                },
+                Direction::In,
+            ) => spread(times, leg, stages, mesh, tile),
+            (Leg::Collective { by: Some(CollectiveBy::Stages(stages)), .. }, Direction::Out { any_order }) => {
+                met(times, leg, stages, mesh, tile, !any_order && meets_in_order(self.dtype))
+            }
+            (Leg::Collective { axes, by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+                match procedure.steps() {
+                    Some(lowered) => by_steps(times, lowered, tile),
+                    None => {
+                        let (groups, members) = (self.groups(axes), members(axes));
+                        sums(times, Collective::AllReduce, &groups, members, [tile, received], Some(true))
+                    }
+                }
+            }
+            (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
+            (Leg::Copy, _) => vec![Action::Copy { times, bytes: tile }],
+            (Leg::Collective { axes, owners, .. }, Direction::In) => {
+                let is_broadcast = matches!(owners, Owners::One(_)) || in_pieces;
+                let operation = if is_broadcast { Collective::Broadcast } else { Collective::AllGather };
+                vec![self.together(self.busy, operation, axes)]
+            }
+            (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
+                let in_order = !any_order && meets_in_order(self.dtype) || self.is_ahead;
+                let in_pieces = in_order.then_some(in_pieces);
+                sums(times, summing(owners), &self.groups(axes), members(axes), [tile, received], in_pieces)
+            }
+            (Leg::Shift(shift), _) => vec![self.together(self.shifts, Collective::Permute, &[shift.axis.0])],
+            (Leg::Permute { .. }, _) => vec![self.together(self.busy, Collective::Exchange, &all(mesh))],
+            (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
+                let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();
+                vec![self.together(self.busy, Collective::Exchange, &far)]
+            }
+        }
+    }
+
+    /// A collective of ranks that differ along these axes alone.
+    fn together(&self, times: u64, operation: Collective, axes: &[usize]) -> Action {
+        let Self { mesh, tile, received, .. } = *self;
         let members = mesh.group_size(axes) as f64;
         let bytes = match operation {
             Collective::AllGather => tile / members,
             Collective::Exchange => exchanged(received, members, tile),
             _ => tile,
         };
-        let touched = match (transfer.direction, operation) {
+        let touched = match (self.direction, operation) {
             (Direction::Out { .. }, _) => combined(received, 2.0),
             // One box of another's shard, which the leaf reads where it is.
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
-        Action::Together { times, operation: operation.into(), groups: Groups::Along(axes.to_vec()), bytes, touched }
-    };
-    let dtype = nest.kernel.dtype();
-    let (along, members) =
-        (|axes: &[usize]| Groups::Along(axes.to_vec()), |axes: &[usize]| mesh.group_size(axes) as f64);
-    let leg = |leg: &Leg| match (leg, transfer.direction) {
-        (
-            Leg::Collective { owners: Owners::One(_) | Owners::Parts, by: Some(CollectiveBy::Stages(stages)), .. },
-            Direction::In,
-        ) => spread(at_owners, leg, stages, mesh, tile),
-        (Leg::Collective { by: Some(CollectiveBy::Stages(stages)), .. }, Direction::Out { any_order }) => {
-            met(at_owners, leg, stages, mesh, tile, !any_order && meets_in_order(dtype))
+        Action::Together { times, operation: operation.into(), groups: self.groups(axes), bytes, touched }
+    }
+
+    /// The ranks that differ along these axes alone.
+    fn groups(&self, axes: &[usize]) -> Groups {
+        match self.mesh == self.program {
+            true => Groups::Along(axes.to_vec()),
+            false if axes.len() == self.mesh.ndim() => Groups::Along(all(self.program)),
+            false => Groups::Of(self.mesh.groups_along(axes)),
         }
-        (Leg::Collective { axes, by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
-            match procedure.steps() {
-                Some(lowered) => by_steps(at_owners, lowered, tile),
-                None => {
-                    sums(at_owners, Collective::AllReduce, &along(axes), members(axes), [tile, received], Some(true))
-                }
-            }
-        }
-        (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
-        (Leg::Copy, _) => vec![Action::Copy { times: at_owners, bytes: tile }],
-        (Leg::Collective { axes, owners, .. }, Direction::In) => {
-            let is_broadcast = matches!(owners, Owners::One(_)) || transfer.tile.in_pieces;
-            let operation = if is_broadcast { Collective::Broadcast } else { Collective::AllGather };
-            vec![together(busy, operation, axes)]
-        }
-        (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
-            // What leaves while others are computed, no library sums up.
-            let in_order = !any_order && meets_in_order(dtype) || transfer.ahead > 0;
-            let in_pieces = in_order.then_some(transfer.tile.in_pieces);
-            sums(at_owners, summing(owners), &along(axes), members(axes), [tile, received], in_pieces)
-        }
-        (Leg::Shift(shift), _) => vec![together(volume.times - at_owners, Collective::Permute, &[shift.axis.0])],
-        (Leg::Permute { .. }, _) => vec![together(busy, Collective::Exchange, &all(mesh))],
-        (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
-            let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();
-            vec![together(busy, Collective::Exchange, &far)]
-        }
-    };
-    transfer.route.legs.iter().flat_map(leg).collect()
+    }
 }
 
 /// Each stage of a broadcast or an all-gather.
@@ -241,59 +324,6 @@ fn by_steps(times: u64, lowered: &Lowered, bytes: f64) -> Vec<Action> {
     lowered.steps().iter().map(step).collect()
 }
 
-/// What a move between two arrays is; no rank receives more bytes by it than `received`.
-pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
-    let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
-    let source = bytes_of(from);
-    if received == 0.0 && moved.way.procedure().is_none() {
-        return vec![Action::Copy { times: 1, bytes: source }];
-    }
-    // Legs name axes of the array's mesh, which may be the program's in finer digits.
-    let mesh = from.mesh();
-    let along = |axes: &[usize]| match mesh == program.mesh() {
-        true => Groups::Along(axes.to_vec()),
-        false => Groups::Of(mesh.groups_along(axes)),
-    };
-    // In the order of the ranks, a procedure takes pieces.
-    let in_pieces = moved.way.in_pieces || moved.way.procedure().is_some();
-    let in_pieces = meets_in_order(program.dtype()).then_some(in_pieces);
-    // What is summed up moves on.
-    let then = if moved.way.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
-    let leg = |leg: &Leg| match (leg, moved.way.closes_sums()) {
-        (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, _)
-            if let Some(lowered) = procedure.steps() =>
-        {
-            by_steps(1, lowered, source)
-        }
-        (Leg::Collective { .. }, false) => {
-            let groups = moved.kept.as_ref().unwrap_or(from).gathered_groups(to).unwrap_or_default();
-            let bytes = received / (groups.iter().map(Vec::len).max().unwrap_or(2) as f64 - 1.0);
-            let (operation, groups) = (Collective::AllGather.into(), Groups::Of(groups));
-            vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
-        }
-        (Leg::Collective { axes, owners, .. }, true) => {
-            let members = mesh.group_size(axes) as f64;
-            sums(1, summing(owners), &along(axes), members, [source, received - then], in_pieces)
-        }
-        _ => {
-            let received = if then > 0.0 { then } else { received };
-            // Who has something for whom, the route's name tells.
-            let axes = match &moved.pattern {
-                Pattern::AllGather { axes } | Pattern::AllToAll { axes } | Pattern::Broadcast { axes } => {
-                    axes_of(program.mesh(), axes)
-                }
-                _ => all(program.mesh()),
-            };
-            let members = program.mesh().group_size(&axes) as f64;
-            let bytes = exchanged(received, members, source);
-            let (operation, groups) = (Collective::Exchange.into(), Groups::Along(axes));
-            vec![Action::Together { times: 1, operation, groups, bytes, touched: 2.0 * received }]
-        }
-    };
-    moved.way.taken().into_iter().flat_map(leg).collect()
-}
-
 /// The bytes that a rank holds before an exchange in which no rank receives more than `received`: its own part stays. One rank alone holds
 /// all of `whole`.
 fn exchanged(received: f64, members: f64, whole: f64) -> f64 {
@@ -311,23 +341,4 @@ fn summing(owners: &Owners) -> Collective {
 
 fn all(mesh: &Mesh) -> Vec<usize> {
     (0..mesh.ndim()).collect()
-}
-
-/// Returns the positions of the axes that these are names of, or of digits of them such as `y%3`, each once. Groups along digits are
-/// parts of those along the axis.
-///
-/// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::cost::axes_of;
-/// let mesh = Mesh::new([("x", 2), ("y", 4)]);
-/// let axes = axes_of(&mesh, &["y/2".into(), "y%2".into()]);
-/// assert_eq!(mesh.groups_along(&axes), [[0, 1, 2, 3], [4, 5, 6, 7]]);
-/// ```
-#[must_use]
-pub fn axes_of(mesh: &Mesh, names: &[Name]) -> Vec<usize> {
-    let axis = |name: &Name| name.as_str().split(['/', '%']).next().and_then(|axis| mesh.position(axis.into()));
-    let mut axes: Vec<usize> = names.iter().filter_map(axis).collect();
-    axes.sort_unstable();
-    axes.dedup();
-    axes
 }

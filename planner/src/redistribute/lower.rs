@@ -156,36 +156,33 @@ impl Plan {
         let shape = arrays[source.0].sharding.shape().to_vec();
         let mut moves: Vec<Move> = Vec::new();
         let mut kept: Option<&DistType> = None;
-        for step in &self.steps {
+        for (nth, step) in self.steps.iter().enumerate() {
             match step.op() {
                 // The next step hands out the part that the slice keeps.
                 Collective::Slice => kept = Some(step.to()),
                 _ => {
                     let at = moves.last().map_or(source, |last| last.target);
-                    let id = ArrayId(arrays.len());
-                    let (name, kind) = (arrays[source.0].name, ArrayKind::Temporary);
-                    let to = step.to().cut(&shape);
+                    // The last array is the target, however its sharding is written.
+                    let is_last = nth + 1 == self.steps.len();
+                    let id = if is_last { target } else { ArrayId(arrays.len()) };
+                    let to = if is_last { arrays[target.0].sharding.clone() } else { step.to().cut(&shape) };
                     let kept = kept.take().map(|kept| kept.cut(&shape));
                     let tests = vec![format!("step of a plan: {step}")];
                     let from = kept.as_ref().unwrap_or(&arrays[at.0].sharding);
                     let moved = Move::new([at, id], [from, &to], dtype, pattern(step), tests);
                     moves.push(Move { kept, ..moved });
-                    arrays.push(Array { name, sharding: to, kind });
+                    if !is_last {
+                        let name = arrays[source.0].name;
+                        arrays.push(Array { name, sharding: to, kind: ArrayKind::Temporary });
+                    }
                 }
             }
         }
         let at = moves.last().map_or(source, |last| last.target);
-        match moves.last_mut() {
-            // The last array is the target, however its sharding is written.
-            Some(last) if kept.is_none() => {
-                arrays.pop();
-                last.target = target;
-            }
-            _ => {
-                let tests = vec!["every rank has its part already".into()];
-                let ends = [at, target].map(|id| &arrays[id.0].sharding);
-                moves.push(Move::new([at, target], ends, dtype, Pattern::Local, tests));
-            }
+        if at != target {
+            let tests = vec!["every rank has its part already".into()];
+            let ends = [at, target].map(|id| &arrays[id.0].sharding);
+            moves.push(Move::new([at, target], ends, dtype, Pattern::Local, tests));
         }
         moves
     }

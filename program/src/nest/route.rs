@@ -229,10 +229,10 @@ impl Leg {
         Self::collective(axes, Owners::One(owner))
     }
 
-    /// Returns the leg by an exchange with any rank of a mesh of this many axes.
+    /// Returns the leg by an exchange with ranks that are in reach along every axis.
     #[must_use]
-    pub fn exchange(axes: usize) -> Self {
-        Self::Exchange { reach: Neighbours::in_box(vec![Reach::All; axes]) }
+    pub fn exchange(along: impl Into<Vec<Reach>>) -> Self {
+        Self::Exchange { reach: Neighbours::in_box(along) }
     }
 
     /// Returns the axes along which ranks communicate as a group, if they do, and the stages that they do it in.

@@ -102,8 +102,11 @@ impl Move {
         let is_so = match &self.pattern {
             _ if self.way.closes_sums() => false,
             Pattern::Local => is_exchanged && most_lacking(shardings[0], shardings[1], 1) == 0,
-            Pattern::Permute | Pattern::Exchange | Pattern::Broadcast { .. } | Pattern::AllToAll { .. } => is_exchanged,
-            Pattern::AllGather { .. } => true,
+            Pattern::Permute
+            | Pattern::Exchange
+            | Pattern::Broadcast { .. }
+            | Pattern::AllGather { .. }
+            | Pattern::AllToAll { .. } => is_exchanged,
             _ => false,
         };
         let direct = direct_pattern(shardings, &self.way);
@@ -153,5 +156,5 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
 
 /// The name of the way between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2], way: &Way) -> Pattern {
-    if source == target { Pattern::Local } else { way.pattern(source.mesh()) }
+    if source == target { Pattern::Local } else { way.pattern(&Way::mesh(source, target)) }
 }

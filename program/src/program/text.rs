@@ -1,10 +1,12 @@
 //! A program on a page, and why everything moves as it does.
 
 use super::body::Numbered;
-use super::{Array, ArrayKind, Origin, Part, Program, Repeat};
+use super::{Array, ArrayKind, Move, Origin, Part, Program, Repeat};
 use crate::display;
+use crate::expr::Expr;
 use crate::ids::{ArrayId, StatementId};
-use crate::nest::{Leg, Owners};
+use crate::leg_text::LegText;
+use crate::nest::Leg;
 use crate::proof;
 use crate::reduction::Procedure;
 use crate::way::{Packing, Way};
@@ -75,6 +77,9 @@ impl Program {
                 Part::Begin(id) => {
                     let moved = &self.body.moves[id.0];
                     let bytes = moved.volume(&self.arrays, self.dtype).received;
+                    if bytes > 0 {
+                        writeln!(text, "    {}", self.shown_legs(moved))?;
+                    }
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
                     let lines = moved.way.procedure().into_iter().flat_map(Procedure::lines);
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
@@ -150,6 +155,17 @@ impl Program {
         lines.collect()
     }
 
+    /// What a move does, leg by leg.
+    fn shown_legs(&self, moved: &Move) -> String {
+        let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
+        let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(source), target);
+        // Those of moves are numbers.
+        let expr = |expr: &Expr| expr.offset().to_string();
+        let (direction, in_pieces) = (moved.way.direction, moved.way.in_pieces);
+        let text = LegText { mesh: &mesh, direction, in_pieces, expr: &expr };
+        moved.way.taken().into_iter().map(|leg| text.of(leg)).collect::<Vec<_>>().join("; then ")
+    }
+
     /// Returns how often something is repeated, as a page has it: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
     pub fn shown_rounds(&self, Repeat { times, until, .. }: &Repeat) -> String {
@@ -201,29 +217,17 @@ struct Line<'a> {
     text: String,
 }
 
-/// How elements go, a line for each decision.
+/// How elements go, a line for each decision that the legs do not tell.
 fn decided(way: &Way) -> Vec<&'static str> {
-    let of_leg = |leg: &Leg| match (leg, way.closes_sums()) {
-        (Leg::Collective { by: Some(_), .. }, _) => vec![],
-        (Leg::Collective { .. }, false) => {
-            vec!["the shards of a group follow one another: they are gathered, each where it belongs"]
-        }
-        (Leg::Collective { owners: Owners::Parts, .. }, true) => {
-            vec!["each rank of a group gets its part of all terms, and sums it up"]
-        }
-        (Leg::Collective { .. }, true) => match way.in_pieces {
-            true => vec!["each rank of a group sums up a piece, and hands it on"],
-            false => vec!["sums are short, or of two ranks: those who want them get all terms"],
-        },
-        _ => {
-            let of_terms = way.closes_sums() && way.legs.len() == 1;
-            let added = "the terms of one coordinate after the other are moved, and added where they come";
-            let rows = match way.packing {
-                Packing::LaidOut => "rows are long: they are sent from where they lie, where the library can",
-                Packing::Packed => "rows are short: they are packed into messages",
-            };
-            of_terms.then_some(added).into_iter().chain([rows]).collect()
-        }
+    let rows = match way.packing {
+        Packing::LaidOut => "rows are long: they are sent from where they lie, where the library can",
+        Packing::Packed => "rows are short: they are packed into messages",
     };
-    way.taken().into_iter().flat_map(of_leg).collect()
+    match (&way.legs[..], way.closes_sums()) {
+        ([Leg::Exchange { .. }], true) => {
+            vec!["the terms of one coordinate after the other are moved, and added where they come", rows]
+        }
+        ([Leg::Exchange { .. }, ..], _) => vec![rows],
+        _ => Vec::new(),
+    }
 }

@@ -52,7 +52,7 @@ fn moves_between_arrays_that_do_not_fit() {
 #[test]
 fn moves_by_ways_that_they_cannot_go() {
     let parts = || Leg::collective(vec![0], Owners::Parts);
-    let exchange = || Way::new([Leg::exchange(1)]);
+    let exchange = || Way::new([Leg::exchange([Reach::All])]);
     let by = |way: Way| {
         let mut body = moves([(0, 1)]);
         body.moves[0].way = way;
@@ -140,10 +140,10 @@ fn moves_by_ways_that_they_cannot_go() {
     let misled = "statement 1: `A` cannot be moved so: its legs do not lead from its sharding to the target's";
     for way in [
         Way::new([]),
-        Way::new([Leg::exchange(2)]),
+        Way::new([Leg::exchange([Reach::All; 2])]),
         Way::new([Leg::Copy]),
-        Way::new([parts(), Leg::exchange(1)]),
-        Way { direction: Direction::Out { any_order: true }, ..Way::new([Leg::exchange(1)]) },
+        Way::new([parts(), Leg::exchange([Reach::All])]),
+        Way { direction: Direction::Out { any_order: true }, ..Way::new([Leg::exchange([Reach::All])]) },
     ] {
         let arrays = if way.closes_sums() { sums() } else { arrays() };
         let error = Program::new(&mesh().0, DType::F64, arrays, by(way)).expect_err("no such way");
@@ -151,7 +151,9 @@ fn moves_by_ways_that_they_cannot_go() {
     }
     let open_everywhere =
         || vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
-    for legs in [vec![Leg::with_one(vec![0], &[1])], vec![Leg::exchange(1), Leg::collective(vec![0], Owners::All)]] {
+    for legs in
+        [vec![Leg::with_one(vec![0], &[1])], vec![Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]]
+    {
         let error =
             Program::new(&mesh().0, DType::F64, open_everywhere(), by(Way::closing(legs))).expect_err("all own it");
         assert_eq!(error.to_string(), misled);

@@ -46,7 +46,7 @@ pub(super) fn agree(
          redistribution number {number}\na redistribution by {}",
         source.shape(),
         source.mesh(),
-        way.pattern(source.mesh()),
+        way.pattern(&Way::mesh(kept.unwrap_or(source), target)),
     );
     world.agree(&says, &(source, kept, target, way))
 }

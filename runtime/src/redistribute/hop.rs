@@ -6,6 +6,7 @@
 //! that only keeps what it has is alone and talks to nobody.
 
 use crate::comm::{Communicator, SharedMemory, exchange_words};
+use crate::layout::{Mesh, Neighbours};
 use crate::publish::Publisher;
 use crate::subarray::Subarray;
 use crate::{Result, World};
@@ -30,15 +31,27 @@ pub(super) struct Hop {
 }
 
 impl Hop {
-    /// Returns the hop in which `between(a, b)` is what rank `a` of the world hands to rank `b`; collective.
+    /// Returns the hop in which `between(a, b)` is what rank `a` of the world hands to rank `b`; collective. `reach` says where
+    /// those are that have something for a rank, in `mesh`.
     ///
     /// Takes time in proportion to the number of ranks.
     ///
     /// # Errors
     /// If another rank failed.
-    pub(super) fn new(world: &World, between: impl Fn(usize, usize) -> Subarray) -> Result<Self> {
+    pub(super) fn new(
+        world: &World,
+        mesh: &Mesh,
+        reach: &Neighbours,
+        between: impl Fn(usize, usize) -> Subarray,
+    ) -> Result<Self> {
         let this = world.rank();
-        let mut pieces: Vec<_> = (0..world.size()).map(|rank| [between(this, rank), between(rank, this)]).collect();
+        let mut pieces: Vec<[Subarray; 2]> = (0..world.size()).map(|_| Default::default()).collect();
+        let own = mesh.coordinates(this);
+        for (side, reach) in [reach.mirrored(), reach.clone()].iter().enumerate() {
+            for rank in mesh.in_reach(&own, reach).map(|at| mesh.rank(&at)) {
+                pieces[rank][side] = if side == 0 { between(this, rank) } else { between(rank, this) };
+            }
+        }
         let peers = (0..world.size()).filter(|&rank| pieces[rank].iter().any(|piece| piece.len() > 0)).collect();
         let labels = components(world, peers)?;
         let members: Vec<_> = (0..world.size()).filter(|&rank| labels[rank] == labels[this]).collect();
@@ -52,6 +65,11 @@ impl Hop {
     /// Returns the first member, by number in the world, that this rank shares no memory with.
     pub(super) fn apart(&self, memory: &dyn SharedMemory) -> Option<usize> {
         self.members.iter().copied().find(|&rank| !memory.reaches(rank))
+    }
+
+    /// Returns the number of elements that this rank gets, from itself too.
+    pub(super) fn found(&self) -> usize {
+        self.receives.iter().map(Subarray::len).sum()
     }
 
     /// Returns the number of elements that this rank gets from others.

@@ -9,7 +9,7 @@
 
 use super::{Redistribution, Transport};
 use crate::comm::Combining;
-use crate::layout::Sharding;
+use crate::layout::{Reach, Sharding};
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
@@ -41,8 +41,10 @@ impl Sums {
             return Ok(None);
         }
         let mesh = source.mesh();
-        // What moves on, or the terms of one layer, is exchanged.
-        let exchange = Way { packing: way.packing, ..Way::new([Leg::exchange(mesh.ndim())]) };
+        // What moves on, or the terms of one layer, is exchanged; sums that stay where they are, with nobody.
+        let exchanged = way.legs.iter().find(|leg| matches!(leg, Leg::Exchange { .. })).cloned();
+        let exchange = exchanged.unwrap_or_else(|| Leg::exchange(vec![Reach::OWN; mesh.ndim()]));
+        let exchange = Way { packing: way.packing, ..Way::new([exchange]) };
         Ok(Some(match &way.legs[..] {
             [Leg::Collective { axes, owners: Owners::Parts, .. }] => {
                 let group = world.group(mesh, axes)?;

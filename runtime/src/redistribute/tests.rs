@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::Region;
-use crate::layout::{AxisExpr, Mesh, Placement};
+use crate::layout::{AxisExpr, Mesh, Placement, Reach};
 use crate::sample::{indices, on_ranks, sharding_pairs};
-use polyshard_program::Owners;
+use polyshard_program::{Owners, summed_up};
 use proptest::prelude::*;
 
 /// The element at an index: another one everywhere, also in the type that holds the fewest.
@@ -22,7 +22,8 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
 
 /// Every way that arrays of `T` can go, among them the one that is chosen.
 fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
-    let axes = source.mesh().ndim();
+    let mesh = Way::mesh(source, target);
+    let axes = mesh.ndim();
     let closed = source.closed_axes(target).unwrap_or_default();
     let parts = |axes: Vec<usize>| [Leg::collective(axes, Owners::Parts)];
     let pins = closed.iter().map(|axis| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1));
@@ -30,12 +31,18 @@ fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
         Some(owner) => Leg::with_one(closed.clone(), &owner),
         None => Leg::collective(closed.clone(), Owners::All),
     };
+    let over = |sharding: &Sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone());
+    let exchange = || Leg::Exchange { reach: over(source).owners_of(&over(target)) };
+    let anywhere = || Leg::exchange(vec![Reach::All; axes]);
     let mut ways = vec![
-        Way::new([Leg::exchange(axes)]),
-        Way::closing([Leg::exchange(axes)]),
-        Way::closing(parts(closed)),
+        Way::new([exchange()]),
+        Way::new([anywhere()]),
+        Way::closing([exchange()]),
+        Way::closing([anywhere()]),
+        Way::closing(parts(closed.clone())),
         Way::closing([meet.clone()]),
-        Way::closing([Leg::exchange(axes), meet]),
+        Way::closing([Leg::Exchange { reach: summed_up(source, target, &closed).owners_of(target) }, meet.clone()]),
+        Way::closing([anywhere(), meet]),
     ];
     let among = |set: usize| (0..axes).filter(|axis| set >> axis & 1 == 1).collect();
     ways.extend((0..1 << axes).map(|set| Way::new(parts(among(set)))));

@@ -2,7 +2,6 @@
 
 use super::ProductError;
 use polyshard_layout::{DType, Mesh, Name};
-use polyshard_planner::cost::axes_of;
 use polyshard_planner::{Sequence, Sharded};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{KernelSpec, Pattern, Program};
@@ -77,6 +76,16 @@ impl ProductStep {
             Operation::Multiply => format!("{left} * {right}"),
         }
     }
+}
+
+/// The positions of the axes that these are names of, or of digits of them such as `y%3`, each once. Groups along digits are parts of those
+/// along the axis.
+fn axes_of(mesh: &Mesh, names: &[Name]) -> Vec<usize> {
+    let axis = |name: &Name| name.as_str().split(['/', '%']).next().and_then(|axis| mesh.position(axis.into()));
+    let mut axes: Vec<usize> = names.iter().filter_map(axis).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    axes
 }
 
 impl fmt::Display for ProductStep {

@@ -10,7 +10,7 @@
 //! of more than 2^31 bytes per rank is redistributed besides.
 
 use polyshard::planner::{Ops, Plan, PlanOptions};
-use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Reach, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
 use polyshard::{DType, Error, Leg, Program, Result, Way};
 use polyshard_testing::laws;
@@ -150,7 +150,7 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
     let mut last = expected.clone();
     let mut counts = Vec::new();
     // An array of no dimensions has no rows to lay out.
-    let packed = Way::new([Leg::exchange(source.mesh().ndim())]);
+    let packed = Way::new([Leg::exchange(vec![Reach::All; source.mesh().ndim()])]);
     let laid_out = if source.shape().is_empty() { packed.clone() } else { packed.clone().laid_out() };
     let by_messages = [packed, laid_out].map(|way| (Transport::Messages, way));
     let way = Way::between(source, target, size_of::<T>());

@@ -8,6 +8,7 @@
 //!
 //! `first`'s module is that of the kernel alone, inside of `pub mod first_1 { .. }`, and `step_1` its `Prepared`.
 
+use super::super::body::along_of;
 use super::super::field::Field;
 use super::super::items::{check, mesh, new_sharding, reduce_op, sharding_function, zero};
 use super::super::{imports, kernel_module, mentions, reduction};
@@ -120,7 +121,7 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
 ///
 /// ```text
 /// step_1: first_1::Prepared::new(world)?
-/// step_2: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange(1)]))?
+/// step_2: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange([Reach::All])]))?
 /// ```
 fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> Field {
     let (r#type, new) = match step {
@@ -221,7 +222,7 @@ impl ToTokens for Argument<'_> {
     }
 }
 
-/// `Way::closing([Leg::exchange(1), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
+/// `Way::closing([Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
 fn way_of(way: &Way) -> TokenStream {
     let legs = way.legs.iter().map(|leg| match leg {
         Leg::Collective { axes, owners, .. } => {
@@ -237,8 +238,8 @@ fn way_of(way: &Way) -> TokenStream {
             }
         }
         Leg::Exchange { reach } => {
-            let axes = Literal::usize_unsuffixed(reach.along.len());
-            quote! { Leg::exchange(#axes) }
+            let along = along_of(reach);
+            quote! { Leg::exchange(#along) }
         }
         leg => unreachable!("no array is moved by {leg:?}; this is a bug of polyshard"),
     });
