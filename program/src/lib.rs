@@ -38,6 +38,7 @@ mod pattern;
 mod periodic;
 mod program;
 mod proof;
+mod received;
 pub mod reduction;
 mod report;
 mod scalars;

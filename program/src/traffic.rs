@@ -3,7 +3,10 @@
 use crate::expr::{Expr, Ranges};
 use crate::ids::{Depth, TensorId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
+use crate::received::{Receiver, received};
+use crate::reduction::Procedure;
 use polyshard_layout::{Along, Neighbours, Sharding, Stages, Stencil, SumKind};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -55,14 +58,14 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
         return None;
     }
     let mut busiest = Busiest { total: 0, of_transfers: vec![OfTransfer::default(); nest.transfers.len()] };
-    let mut known = ByProcedure::new();
+    let known = RefCell::new(ByProcedure::new());
     for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
         let mut total = 0u64;
         for (transfer, of_transfer) in nest.transfers.iter().zip(&mut busiest.of_transfers) {
             let (mut sum, mut step) = (0u64, 0);
             let Ok(()) = in_all_steps(transfer.level, &ranges.counters, |counters| {
-                let received = rank.received(transfer, counters, &mut known);
+                let received = rank.received(transfer, counters, &known);
                 sum = sum.saturating_add(received);
                 of_transfer.each = of_transfer.each.max(received);
                 if of_transfer.busy.len() == step {
@@ -135,7 +138,7 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives by a transfer in one step.
-    fn received(&self, transfer: &Transfer, counters: &[i64], known: &mut ByProcedure) -> u64 {
+    fn received(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
         let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters, known) };
         let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis.0].extent as i64) == 0;
         let at = counters[shift.counter.0];
@@ -145,11 +148,10 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives by the legs between owners and tiles.
-    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64], known: &mut ByProcedure) -> u64 {
+    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
         // What is held in between may be something where the region itself is empty.
-        let legs = transfer.at_owners().map(|(_, leg, region)| match transfer.direction {
-            Direction::In => self.brought(leg, transfer.tensor, region, counters),
-            Direction::Out { .. } => self.combined(leg, region, counters, known),
+        let legs = transfer.at_owners().map(|(_, leg, region)| {
+            received(leg, transfer.direction, &Now { rank: self, tensor: transfer.tensor, region, counters, known })
         });
         legs.fold(0, u64::saturating_add)
     }
@@ -184,150 +186,6 @@ impl<'a> Rank<'a> {
     fn on_mesh(&self, at: Vec<i64>) -> Option<Vec<usize>> {
         let at: Option<Vec<_>> = at.into_iter().map(|at| usize::try_from(at).ok()).collect();
         at.filter(|at| at.iter().zip(self.nest.mesh.as_slice()).all(|(&at, axis)| at < axis.extent))
-    }
-
-    /// The bytes that the rank receives of an input.
-    fn brought(&self, leg: &Leg, tensor: TensorId, region: &Region, counters: &[i64]) -> u64 {
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Collective { owners: Owners::All, .. } => 0,
-            Leg::Collective { axes, owners: Owners::One(root), .. } => {
-                let root = self.values(root, counters);
-                let is_root = axes.iter().zip(root).all(|(&axis, root)| self.indices[axis] == root);
-                if is_root { 0 } else { self.bytes(region, counters) }
-            }
-            Leg::Permute { owner, .. } => {
-                if self.values(owner, counters) == self.indices {
-                    0
-                } else {
-                    self.bytes(region, counters)
-                }
-            }
-            Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
-                let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let sharding = &self.nest.shardings[tensor.0];
-                let others = match leg {
-                    // What is owned by other ranks still does not come.
-                    Leg::Halo { reach } | Leg::Exchange { reach } if reach.stencil == Stencil::Star => {
-                        self.read_from_others(reach, sharding, &ranges)
-                    }
-                    _ => {
-                        let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                        distinct - self.read_from(self, sharding, &ranges)
-                    }
-                };
-                others.saturating_mul(self.nest.kernel.dtype().size() as u64)
-            }
-        }
-    }
-
-    /// The bytes that the rank receives of the output.
-    fn combined(&self, leg: &Leg, region: &Region, counters: &[i64], known: &mut ByProcedure) -> u64 {
-        let (nest, sums) = (self.nest, self.nest.sum_kind());
-        let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges);
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
-            Leg::Collective { axes, owners, by: Some(CollectiveBy::Stages(stages)) } => {
-                self.combined_in_stages(axes, owners, stages, region, counters)
-            }
-            Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
-                // Other groups may have other tiles, which do not matter to this rank.
-                let elements = (self.bytes(region, counters) / sums.element) as usize;
-                let received = known.entry(elements).or_insert_with(|| procedure.received(|_| elements));
-                (received[nest.mesh.rank(&self.coordinates)] as u64).saturating_mul(sums.element)
-            }
-            Leg::Collective { axes, owners: Owners::Parts, by: None } => {
-                let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));
-                (nest.mesh.group_size(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
-            }
-            Leg::Collective { axes, owners, by: None } => {
-                let root = match owners {
-                    Owners::One(root) => Some(self.values(root, counters)),
-                    Owners::All | Owners::Parts => None,
-                };
-                let root = root.map(|root| root.into_iter().map(|at| at.max(0) as usize).collect::<Vec<_>>());
-                let root = root.map(|root| self.member(axes, &root));
-                let bytes = self.bytes(region, counters);
-                sums.received(bytes, nest.mesh.group_size(axes), self.own_member(axes), root)
-            }
-            Leg::Permute { owner, served } => {
-                // The rank whose tile is this rank's, if there is one.
-                match self.rank_at(served, counters).map(|served| Rank::new(nest, served)) {
-                    Some(writer)
-                        if writer.indices != self.indices && writer.values(owner, counters) == self.indices =>
-                    {
-                        writer.bytes(region, counters)
-                    }
-                    _ => 0,
-                }
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let writers = nest.mesh.in_reach(&self.coordinates, &reach.mirrored());
-                let others = writers.filter(|writer| *writer != self.coordinates);
-                let received = others
-                    .map(|writer| Rank::new(nest, writer).ranges(region, counters).map_or(0, |ranges| own(&ranges)));
-                received.fold(0, u64::saturating_add).saturating_mul(sums.element)
-            }
-        }
-    }
-
-    /// The bytes that the rank receives of the output by a collective in stages, the last one first.
-    fn combined_in_stages(
-        &self,
-        axes: &[usize],
-        owners: &Owners,
-        stages: &Stages,
-        region: &Region,
-        counters: &[i64],
-    ) -> u64 {
-        let (mesh, sums, bytes) = (&self.nest.mesh, self.nest.sum_kind(), self.bytes(region, counters));
-        let (refined, along) = stages.refined(mesh);
-        let digits = |coordinates: &[usize]| refined.coordinates(mesh.rank(coordinates));
-        let own = digits(&self.coordinates);
-        let size = |stage: usize| refined.group_size(&along[stage]);
-        let number = |stage: usize, digits: &[usize]| {
-            let along = along[stage].iter().map(|&axis| (refined.as_slice()[axis].extent, digits[axis]));
-            along.fold(0, |number, (extent, digit)| number * extent as u64 + digit as u64)
-        };
-        let agree = |stages: Range<usize>, digits: &[usize]| {
-            along[stages].iter().flatten().all(|&axis| own[axis] == digits[axis])
-        };
-        let (all, mut received) = (0..along.len(), 0u64);
-        match owners {
-            Owners::One(root) => {
-                let Some(root) = self.member_at(axes, root, counters).map(|root| digits(&root)) else { return 0 };
-                for stage in all.rev().filter(|&stage| agree(stage + 1..along.len(), &root)) {
-                    let root = Some(number(stage, &root));
-                    received = received.saturating_add(sums.received(bytes, size(stage), number(stage, &own), root));
-                }
-            }
-            Owners::All => {
-                let mut elements = bytes / sums.element;
-                for stage in all.skip(1).rev() {
-                    let piece = SumKind::piece(elements, size(stage), number(stage, &own));
-                    // The terms of the piece, and then what others have summed up.
-                    let others = piece.saturating_mul(size(stage) - 1).saturating_add(elements - piece);
-                    received = received.saturating_add(others.saturating_mul(sums.element));
-                    elements = piece;
-                }
-                let first = sums.received(elements * sums.element, size(0), number(0, &own), None);
-                received = received.saturating_add(first);
-            }
-            Owners::Parts => {
-                let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let sharding = self.nest.output_sharding();
-                let parts: Vec<_> = mesh
-                    .members(&self.coordinates, axes)
-                    .map(|member| (digits(&member), sharding.owned_of(&member, &ranges)))
-                    .collect();
-                for stage in all {
-                    let here = parts.iter().filter(|(digits, _)| agree(stage..along.len(), digits));
-                    let part = here.fold(0u64, |sum, (_, part)| sum.saturating_add(*part));
-                    received = received.saturating_add(part.saturating_mul(size(stage) - 1));
-                }
-                received = received.saturating_mul(sums.element);
-            }
-        }
-        received
     }
 
     /// The number, among the ranks that differ from this one along `axes` alone, of the one at these coordinates along `axes`.
@@ -365,5 +223,151 @@ impl<'a> Rank<'a> {
     /// The elements of a region that the rank owns.
     pub(crate) fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> u64 {
         sharding.owned_of(&self.coordinates, ranges)
+    }
+}
+
+/// What a rank does in one step.
+struct Now<'a, 'r> {
+    rank: &'r Rank<'a>,
+    tensor: TensorId,
+    region: &'r Region,
+    counters: &'r [i64],
+    known: &'r RefCell<ByProcedure>,
+}
+
+impl Now<'_, '_> {
+    fn ranges(&self) -> Option<Vec<Along>> {
+        self.rank.ranges(self.region, self.counters)
+    }
+
+    /// What this rank owns of these indices of the output.
+    fn own(&self, ranges: &[Along]) -> u64 {
+        self.rank.owned(self.rank.nest.output_sharding(), ranges)
+    }
+
+    fn element(&self) -> u64 {
+        self.rank.nest.kernel.dtype().size() as u64
+    }
+}
+
+impl Receiver for Now<'_, '_> {
+    fn tile(&self) -> u64 {
+        self.rank.bytes(self.region, self.counters)
+    }
+
+    fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool {
+        let (indices, at) = (&self.rank.indices, self.rank.values(at, self.counters));
+        match axes {
+            Some(axes) => axes.iter().zip(at).all(|(&axis, at)| indices[axis] == at),
+            None => at == *indices,
+        }
+    }
+
+    fn lacking(&self, reach: Option<&Neighbours>) -> u64 {
+        let Some(ranges) = self.ranges() else { return 0 };
+        let sharding = &self.rank.nest.shardings[self.tensor.0];
+        let others = match reach {
+            // What is owned by other ranks still does not come.
+            Some(reach) if reach.stencil == Stencil::Star => self.rank.read_from_others(reach, sharding, &ranges),
+            _ => {
+                let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+                distinct - self.rank.read_from(self.rank, sharding, &ranges)
+            }
+        };
+        others.saturating_mul(self.element())
+    }
+
+    fn terms_of_part(&self, axes: &[usize]) -> u64 {
+        let own = self.ranges().map_or(0, |ranges| self.own(&ranges));
+        (self.rank.nest.mesh.group_size(axes) - 1).saturating_mul(own).saturating_mul(self.element())
+    }
+
+    fn sums(&self, axes: &[usize], root: Option<&[Expr]>) -> u64 {
+        let (rank, nest) = (self.rank, self.rank.nest);
+        let root = root.map(|root| rank.values(root, self.counters));
+        let root = root.map(|root| root.into_iter().map(|at| at.max(0) as usize).collect::<Vec<_>>());
+        let root = root.map(|root| rank.member(axes, &root));
+        nest.sum_kind().received(self.tile(), nest.mesh.group_size(axes), rank.own_member(axes), root)
+    }
+
+    /// The last stage is the first one.
+    fn sums_in_stages(&self, axes: &[usize], owners: &Owners, stages: &Stages) -> u64 {
+        let Self { rank, counters, .. } = *self;
+        let (mesh, sums, bytes) = (&rank.nest.mesh, rank.nest.sum_kind(), self.tile());
+        let (refined, along) = stages.refined(mesh);
+        let digits = |coordinates: &[usize]| refined.coordinates(mesh.rank(coordinates));
+        let own = digits(&rank.coordinates);
+        let size = |stage: usize| refined.group_size(&along[stage]);
+        let number = |stage: usize, digits: &[usize]| {
+            let along = along[stage].iter().map(|&axis| (refined.as_slice()[axis].extent, digits[axis]));
+            along.fold(0, |number, (extent, digit)| number * extent as u64 + digit as u64)
+        };
+        let agree = |stages: Range<usize>, digits: &[usize]| {
+            along[stages].iter().flatten().all(|&axis| own[axis] == digits[axis])
+        };
+        let (all, mut received) = (0..along.len(), 0u64);
+        match owners {
+            Owners::One(root) => {
+                let Some(root) = rank.member_at(axes, root, counters).map(|root| digits(&root)) else { return 0 };
+                for stage in all.rev().filter(|&stage| agree(stage + 1..along.len(), &root)) {
+                    let root = Some(number(stage, &root));
+                    received = received.saturating_add(sums.received(bytes, size(stage), number(stage, &own), root));
+                }
+            }
+            Owners::All => {
+                let mut elements = bytes / sums.element;
+                for stage in all.skip(1).rev() {
+                    let piece = SumKind::piece(elements, size(stage), number(stage, &own));
+                    // The terms of the piece, and then what others have summed up.
+                    let others = piece.saturating_mul(size(stage) - 1).saturating_add(elements - piece);
+                    received = received.saturating_add(others.saturating_mul(sums.element));
+                    elements = piece;
+                }
+                let first = sums.received(elements * sums.element, size(0), number(0, &own), None);
+                received = received.saturating_add(first);
+            }
+            Owners::Parts => {
+                let Some(ranges) = self.ranges() else { return 0 };
+                let sharding = rank.nest.output_sharding();
+                let parts: Vec<_> = mesh
+                    .members(&rank.coordinates, axes)
+                    .map(|member| (digits(&member), sharding.owned_of(&member, &ranges)))
+                    .collect();
+                for stage in all {
+                    let here = parts.iter().filter(|(digits, _)| agree(stage..along.len(), digits));
+                    let part = here.fold(0u64, |sum, (_, part)| sum.saturating_add(*part));
+                    received = received.saturating_add(part.saturating_mul(size(stage) - 1));
+                }
+                received = received.saturating_mul(sums.element);
+            }
+        }
+        received
+    }
+
+    fn sums_by(&self, procedure: &Procedure) -> u64 {
+        // Other groups may have other tiles, which do not matter to this rank.
+        let elements = (self.tile() / self.element()) as usize;
+        let mut known = self.known.borrow_mut();
+        let received = known.entry(elements).or_insert_with(|| procedure.received(|_| elements));
+        (received[self.rank.nest.mesh.rank(&self.rank.coordinates)] as u64).saturating_mul(self.element())
+    }
+
+    fn written_by_one(&self, owner: &[Expr], served: &[Expr]) -> u64 {
+        let (rank, counters) = (self.rank, self.counters);
+        match rank.rank_at(served, counters).map(|served| Rank::new(rank.nest, served)) {
+            Some(writer) if writer.indices != rank.indices && writer.values(owner, counters) == rank.indices => {
+                writer.bytes(self.region, counters)
+            }
+            _ => 0,
+        }
+    }
+
+    fn written_by_others(&self, reach: &Neighbours) -> u64 {
+        let Self { rank, region, counters, .. } = *self;
+        let writers = rank.nest.mesh.in_reach(&rank.coordinates, &reach.mirrored());
+        let others = writers.filter(|writer| *writer != rank.coordinates);
+        let received = others
+            .map(|writer| Rank::new(rank.nest, writer).ranges(region, counters).map_or(0, |ranges| self.own(&ranges)));
+        received.fold(0, u64::saturating_add).saturating_mul(self.element())
     }
 }

@@ -1,8 +1,10 @@
 //! What transfers move: the one place that reports, explanations and prices ask.
 
-use crate::expr::{Ranges, Symbol};
+use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Depth, LoopId};
 use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
+use crate::received::{Receiver, received};
+use crate::reduction::Procedure;
 use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
@@ -187,44 +189,45 @@ impl<'a> Bound<'a> {
                 (rounds, self.distinct)
             }
         };
-        let at_owners = match transfer.direction {
-            Direction::In => self.distinct.saturating_mul(transfer.route.tiles_at_owners()),
-            Direction::Out { .. } => {
-                let legs = transfer.route.at_owners().iter();
-                legs.map(|leg| self.sums_received_by(leg)).fold(0, u64::saturating_add)
-            }
+        let legs = transfer.route.at_owners().iter().map(|leg| received(leg, transfer.direction, self));
+        let at_owners = match transfer.route.at_owners() {
+            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
+            [Leg::Permute { .. }, Leg::Collective { .. }] if transfer.direction == Direction::In => self.distinct,
+            _ => legs.fold(0, u64::saturating_add),
         };
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
         Volume { times, busy: times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
-    }
-
-    /// What one rank receives of an output by a leg.
-    fn sums_received_by(&self, leg: &Leg) -> u64 {
-        let Self { nest, tile, part, .. } = *self;
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
-            Leg::Permute { .. } => tile,
-            Leg::Collective { owners, by: Some(CollectiveBy::Stages(stages)), .. } => {
-                self.sums_received_in_stages(owners, stages)
-            }
-            Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
-                self.of_tile(|elements| procedure.most_received(elements))
-            }
-            Leg::Collective { axes, owners: Owners::Parts, .. } => {
-                (nest.mesh.group_size(axes) - 1).saturating_mul(part)
-            }
-            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, nest.mesh.group_size(axes)),
-            Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
-        }
     }
 
     /// The bytes of what a number of elements is of a tile's.
     fn of_tile(&self, of: impl Fn(usize) -> usize) -> u64 {
         (of(self.transfer.tile.capacity) as u64).saturating_mul(self.nest.kernel.dtype().size() as u64)
     }
+}
 
-    /// The same, by a collective in stages.
-    fn sums_received_in_stages(&self, owners: &Owners, stages: &Stages) -> u64 {
+/// A rank that receives as much as any may.
+impl Receiver for Bound<'_> {
+    fn tile(&self) -> u64 {
+        self.distinct
+    }
+
+    fn is_at(&self, _: Option<&[usize]>, _: &[Expr]) -> bool {
+        false
+    }
+
+    fn lacking(&self, _: Option<&Neighbours>) -> u64 {
+        self.distinct
+    }
+
+    fn terms_of_part(&self, axes: &[usize]) -> u64 {
+        (self.nest.mesh.group_size(axes) - 1).saturating_mul(self.part)
+    }
+
+    fn sums(&self, axes: &[usize], _: Option<&[Expr]>) -> u64 {
+        self.nest.sum_kind().most_received(self.tile, self.nest.mesh.group_size(axes))
+    }
+
+    fn sums_in_stages(&self, _: &[usize], owners: &Owners, stages: &Stages) -> u64 {
         let Self { nest, tile, part, .. } = *self;
         let sums = nest.sum_kind();
         let sizes: Vec<u64> = stages.sizes().map(|size| size as u64).collect();
@@ -249,6 +252,18 @@ impl<'a> Bound<'a> {
                 received
             }
         }
+    }
+
+    fn sums_by(&self, procedure: &Procedure) -> u64 {
+        self.of_tile(|elements| procedure.most_received(elements))
+    }
+
+    fn written_by_one(&self, _: &[Expr], _: &[Expr]) -> u64 {
+        self.tile
+    }
+
+    fn written_by_others(&self, reach: &Neighbours) -> u64 {
+        self.others(reach).saturating_mul(self.part)
     }
 }
 

@@ -176,16 +176,6 @@ impl Route {
         matches!(self.legs[..], [Leg::InPlace | Leg::Copy])
     }
 
-    /// Returns the most tiles that a rank receives of an input by the legs between owners and tiles.
-    pub(crate) fn tiles_at_owners(&self) -> u64 {
-        let received = |leg: &Leg| u64::from(!matches!(leg, Leg::InPlace | Leg::Copy));
-        match self.at_owners() {
-            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
-            [Leg::Permute { .. }, Leg::Collective { .. }] => 1,
-            legs => legs.iter().map(received).sum(),
-        }
-    }
-
     /// Returns the procedure by which sums meet at the owners, if one is given.
     #[must_use]
     pub fn procedure(&self) -> Option<&Procedure> {

@@ -1,14 +1,18 @@
 //! Moves: from an array to one of another sharding.
 
 use super::Array;
+use crate::expr::Expr;
 use crate::ids::ArrayId;
 use crate::kernel::Assign;
-use crate::nest::{CollectiveBy, Leg, Owners};
+use crate::nest::{Direction, Leg, Owners};
 use crate::pattern::Pattern;
+use crate::received::{Receiver, received};
+use crate::reduction::Procedure;
 use crate::volume::Volume;
 use crate::way::{Way, summed_up};
-use polyshard_layout::{DType, Sharding, SumKind};
+use polyshard_layout::{DType, Neighbours, Sharding, Stages, SumKind};
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 
 /// A move of all elements of one array to another of a different sharding.
 ///
@@ -36,39 +40,107 @@ pub struct Move {
 /// Meshes of more ranks are not gone through one by one.
 const COUNTED: usize = 4096;
 
-/// The most bytes that one rank receives by a leg of a way: counted where ranks are few, else a bound.
-fn most_received(leg: &Leg, way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
-    let element = dtype.size() as u64;
+/// The most bytes that one rank receives by the legs of a way: counted where ranks are few, else a bound.
+fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
     let closed = closed_axes(source, target);
-    let members = source.mesh().group_size(&closed);
-    match leg {
-        Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => {
-            let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
-            let received = procedure.received(held).into_iter().max().unwrap_or(0);
-            (received as u64).saturating_mul(element)
-        }
-        Leg::Collective { owners: Owners::One(_) | Owners::All, .. } => {
-            let kind = SumKind::new(dtype, way.in_pieces);
-            kind.most_received(source.largest_shard().saturating_mul(element), members)
-        }
-        // Of its own term, a rank may have what it wants.
-        _ if way.legs.len() == 1 => most_lacking(source, target, members).saturating_mul(element),
-        _ => most_lacking(&summed_up(source, target, &closed), target, 1).saturating_mul(element),
+    let sums = SumKind::new(dtype, way.in_pieces);
+    let by_procedure = OnceCell::new();
+    // Sums that have met move on as any array does.
+    let moves_on = way.closes_sums() && way.legs.len() > 1;
+    let summed = moves_on.then(|| summed_up(source, target, &closed));
+    let of_leg = |leg: &Leg| {
+        let goes_on = summed.as_ref().filter(|_| matches!(leg, Leg::Exchange { .. }));
+        let direction = if goes_on.is_some() { Direction::In } else { way.direction };
+        let of = |rank: Option<usize>| {
+            let (source, closed, by_procedure) = (goes_on.unwrap_or(source), &closed, &by_procedure);
+            received(leg, direction, &Moving { source, target, direction, rank, sums, closed, by_procedure })
+        };
+        let ranks = source.mesh().size();
+        if ranks > COUNTED { of(None) } else { (0..ranks).map(Some).map(of).max().unwrap_or(0) }
+    };
+    way.legs.iter().map(of_leg).fold(0, u64::saturating_add)
+}
+
+/// A rank that takes part in a move: its tile is what it has of the target, or, of sums, of the source.
+struct Moving<'a> {
+    source: &'a Sharding,
+    target: &'a Sharding,
+    direction: Direction,
+    /// The rank; if it is any, one that has as much as any may.
+    rank: Option<usize>,
+    sums: SumKind,
+    /// The axes along which sums are closed.
+    closed: &'a [usize],
+    /// What ranks receive by a procedure.
+    by_procedure: &'a OnceCell<Vec<usize>>,
+}
+
+impl Moving<'_> {
+    /// The bytes that the rank has by a sharding.
+    fn held(&self, sharding: &Sharding) -> u64 {
+        let elements = match self.rank {
+            Some(rank) => sharding.local_len(&sharding.mesh().coordinates(rank)) as u64,
+            None => sharding.largest_shard(),
+        };
+        elements.saturating_mul(self.sums.element)
+    }
+
+    /// What of this many terms of what the rank has of the target it has not itself.
+    fn lacking_of(&self, terms: u64) -> u64 {
+        let own = self.rank.map_or(0, |rank| {
+            let [before, after] = [self.source, self.target].map(|sharding| sharding.mesh().coordinates(rank));
+            self.source.common_len(&before, self.target, &after) as u64
+        });
+        self.held(self.target).saturating_mul(terms) - own.saturating_mul(self.sums.element)
     }
 }
 
-/// The most elements, of `terms` terms each, that a rank wants and has not.
-fn most_lacking(source: &Sharding, target: &Sharding, terms: u64) -> u64 {
-    let ranks = source.mesh().size();
-    if ranks > COUNTED {
-        return terms.saturating_mul(target.largest_shard());
+impl Receiver for Moving<'_> {
+    fn tile(&self) -> u64 {
+        self.held(if self.direction == Direction::In { self.target } else { self.source })
     }
-    let lacking = |rank: usize| {
-        let [before, after] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
-        let wanted = (target.local_len(&after) as u64).saturating_mul(terms);
-        wanted - source.common_len(&before, target, &after) as u64
-    };
-    (0..ranks).map(lacking).max().unwrap_or(0)
+
+    fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool {
+        let Some(rank) = self.rank else { return false };
+        let own = self.source.mesh().coordinates(rank);
+        let own: Vec<usize> = axes.map_or_else(|| own.clone(), |axes| axes.iter().map(|&axis| own[axis]).collect());
+        own.iter().zip(at).all(|(&own, at)| own as i64 == at.offset())
+    }
+
+    fn lacking(&self, _: Option<&Neighbours>) -> u64 {
+        self.lacking_of(1)
+    }
+
+    fn terms_of_part(&self, axes: &[usize]) -> u64 {
+        // Of its own term, a rank may have what it wants.
+        self.lacking_of(self.source.mesh().group_size(axes))
+    }
+
+    fn sums(&self, axes: &[usize], _: Option<&[Expr]>) -> u64 {
+        self.sums.most_received(self.tile(), self.source.mesh().group_size(axes))
+    }
+
+    fn sums_in_stages(&self, axes: &[usize], _: &Owners, _: &Stages) -> u64 {
+        self.sums(axes, None)
+    }
+
+    fn sums_by(&self, procedure: &Procedure) -> u64 {
+        let held = |rank: usize| self.source.local_len(&self.source.mesh().coordinates(rank));
+        let received = self.by_procedure.get_or_init(|| procedure.received(held));
+        let elements = match self.rank {
+            Some(rank) => received.get(rank).copied(),
+            None => received.iter().copied().max(),
+        };
+        (elements.unwrap_or(0) as u64).saturating_mul(self.sums.element)
+    }
+
+    fn written_by_one(&self, _: &[Expr], _: &[Expr]) -> u64 {
+        self.tile()
+    }
+
+    fn written_by_others(&self, _: &Neighbours) -> u64 {
+        self.lacking_of(self.source.mesh().group_size(self.closed))
+    }
 }
 
 impl Move {
@@ -101,7 +173,7 @@ impl Move {
         let is_exchanged = matches!(self.way.legs[..], [Leg::Exchange { .. }]);
         let is_so = match &self.pattern {
             _ if self.way.closes_sums() => false,
-            Pattern::Local => is_exchanged && most_lacking(shardings[0], shardings[1], 1) == 0,
+            Pattern::Local => is_exchanged && most_received(&self.way, shardings, DType::I8) == 0,
             Pattern::Permute
             | Pattern::Exchange
             | Pattern::Broadcast { .. }
@@ -121,8 +193,7 @@ impl Move {
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
         let from = self.kept.as_ref().unwrap_or(source);
-        let received = |leg: &Leg| most_received(leg, &self.way, [from, target], dtype);
-        let received = self.way.legs.iter().map(received).fold(0, u64::saturating_add);
+        let received = most_received(&self.way, [from, target], dtype);
         // A part of a shard is packed to be gathered.
         let packed = match (&self.kept, &self.way.legs[..]) {
             (Some(kept), [Leg::Collective { .. }]) => kept.largest_shard().saturating_mul(dtype.size() as u64),
