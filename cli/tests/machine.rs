@@ -86,6 +86,7 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
         .to_toml()
         .replace("tpu-v5e", "mine")
         .replace("[device]\n", "[device]\nmemory_alone = 1e12\nrow_latency = 2e-7\n")
+        + "[device.products.bf16]\nlatency = 1e-6\nrows = [[16, 2e13]]\ncolumns = [[4, 1e13], [16, 4e13]]\ndepth = []\n"
         + "[[profile]]\noperation = \"AllReduce\"\nranks = 4\nbytes = [1024.0, 4096.0]\nfactor = [3.0, 1.5]\n";
     std::fs::write(&file, &text).unwrap();
     let file = file.to_str().unwrap();
@@ -93,6 +94,8 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     assert!(shown.starts_with("mine: 4 x x 4 y, 16 devices\n"), "{shown}");
     let device = "device: 16 GB of memory at 810 GB/s, 1 TB/s alone, and 200 ns for each row of a part; bf16";
     assert!(shown.contains(device), "{shown}");
+    let products = "products in bf16: 1 us to begin; by rows: 16 20 TFLOP/s; by columns: 4 10 TFLOP/s, 16 40 TFLOP/s\n";
+    assert!(shown.contains(products), "{shown}");
     let last = shown.lines().last().map(|row| row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()));
     assert_eq!(last.unwrap().collect::<Vec<_>>(), ["AllReduce", "4", "1 KiB to 4 KiB", "1.50 to 3.00"], "{shown}");
     let shown = json(&said(Start::Plain, &["show", file, "--json"]));

@@ -17,6 +17,7 @@
 //! | `path` | the ports that one message passes, for those who carry it out |
 //! | `calibrate` | bandwidths from measured seconds |
 //! | `link` | latency and bandwidth of one link, from messages of several sizes |
+//! | `products` | rates of products that are small or thin |
 //! | `profile` | what a library adds to the links' time, by operation and size |
 //! | `units` | amounts as people read and write them |
 //!
@@ -30,6 +31,7 @@ mod grouped;
 mod link;
 mod path;
 mod presets;
+mod products;
 mod profile;
 mod route;
 mod text;
@@ -44,6 +46,7 @@ pub use link::{Link, fit_link};
 pub use path::{Passage, Path, Port};
 pub use polyshard_layout::Collective;
 pub use presets::{PRESETS, TPUS};
+pub use products::Products;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds, seconds_of_messages};
 
@@ -126,6 +129,9 @@ pub struct Device {
     /// type that is missing, as many as its `flops`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nests: BTreeMap<String, f64>,
+    /// How much slower products of small and thin matrices are, by the elements' type. Of a type that is missing, they are as fast as others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub products: BTreeMap<String, Products>,
     /// Whether operands of products come from memory while others are multiplied, as on accelerators, so that the slower of the
     /// two counts; else they are packed first, and both count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -403,6 +409,7 @@ impl Device {
             let (what, value) = ("row_latency".into(), format!("{} s", self.row_latency));
             return Err(MachineError::Device { what, value, instead: "give 0 or more" });
         }
+        self.products.iter().try_for_each(|(dtype, products)| products.check(dtype))?;
         // TOML's integers are signed, and a machine that cannot be written cannot be read either.
         if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
             let (what, value) = ("memory_capacity".into(), self.memory_capacity.to_string());

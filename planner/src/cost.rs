@@ -16,7 +16,7 @@ use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{
     Body, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Priced, Program, Role, Statement, TileId,
-    Transfer, TransferId,
+    Transfer, TransferId, Work,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -484,8 +484,7 @@ impl<'a> Pricing<'a> {
             }
         }
         let memory = touched / self.memory + rows as f64 * device.row_latency;
-        let elementwise = work.elementwise as f64 / self.elementwise;
-        let computing = work.operations.saturating_sub(work.elementwise) as f64 / self.rate + elementwise;
+        let computing = self.computing(nest, &work);
         // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
         let at_once = device.streams || !packs;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
@@ -501,6 +500,24 @@ impl<'a> Pricing<'a> {
         parts.extend(transfers(|direction| direction != Direction::In)?);
         hide(nest, &mut parts[first..], seconds);
         Ok(InRounds::of_nest(nest, &volumes, received))
+    }
+
+    /// The seconds that leaves compute.
+    fn computing(&self, nest: &Nest, work: &Work) -> f64 {
+        let elementwise = work.elementwise as f64 / self.elementwise;
+        let others = work.operations.saturating_sub(work.elementwise) as f64;
+        let (products, dtype) = (nest.products(), nest.kernel.dtype().name());
+        let device = self.prices.machine.device();
+        let all: f64 = products.iter().map(|product| product.operations as f64).sum();
+        // Operations are those of the rank that has most, in all steps; what is no product of two matrices is as fast as large ones.
+        let seconds = products.iter().map(|product| {
+            let operations = others * product.operations as f64 / all;
+            let times = work.times.saturating_mul(product.times) as f64;
+            let shape = product.shape.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
+            device.seconds_of_products(dtype, operations, times, shape).unwrap_or(operations / self.rate)
+        });
+        let products = if all > 0.0 { seconds.sum() } else { others / self.rate };
+        products + elementwise
     }
 
     /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.

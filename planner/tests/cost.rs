@@ -4,7 +4,7 @@ use expect_test::expect;
 use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{Collective, Mesh, Placement, Sharding};
 use polyshard_machine::{
-    Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, seconds, seconds_of_messages,
+    Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, Products, seconds, seconds_of_messages,
 };
 use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_polyhedral::Schedule;
@@ -213,6 +213,34 @@ fn rows_that_lie_apart_take_longer_to_read() {
     let device = with(1.0).device().clone();
     let apart = Machine::new("apart", machine(4, 1).levels().to_vec(), device).expect("a machine");
     assert!(leaf_of(&program, &apart) < 1.0, "A comes in messages");
+}
+
+#[test]
+fn thin_products_and_many_small_ones_take_longer() {
+    // Ranks have 32 x 32 of the output, in panels of 64, 16 or 4 terms.
+    let with = |products: Products| {
+        let products = [("f32".to_owned(), products)].into();
+        let device = Device { products, memory_bandwidth: 1e30, ..machine(1, 4).device().clone() };
+        Machine::new("thin", machine(1, 4).levels().to_vec(), device).expect("a machine")
+    };
+    let (rates, latency) = (vec![(4, RATE / 2.0), (16, RATE * 0.8)], 1e-3);
+    let leaf = |panels: usize, products: &Products| leaf_of(&summa([64, 64, 64], panels), &with(products.clone()));
+    let plain = leaf(1, &Products::default());
+    let depth = Products { depth: rates.clone(), ..Products::default() };
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-6, "{found}, not {expected}");
+    for (panels, part) in [(1, 1.0), (2, 0.9), (4, 0.8), (8, 0.65), (16, 0.5)] {
+        close(leaf(panels, &depth), plain / part);
+        close(leaf(panels, &Products { latency, ..Products::default() }), plain + panels as f64 * latency);
+    }
+    // Rows and columns of 32 lie between those of 16 and of 64.
+    let of_all = Products { rows: rates.clone(), columns: rates, ..depth };
+    close(leaf(1, &of_all), plain / (0.9 * 0.9));
+    // A product of a matrix by a vector has no columns, and is none of these.
+    let rows =
+        Schedule::from_spec(example::matmul(64, 1, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+    let vector = rows.lower().expect("it is legal");
+    assert_eq!(vector.nest().products(), []);
+    assert_eq!(leaf_of(&vector, &with(of_all)), leaf_of(&vector, &with(Products::default())));
 }
 
 #[test]

@@ -85,5 +85,5 @@ pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
 pub use way::{Packing, Way, WayError, summed_up};
-pub use work::Work;
+pub use work::{LeafProduct, Work};
 pub use written::Written;

@@ -2,7 +2,7 @@
 
 use crate::ids::Depth;
 use crate::kernel::Assign;
-use crate::nest::{LeafAccess, LeafOp, Nest, Transfer};
+use crate::nest::{LeafAccess, LeafOp, Nest, Product, Role, Transfer};
 use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
 use std::convert::Infallible;
@@ -23,6 +23,43 @@ pub struct Work {
     pub touched: u64,
     /// Whether ranks and steps were gone through, else the numbers are bounds.
     pub is_counted: bool,
+}
+
+/// Products of matrices of one shape that a leaf makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafProduct {
+    /// How many in one run of the leaf.
+    pub times: u64,
+    /// The rows of the result; its columns, along which its elements follow one another; and the terms of a sum.
+    pub shape: [u64; 3],
+    /// Operations on elements of all of them, of which a multiplication and an addition are two.
+    pub operations: u64,
+}
+
+impl LeafProduct {
+    /// The products whose loops have these counts and roles, each with whether elements of the result follow one another along it; none if
+    /// they are not of two matrices.
+    fn of(times: u64, loops: impl Iterator<Item = (u64, Role, bool)>) -> Option<Self> {
+        let (mut times, mut swapped) = (times, false);
+        let mut shape = [None; 3];
+        for (count, role, together) in loops {
+            let place = match role {
+                Role::M => 0,
+                Role::N => 1,
+                Role::K => 2,
+                Role::Batch => {
+                    times = times.saturating_mul(count);
+                    continue;
+                }
+            };
+            swapped |= role == Role::M && together;
+            shape[place] = Some(count.saturating_mul(shape[place].unwrap_or(1)));
+        }
+        let [Some(rows), Some(columns), depth] = shape else { return None };
+        let shape = if swapped { [columns, rows, depth.unwrap_or(1)] } else { [rows, columns, depth.unwrap_or(1)] };
+        let operations = shape.iter().fold(times.saturating_mul(2), |all, &extent| all.saturating_mul(extent));
+        Some(Self { times, shape, operations })
+    }
 }
 
 impl Nest {
@@ -65,6 +102,51 @@ impl Nest {
             work
         });
         works.max_by_key(|work| (work.operations, work.touched)).unwrap_or_default()
+    }
+
+    /// Returns the products of matrices that a run of its leaf makes, at most; none where it is a nest, or multiplies a matrix by a vector.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::{LeafProduct, example};
+    /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
+    /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
+    /// assert_eq!(program.nest().products(), [LeafProduct { times: 1, shape: [3, 8, 6], operations: 2 * 3 * 8 * 6 }]);
+    /// # Ok::<(), LowerError>(())
+    /// ```
+    #[must_use]
+    pub fn products(&self) -> Vec<LeafProduct> {
+        let ranges = self.ranges();
+        let counts: Vec<u64> =
+            self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1.max(0) as u64).collect();
+        // Whether elements of the result of a leaf follow one another along a loop.
+        let together = |number: usize| self.leaf.target.strides.last().is_some_and(|strides| strides[number] != 0);
+        match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } => {
+                let loops = (0..).zip(roles).map(|(number, &role)| (counts[number], role, together(number)));
+                LeafProduct::of(1, loops).into_iter().collect()
+            }
+            LeafOp::Products { steps, blocks, .. } => {
+                let product = |step: &Product| {
+                    let around = &blocks[..step.level.0];
+                    let size = |number: usize| {
+                        let block = around.iter().find(|block| block.number.0 == number);
+                        block.map_or(counts[number], |block| counts[number].min(block.size.max(1) as u64))
+                    };
+                    let times = around.iter().map(|block| counts[block.number.0].div_ceil(block.size.max(1) as u64));
+                    let last = step.kept.last().copied();
+                    let loops = step.loops.iter().zip(&step.roles).map(|(&number, &role)| {
+                        let is_last = if step.kept.is_empty() { together(number.0) } else { last == Some(number) };
+                        (size(number.0), role, is_last)
+                    });
+                    LeafProduct::of(times.fold(1, u64::saturating_mul), loops)
+                };
+                steps.iter().filter_map(product).collect()
+            }
+            LeafOp::Nest | LeafOp::Named { .. } => Vec::new(),
+        }
     }
 
     /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf

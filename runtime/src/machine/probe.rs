@@ -11,7 +11,7 @@ use super::topology::Topology;
 use crate::leaf::{Role, contract, nest, pointwise};
 use crate::{DType, DetectError, Element, Error, ReduceOp, Result, Strided, StridedMut};
 use polyshard_machine::units::binary;
-use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
+use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
 use std::hint::black_box;
 
 /// How often products are timed again whose rates cannot be those of one processor.
@@ -98,6 +98,8 @@ pub(super) struct DeviceTimes {
     /// A product of square matrices of these rows, by element type.
     products: Vec<(DType, Timed)>,
     rows: usize,
+    /// Products of the [`SHAPES`], by element type.
+    thin: Vec<(DType, [Timed; SHAPES.len()])>,
     /// A nest of [`NEST`] points, by element type.
     nests: Vec<(DType, Timed)>,
     /// Copies of these bytes, in each of the ways of [`Copied::ALL`].
@@ -123,10 +125,13 @@ impl Copied {
 }
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize = 2 * DType::NATIVE.len() + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + Copied::ALL.len();
 
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
+
+/// Rows, columns and terms of products that are small or thin: 0 for as many as a square product has.
+const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
 
 /// The loops of the nest that is timed: its operands stay in a cache.
 const NEST: [usize; 3] = [16, 64, 64];
@@ -143,11 +148,21 @@ pub(super) fn device(
 ) -> Result<DeviceTimes> {
     let bytes = bytes.next_multiple_of(ROW);
     let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
-    let mut found = DeviceTimes { nests: products.clone(), products, rows, copies: [Timed::NEVER; 4], bytes };
+    let thin = DType::NATIVE.map(|dtype| (dtype, [Timed::NEVER; SHAPES.len()])).to_vec();
+    let mut found = DeviceTimes { nests: products.clone(), products, rows, thin, copies: [Timed::NEVER; 4], bytes };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {rows} rows in {dtype}"));
-            *timed = timed.min(product_of(*dtype, clock, rows)?);
+            *timed = timed.min(product_of(*dtype, clock, [rows; 3])?);
+        }
+        // There are many of them, and none takes long.
+        let quick = Clock { budget: clock.budget / 4, extra: clock.extra / 2, ..*clock };
+        for (dtype, times) in &mut found.thin {
+            for (timed, shape) in times.iter_mut().zip(SHAPES) {
+                let shape @ [m, n, k] = shape_of(shape, rows);
+                steps.next(format_args!("product of {m} x {k} by {k} x {n} in {dtype}"));
+                *timed = timed.min(product_of(*dtype, &quick, shape)?);
+            }
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
@@ -171,7 +186,7 @@ pub(super) fn device(
             break;
         }
         for (dtype, timed) in &mut found.products {
-            *timed = timed.min(product_of(*dtype, clock, rows)?);
+            *timed = timed.min(product_of(*dtype, clock, [rows; 3])?);
         }
     }
     Ok(found)
@@ -184,9 +199,28 @@ impl DeviceTimes {
         timed.map_or(0.0, |seconds| 2.0 * (self.rows as f64).powi(3) / seconds)
     }
 
+    /// How fast products of the shapes are that took these times. Those of the fewest elements take little but what it takes to begin.
+    fn thin(&self, times: &[Timed; SHAPES.len()]) -> Products {
+        let [latency, ..] = times.map(|timed| timed.seconds);
+        let mut products = Products { latency, ..Products::default() };
+        for (nth, (shape, timed)) in SHAPES.iter().zip(times).enumerate().skip(1) {
+            let operations = 2.0 * shape_of(*shape, self.rows).iter().product::<usize>() as f64;
+            let place = match (nth - 1) / 2 {
+                0 => &mut products.rows,
+                1 => &mut products.columns,
+                _ => &mut products.depth,
+            };
+            if let Some(extent) = shape.iter().copied().find(|&extent| extent > 0 && 4 * extent <= self.rows) {
+                place.push((extent, operations / (timed.seconds - latency).max(0.1 * timed.seconds)));
+            }
+        }
+        products
+    }
+
     /// Returns the device; a copy reads as many bytes as it writes.
     pub(super) fn device(&self, topology: &Topology) -> Device {
         let rates = self.products.iter().map(|&(dtype, _)| (dtype.name().to_owned(), self.rate(dtype)));
+        let thin = self.thin.iter().map(|(dtype, times)| (dtype.name().to_owned(), self.thin(times)));
         // A multiplication and an addition at each point.
         let operations = 2.0 * NEST.iter().product::<usize>() as f64;
         let nests = self.nests.iter().map(|(dtype, timed)| (dtype.name().to_owned(), operations / timed.seconds));
@@ -199,37 +233,44 @@ impl DeviceTimes {
             row_latency: (apart - in_rows).max(0.0) / (self.bytes / ROW) as f64,
             flops: rates.collect(),
             nests: nests.collect(),
+            products: thin.collect(),
             streams: false,
         }
     }
 
     /// Returns all times.
     pub(super) fn timed(&self) -> impl Iterator<Item = Timed> {
-        self.products.iter().chain(&self.nests).map(|(_, timed)| *timed).chain(self.copies)
+        let thin = self.thin.iter().flat_map(|(_, times)| times).copied();
+        self.products.iter().chain(&self.nests).map(|(_, timed)| *timed).chain(self.copies).chain(thin)
     }
 }
 
-fn product_of(dtype: DType, clock: &Clock<'_>, rows: usize) -> Result<Timed> {
+/// A shape whose other extents are these rows.
+fn shape_of(shape: [usize; 3], rows: usize) -> [usize; 3] {
+    shape.map(|extent| if extent == 0 { rows } else { extent })
+}
+
+fn product_of(dtype: DType, clock: &Clock<'_>, shape: [usize; 3]) -> Result<Timed> {
     match dtype {
-        DType::F32 => product::<f32>(clock, rows),
-        DType::F64 => product::<f64>(clock, rows),
-        DType::I32 => product::<i32>(clock, rows),
-        DType::I64 => product::<i64>(clock, rows),
+        DType::F32 => product::<f32>(clock, shape),
+        DType::F64 => product::<f64>(clock, shape),
+        DType::I32 => product::<i32>(clock, shape),
+        DType::I64 => product::<i64>(clock, shape),
         other => unreachable!("programs do not compute in {other}"),
     }
 }
 
 /// A product by the leaf that programs use.
-fn product<T: Element>(clock: &Clock<'_>, rows: usize) -> Result<Timed> {
-    let stride = rows as i64;
-    let filled = |first: usize| -> Vec<T> {
-        (0..rows * rows).map(|i| if (first + i).is_multiple_of(7) { T::ONE } else { T::ZERO }).collect()
+fn product<T: Element>(clock: &Clock<'_>, shape @ [m, n, k]: [usize; 3]) -> Result<Timed> {
+    let filled = |first: usize, len: usize| -> Vec<T> {
+        (0..len).map(|i| if (first + i).is_multiple_of(7) { T::ONE } else { T::ZERO }).collect()
     };
-    let (a, b, mut c) = (filled(1), filled(2), filled(3));
+    let (a, b, mut c) = (filled(1, m * k), filled(2, k * n), filled(3, m * n));
+    let [k, n] = [k, n].map(|extent| extent as i64);
     clock.time(|| {
-        let (a, b) = (Strided::new(&a, 0, vec![stride, 0, 1]), Strided::new(&b, 0, vec![0, 1, stride]));
-        let c = StridedMut::new(&mut c, 0, vec![stride, 1, 0]);
-        contract(&[rows; 3], &[Role::M, Role::N, Role::K], T::ONE, a, b, c);
+        let (a, b) = (Strided::new(&a, 0, vec![k, 0, 1]), Strided::new(&b, 0, vec![0, 1, n]));
+        let c = StridedMut::new(&mut c, 0, vec![n, 1, 0]);
+        contract(&shape, &[Role::M, Role::N, Role::K], T::ONE, a, b, c);
         Ok(())
     })
 }
@@ -324,6 +365,7 @@ mod tests {
             nests: products.clone(),
             products,
             rows: 64,
+            thin: DType::NATIVE.map(|dtype| (dtype, [once(1e-4); SHAPES.len()])).to_vec(),
             copies: [1e-3, 5e-4, 1.5e-3, 1.625e-3].map(once),
             bytes: 125 * ROW,
         };
@@ -353,7 +395,7 @@ mod tests {
             let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
             let mut told = Vec::new();
             let mut tell = |progress: &Progress| told.push(progress.next.clone());
-            let steps = &mut Steps { done: 0, total: 16, tell: &mut tell };
+            let steps = &mut Steps { done: 0, total: 44, tell: &mut tell };
             let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
@@ -363,7 +405,7 @@ mod tests {
                 [&told[0], told.last().unwrap()],
                 ["message of 1 KiB to the next node", "copy of 8 KiB in rows that lie apart"]
             );
-            assert_eq!(told.len(), 16);
+            assert_eq!(told.len(), 44);
             machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();

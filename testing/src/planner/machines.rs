@@ -1,6 +1,6 @@
 //! Random machines.
 
-use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::{Device, Interconnect, Level, Machine, Products};
 use proptest::prelude::*;
 
 /// Machines of one to three levels of all kinds, with names that need quotes.
@@ -18,13 +18,21 @@ pub fn machines() -> impl Strategy<Value = Machine> {
         let bypass = bypass.filter(|_| matches!(interconnect, Interconnect::Ring | Interconnect::Line));
         Level { name: String::new(), count, interconnect, bandwidth, latency, shared_ports, bypass }
     });
+    let measured =
+        || prop::collection::btree_map(1usize..64, rate(), 0..3).prop_map(|found| found.into_iter().collect());
+    let products = (0.0f64..1e-5, measured(), measured(), measured())
+        .prop_map(|(latency, rows, columns, depth)| Products { latency, rows, columns, depth });
+    let products = prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", products, 0..3);
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
     let row_latency = prop_oneof![Just(0.0), 0.0f64..1e-3];
-    let device = (rate(), prop::option::of(rate()), 1u64..1 << 62, row_latency, rates(), rates(), any::<bool>());
     let device =
-        device.prop_map(|(memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, streams)| {
-            Device { memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, streams }
-        });
+        (rate(), prop::option::of(rate()), 1u64..1 << 62, row_latency, rates(), rates(), (products, any::<bool>()));
+    let device =
+        device.prop_map(
+            |(memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, (products, streams))| {
+                Device { memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, products, streams }
+            },
+        );
     ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
         levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));
         Machine::new(name, levels, device).expect("a machine")

@@ -53,6 +53,16 @@ pub fn machine(machine: &Machine) -> String {
         let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
         text += &format!("element by element: {}\n", nests.collect::<Vec<_>>().join(", "));
     }
+    for (kind, products) in &device.products {
+        let parts = |measured: &[(usize, f64)]| {
+            let parts = measured.iter().map(|(extent, rate)| format!("{extent} {}", operations(kind, *rate)));
+            parts.collect::<Vec<_>>().join(", ")
+        };
+        let by = [("rows", &products.rows), ("columns", &products.columns), ("terms", &products.depth)];
+        let by = by.into_iter().filter(|(_, measured)| !measured.is_empty());
+        let by = by.map(|(what, measured)| format!("; by {what}: {}", parts(measured)));
+        text += &format!("products in {kind}: {} to begin{}\n", seconds(products.latency), by.collect::<String>());
+    }
     if let Some(level) = machine.shared_memory() {
         text += &format!("memory: members of the level `{level}` read one another's in place\n");
     }
