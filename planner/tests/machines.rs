@@ -54,25 +54,40 @@ fn figures_of_thin_products_that_are_none_are_refused() {
     let with = |figures: &str, expect: Expect| {
         refused("[device.flops]", &format!("[device.products.f64]\n{figures}\n\n[device.flops]"), expect);
     };
-    with("latency = -1.0\nrows = []\ncolumns = []\ndepth = []", expect![[r#"
+    with(
+        "latency = -1.0\nrows = []\ncolumns = []\ndepth = []",
+        expect![[r#"
         device: latency of products of `f64` is -1 s; give 0 or more
-    "#]]);
-    with("latency = 0.0\nrows = [[16, 1e9], [4, 1e9]]\ncolumns = []\ndepth = []", expect![[r#"
+    "#]],
+    );
+    with(
+        "latency = 0.0\nrows = [[16, 1e9], [4, 1e9]]\ncolumns = []\ndepth = []",
+        expect![[r#"
         device: list of rows of products of `f64` is [16, 4]; give extents of 1 to 63, ascending
-    "#]]);
-    with("latency = 0.0\nrows = []\ncolumns = [[64, 1e9]]\ndepth = []", expect![[r#"
+    "#]],
+    );
+    with(
+        "latency = 0.0\nrows = []\ncolumns = [[64, 1e9]]\ndepth = []",
+        expect![[r#"
         device: list of columns of products of `f64` is [64]; give extents of 1 to 63, ascending
-    "#]]);
-    with("latency = 0.0\nrows = []\ncolumns = []\ndepth = [[4, 0.0]]", expect![[r#"
+    "#]],
+    );
+    with(
+        "latency = 0.0\nrows = []\ncolumns = []\ndepth = [[4, 0.0]]",
+        expect![[r#"
         device: rate by depth of products of `f64` is 0; give more than 0 operations per second
-    "#]]);
-    with("latency = 0.0\nrows = []\ncolumns = []", expect![[r#"
+    "#]],
+    );
+    with(
+        "latency = 0.0\nrows = []\ncolumns = []",
+        expect![[r#"
         cannot read the machine: TOML parse error at line 8, column 1
           |
         8 | [device.products.f64]
           | ^^^^^^^^^^^^^^^^^^^^^
         missing field `depth`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -15,8 +15,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, Slices, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
+    DistArray, Grid, Group, InputTable, Passing, ReduceOp, Region, Result, SharedInputs,
+    Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 3.
@@ -107,8 +107,8 @@ impl<'world> Prepared<'world> {
         let grid = Grid::new(world, &mesh())?;
         let along_x = grid.group(&[0])?;
         let along_y = grid.group(&[1])?;
-        let a_tile = Tile::ahead("A", 63, 2, None)?;
-        let b_tile = Tile::ahead("B", 36, 2, None)?;
+        let a_tile = Tile::ahead("A", 63, 2, Some((&*along_y, Passing::Direct)))?;
+        let b_tile = Tile::ahead("B", 36, 2, Some((&*along_x, Passing::Direct)))?;
         let known_inputs = InputTable::default();
         Ok(Self {
             grid,

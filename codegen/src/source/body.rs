@@ -232,7 +232,7 @@ impl<'a> Writer<'a> {
         let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
             let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
             let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
-            let group = transfer.passes_on_along().map(|axes| self.names.group(axes, None));
+            let group = transfer.group_ahead().map(|axes| self.names.group(axes, None));
             let new = match (transfer.direction, tile.buffers) {
                 (_, Buffers::Shard) => return None,
                 (Direction::In, Buffers::One) => {
@@ -243,13 +243,19 @@ impl<'a> Writer<'a> {
                 (Direction::In, Buffers::Ahead(depth)) => {
                     let depth = literal(depth as i64);
                     let how = match tile.passing {
-                        Passing::Direct => None,
-                        Passing::Chain(segments) => Some((quote! { Chain }, literal(segments as i64))),
-                        Passing::Circulant(segments) => Some((quote! { Circulant }, literal(segments as i64))),
+                        Passing::Direct => quote! { Direct },
+                        Passing::Chain(segments) => {
+                            let segments = literal(segments as i64);
+                            quote! { Chain(#segments) }
+                        }
+                        Passing::Circulant(segments) => {
+                            let segments = literal(segments as i64);
+                            quote! { Circulant(#segments) }
+                        }
                     };
-                    let passing = match (group, how) {
-                        (Some(group), Some((how, segments))) => quote! { Some((&*#group, Passing::#how(#segments))) },
-                        _ => quote! { None },
+                    let passing = match group {
+                        Some(group) => quote! { Some((&*#group, Passing::#how)) },
+                        None => quote! { None },
                     };
                     quote! { Tile::ahead(#tensor, #capacity, #depth, #passing)? }
                 }

@@ -1,6 +1,6 @@
 //! What of a transfer can be brought, or taken away, while something is computed.
 
-use super::{Direction, LeafOp, Leg, Nest, Role, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
 use crate::ids::LeafLoopId;
 
 /// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
@@ -68,13 +68,13 @@ impl Transfer {
         self.ahead > 0 || self.interior_first
     }
 
-    /// Returns the axes along which members of a group pass on what has come to them while it is ahead: of a broadcast, and of sums that
-    /// are taken in pieces.
+    /// Returns the axes along which members of a group exchange messages while others are computed: of what a group gets at once, which
+    /// they may pass on, and of sums that are taken in pieces.
     #[must_use]
-    pub fn passes_on_along(&self) -> Option<&[usize]> {
+    pub fn group_ahead(&self) -> Option<&[usize]> {
         match (self.direction, self.route.at_owners()) {
             _ if self.ahead == 0 => None,
-            (Direction::In, [Leg::Collective { axes, .. }, ..]) if !self.tile.passing.is_direct() => Some(axes),
+            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_) | Owners::Parts, .. }, ..]) => Some(axes),
             (Direction::Out { .. }, [Leg::Collective { axes, .. }]) if self.tile.in_pieces => Some(axes),
             _ => None,
         }

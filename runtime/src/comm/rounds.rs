@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `chain` | broadcasts and reductions from neighbour to neighbour, also by two chains at once, and sums in order |
 //! | `circulant` | broadcasts in the fewest rounds |
+//! | `links` | which ranks send to which, to connect them before |
 //! | `ring` | all-gather and reduce-scatter, in both directions |
 //! | `running` | the machine |
 //!
@@ -15,12 +16,14 @@
 
 mod chain;
 mod circulant;
+mod links;
 #[cfg(test)]
 mod replay;
 mod ring;
 mod running;
 
 pub use chain::Chain;
+pub(crate) use links::Links;
 pub use running::{Carrier, Running};
 
 use std::ops::Range;

@@ -87,7 +87,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
                 Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
                 Buffers::Ahead(depth) => {
-                    let group = transfer.passes_on_along().map(|axes| (groups.along(axes, None), tile.passing));
+                    let group = transfer.group_ahead().map(|axes| (groups.along(axes, None), tile.passing));
                     Tile::ahead(name.as_str(), tile.capacity, depth, group)?
                 }
             };
@@ -106,7 +106,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 let name = kernel.output().name.as_str();
                 let made = match tile.buffers {
                     Buffers::Ahead(depth) => {
-                        let group = output.passes_on_along().map(|axes| groups.along(axes, None));
+                        let group = output.group_ahead().map(|axes| groups.along(axes, None));
                         OutTile::ahead(name, tile.capacity, depth, group)?
                     }
                     _ => OutTile::new(name, tile.capacity)?,

@@ -12,7 +12,7 @@
 use super::exchange::Pieces;
 use super::in_place::{Near, all_parts};
 use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::{Communicator, Flight, Piece, Rounds, Running};
+use crate::comm::{Communicator, Flight, Links, Piece, Rounds, Running};
 use crate::layout::Neighbours;
 use crate::subarray::{Place, Subarray};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
@@ -53,9 +53,9 @@ impl fmt::Debug for Coming {
 }
 
 impl<T: Element> Tile<T> {
-    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. If `passing` says so, what its group
-    /// [broadcasts](Self::begin_broadcast) passes from rank to rank, which takes communicators of its own: then all of the group must
-    /// make the tile.
+    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. What a group gets at once, such as
+    /// what it [broadcasts](Self::begin_broadcast), comes as `passing` says, from its owner or from rank to rank; that takes communicators
+    /// of its own. The links are connected here, by an empty message over each, so all of the group must make the tile.
     ///
     /// ```
     /// use polyshard_program::Passing;
@@ -89,9 +89,17 @@ impl<T: Element> Tile<T> {
     /// # Errors
     /// As for [`new`](Self::new), and if another rank failed.
     pub fn ahead(name: &str, elements: usize, depth: usize, passing: Option<(&Group, Passing)>) -> Result<Self> {
-        let passing = passing.filter(|(_, passing)| !passing.is_direct());
-        let lanes = passing.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().split(0, group.rank())));
+        let passed_on = passing.filter(|(_, passing)| !passing.is_direct());
+        let lanes = passed_on.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().split(0, group.rank())));
         let lanes = lanes.collect::<Result<_>>()?;
+        if let Some((group, how)) = passing {
+            let links = match how {
+                Passing::Direct => Links::All,
+                Passing::Chain(_) => Links::Chain,
+                Passing::Circulant(_) => Links::Circulant,
+            };
+            links.connect(group.comm())?;
+        }
         Ok(Self { lanes, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }
 

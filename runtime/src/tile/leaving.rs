@@ -16,7 +16,7 @@ use super::pending::{End, Leaving, Pending};
 use super::sums::When;
 use super::terms::{Terms, combine, pieces};
 use super::{OutTile, root};
-use crate::comm::{Communicator, Piece};
+use crate::comm::{Communicator, Links, Piece};
 use crate::layout::Neighbours;
 use crate::memory::Buffer;
 use crate::subarray::{Place, Subarray};
@@ -28,7 +28,8 @@ use std::sync::Arc;
 
 impl<T: Element> OutTile<T> {
     /// Returns a tile that may leave while the next `depth` are written, each in a buffer of its own. A `group` is needed where its sums
-    /// are taken [`in_pieces`](Self::in_pieces), which takes a communicator of its own: then all of the group must make the tile.
+    /// are taken [`in_pieces`](Self::in_pieces), which takes a communicator of its own, and connections, over which an empty message goes:
+    /// then all of the group must make the tile.
     ///
     /// ```
     /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
@@ -65,7 +66,11 @@ impl<T: Element> OutTile<T> {
         for _ in 0..depth {
             tile.spare.push(Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?);
         }
-        tile.lane = group.map(|group| group.comm().split(0, group.rank())).transpose()?;
+        if let Some(group) = group {
+            tile.lane = Some(group.comm().split(0, group.rank())?);
+            // Each gets its piece of all terms.
+            Links::All.connect(group.comm())?;
+        }
         Ok(tile)
     }
 

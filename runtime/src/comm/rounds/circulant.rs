@@ -50,7 +50,7 @@ impl Rounds {
 }
 
 /// The distances of the rounds of a period, ascending, and then `size` itself: each is half of the next, rounded up.
-fn skips(size: usize) -> Vec<usize> {
+pub(super) fn skips(size: usize) -> Vec<usize> {
     let mut skips: Vec<usize> =
         std::iter::successors(Some(size), |&skip| (skip > 1).then(|| skip.div_ceil(2))).collect();
     skips.reverse();
