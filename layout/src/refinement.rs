@@ -77,7 +77,8 @@ impl Sharding {
             let inside = |&digit: &usize| own[axis + 1] <= finer[digit + 1] && finer[digit] <= own[axis];
             (0..mesh.ndim()).filter(inside).filter(|&digit| mesh.as_slice()[digit].extent > 1).collect()
         };
-        let names_of = |axis: Name| mesh.names(&digits_of(self.mesh().position(axis).expect("an axis of the mesh")));
+        let position = |axis: Name| self.mesh().as_slice().iter().take_while(|other| other.name != axis).count();
+        let names_of = |axis: Name| mesh.names(&digits_of(position(axis)));
         let placements = self.placements().into_iter().flat_map(|placement| match placement {
             Placement::Divided { dim, levels } => {
                 let levels = levels.into_iter().map(|level| match level {
@@ -87,7 +88,7 @@ impl Sharding {
                 vec![Placement::Divided { dim, levels: levels.collect() }]
             }
             Placement::Pin { axis, coordinate } => {
-                let position = self.mesh().position(axis).expect("an axis of the mesh");
+                let position = position(axis);
                 let pin = |digit: usize| {
                     let extent = mesh.as_slice()[digit].extent;
                     let coordinate = coordinate * own[position + 1] / finer[digit + 1] % extent;

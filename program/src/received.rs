@@ -7,8 +7,8 @@ use polyshard_layout::{Neighbours, Stages};
 
 /// A rank that receives something by a leg. What it reads or writes on the other side than the owners is its tile; all are bytes.
 pub(crate) trait Receiver {
-    /// Returns the tile.
-    fn tile(&self) -> u64;
+    /// Returns the whole tile.
+    fn whole(&self) -> u64;
     /// Returns whether it is at these coordinates along these axes, or along all. Of ranks that are not gone through, none is.
     fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool;
     /// Returns what of the tile the rank has not itself: of all, or of what is in reach.
@@ -37,14 +37,14 @@ pub(crate) fn received(leg: &Leg, direction: Direction, rank: &impl Receiver) ->
             if rank.is_at(Some(axes), root) {
                 0
             } else {
-                rank.tile()
+                rank.whole()
             }
         }
         (Leg::Permute { owner, .. }, Direction::In) => {
             if rank.is_at(None, owner) {
                 0
             } else {
-                rank.tile()
+                rank.whole()
             }
         }
         (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => rank.lacking(None),

@@ -251,7 +251,7 @@ impl Now<'_, '_> {
 }
 
 impl Receiver for Now<'_, '_> {
-    fn tile(&self) -> u64 {
+    fn whole(&self) -> u64 {
         self.rank.bytes(self.region, self.counters)
     }
 
@@ -287,13 +287,13 @@ impl Receiver for Now<'_, '_> {
         let root = root.map(|root| rank.values(root, self.counters));
         let root = root.map(|root| root.into_iter().map(|at| at.max(0) as usize).collect::<Vec<_>>());
         let root = root.map(|root| rank.member(axes, &root));
-        nest.sum_kind().received(self.tile(), nest.mesh.group_size(axes), rank.own_member(axes), root)
+        nest.sum_kind().received(self.whole(), nest.mesh.group_size(axes), rank.own_member(axes), root)
     }
 
     /// The last stage is the first one.
     fn sums_in_stages(&self, axes: &[usize], owners: &Owners, stages: &Stages) -> u64 {
         let Self { rank, counters, .. } = *self;
-        let (mesh, sums, bytes) = (&rank.nest.mesh, rank.nest.sum_kind(), self.tile());
+        let (mesh, sums, bytes) = (&rank.nest.mesh, rank.nest.sum_kind(), self.whole());
         let (refined, along) = stages.refined(mesh);
         let digits = |coordinates: &[usize]| refined.coordinates(mesh.rank(coordinates));
         let own = digits(&rank.coordinates);
@@ -346,7 +346,7 @@ impl Receiver for Now<'_, '_> {
 
     fn sums_by(&self, procedure: &Procedure) -> u64 {
         // Other groups may have other tiles, which do not matter to this rank.
-        let elements = (self.tile() / self.element()) as usize;
+        let elements = (self.whole() / self.element()) as usize;
         let mut known = self.known.borrow_mut();
         let received = known.entry(elements).or_insert_with(|| procedure.received(|_| elements));
         (received[self.rank.nest.mesh.rank(&self.rank.coordinates)] as u64).saturating_mul(self.element())

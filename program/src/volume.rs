@@ -207,7 +207,7 @@ impl<'a> Bound<'a> {
 
 /// A rank that receives as much as any may.
 impl Receiver for Bound<'_> {
-    fn tile(&self) -> u64 {
+    fn whole(&self) -> u64 {
         self.distinct
     }
 

@@ -112,7 +112,8 @@ impl Nest {
     /// # use polyshard_polyhedral::*;
     /// # use polyshard_program::{LeafProduct, example};
     /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
-    /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
+    /// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+    /// let program = rows.tensorize(["mi", "n", "k"]).lower()?;
     /// assert_eq!(program.nest().products(), [LeafProduct { times: 1, shape: [3, 8, 6], operations: 2 * 3 * 8 * 6 }]);
     /// # Ok::<(), LowerError>(())
     /// ```

@@ -436,6 +436,9 @@ proptest! {
     }
 }
 
+/// How a dimension is placed: in which way, along which axis, by blocks of how many, and with which other axis.
+type Along = (usize, usize, usize, usize);
+
 /// Random shardings of an array over one mesh, each dimension placed in any way; those that are none are left out.
 fn placed() -> impl Strategy<Value = [Sharding; 2]> {
     let along = (0usize..8, 0usize..2, 1usize..4, 0usize..3);
@@ -444,14 +447,14 @@ fn placed() -> impl Strategy<Value = [Sharding; 2]> {
     drawn.prop_filter_map("no shardings", |((x, y), (rows, columns), one, other)| {
         let mesh = Mesh::new([("x", x), ("y", y), ("z", 2)]);
         let axes: Vec<Axis> = ["x", "y", "z"].map(|name| mesh.axis(name).expect("an axis of the mesh")).into();
-        let of = |(first, second, pin): ((usize, usize, usize, usize), (usize, usize, usize, usize), usize)| {
-            let along = |dim: usize, (kind, axis, block, other): (usize, usize, usize, usize)| {
+        let of = |(first, second, pin): (Along, Along, usize)| {
+            let along = |dim: usize, (kind, axis, block, other): Along| {
                 let [axis, other] = [axis, other].map(|axis| axes[axis]);
                 Some(match kind {
                     0 | 1 => Placement::block(dim, axis),
                     2 => Placement::block_cyclic(dim, axis, block),
                     3 => Placement::block(dim, (axis + other) % axis.extent as i64),
-                    4 => Placement::block(dim, AxisExpr::List(vec![axis.name.into(), other.name.into()])),
+                    4 => Placement::block(dim, AxisExpr::List(vec![axis.name, other.name])),
                     5 => Placement::block_cyclic(dim, (axis + other) % (axis.extent * other.extent) as i64, block),
                     _ => return None,
                 })

@@ -87,7 +87,7 @@ fn projection(access: &Access, vars: &[IndexVar]) -> Option<Vec<bool>> {
             [(name, factor)] => {
                 let var = vars.iter().position(|var| var.name == name)?;
                 // In a periodic dimension an index meets itself again, unless it goes round once in single steps.
-                let meets = |period: i64| factor.abs() != 1 || vars[var].extent as i64 > period;
+                let meets = |period: i64| factor.unsigned_abs() != 1 || vars[var].extent as i64 > period;
                 if index.period().is_some_and(meets) {
                     return None;
                 }
@@ -155,4 +155,22 @@ fn solved(mut system: Vec<(Vec<f64>, f64)>) -> Option<Vec<f64>> {
         }
     }
     Some(system.iter().enumerate().map(|(nth, (row, right))| right / row[nth]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affine::{Affine, Modulus};
+
+    /// A file may say any factor of a periodic index.
+    #[test]
+    fn the_greatest_factors_tell_no_elements_apart_in_a_period() {
+        let vars = [IndexVar { name: "j".into(), start: 0, extent: 5 }];
+        let read = |factor: i64| {
+            let index = Affine { terms: vec![("j".into(), factor)], constant: -1, modulus: Some(Modulus::Number(5)) };
+            projection(&Access::new("A".into(), vec![index]), &vars)
+        };
+        assert_eq!([i64::MIN, i64::MAX, -2].map(read), [None, None, None]);
+        assert_eq!([1, -1].map(read), [Some(vec![true]), Some(vec![true])]);
+    }
 }

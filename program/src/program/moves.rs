@@ -96,7 +96,7 @@ impl Moving<'_> {
 }
 
 impl Receiver for Moving<'_> {
-    fn tile(&self) -> u64 {
+    fn whole(&self) -> u64 {
         self.held(if self.direction == Direction::In { self.target } else { self.source })
     }
 
@@ -117,7 +117,7 @@ impl Receiver for Moving<'_> {
     }
 
     fn sums(&self, axes: &[usize], _: Option<&[Expr]>) -> u64 {
-        self.sums.most_received(self.tile(), self.source.mesh().group_size(axes))
+        self.sums.most_received(self.whole(), self.source.mesh().group_size(axes))
     }
 
     fn sums_in_stages(&self, axes: &[usize], _: &Owners, _: &Stages) -> u64 {
@@ -135,7 +135,7 @@ impl Receiver for Moving<'_> {
     }
 
     fn written_by_one(&self, _: &[Expr], _: &[Expr]) -> u64 {
-        self.tile()
+        self.whole()
     }
 
     fn written_by_others(&self, _: &Neighbours) -> u64 {
