@@ -94,7 +94,8 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     assert!(shown.starts_with("mine: 4 x x 4 y, 16 devices\n"), "{shown}");
     let device = "device: 16 GB of memory at 810 GB/s, 1 TB/s alone, and 200 ns for each row of a part; bf16";
     assert!(shown.contains(device), "{shown}");
-    let products = "products in bf16: 1 us to begin; by rows: 16 20 TFLOP/s; by columns: 4 10 TFLOP/s, 16 40 TFLOP/s\n";
+    let products =
+        "products  to begin  16 rows  4 columns  16 columns\nbf16          1 us     10 %        5 %        20 %\n";
     assert!(shown.contains(products), "{shown}");
     let last = shown.lines().last().map(|row| row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()));
     assert_eq!(last.unwrap().collect::<Vec<_>>(), ["AllReduce", "4", "1 KiB to 4 KiB", "1.50 to 3.00"], "{shown}");

@@ -1,8 +1,9 @@
 //! Machines and measurements as text: tables whose columns are as wide as what is in them.
 
 use polyshard::machine::units::{binary, counted, scaled, seconds, table};
-use polyshard::machine::{Interconnect, Level, Machine};
+use polyshard::machine::{Device, Interconnect, Level, Machine, Products};
 use polyshard::runtime::machine::{Measured, Row};
+use std::collections::BTreeSet;
 
 /// Returns one line for each machine.
 pub fn list(machines: &[Machine]) -> String {
@@ -53,15 +54,8 @@ pub fn machine(machine: &Machine) -> String {
         let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
         text += &format!("element by element: {}\n", nests.collect::<Vec<_>>().join(", "));
     }
-    for (kind, products) in &device.products {
-        let parts = |measured: &[(usize, f64)]| {
-            let parts = measured.iter().map(|(extent, rate)| format!("{extent} {}", operations(kind, *rate)));
-            parts.collect::<Vec<_>>().join(", ")
-        };
-        let by = [("rows", &products.rows), ("columns", &products.columns), ("terms", &products.depth)];
-        let by = by.into_iter().filter(|(_, measured)| !measured.is_empty());
-        let by = by.map(|(what, measured)| format!("; by {what}: {}", parts(measured)));
-        text += &format!("products in {kind}: {} to begin{}\n", seconds(products.latency), by.collect::<String>());
+    if !device.products.is_empty() {
+        text += &format!("\n{}\n", thin_products(device));
     }
     if let Some(level) = machine.shared_memory() {
         text += &format!("memory: members of the level `{level}` read one another's in place\n");
@@ -80,6 +74,32 @@ pub fn machine(machine: &Machine) -> String {
         text += &format!("\n{}", table(&rows, &[0, 2, 3]));
     }
     text
+}
+
+/// What products that are small or thin take to begin with, and how fast they are, as parts of the rate of large ones.
+fn thin_products(device: &Device) -> String {
+    type Measured = fn(&Products) -> &[(usize, f64)];
+    let by: [(&str, Measured); 3] = [("rows", |of| &of.rows), ("columns", |of| &of.columns), ("terms", |of| &of.depth)];
+    let columns = by.iter().flat_map(|&(what, measured)| {
+        let extents = device.products.values().flat_map(measured).map(|&(extent, _)| extent);
+        BTreeSet::from_iter(extents).into_iter().map(move |extent| (what, measured, extent))
+    });
+    let columns: Vec<_> = columns.collect();
+    let heads = columns.iter().map(|(what, _, extent)| format!("{extent} {what}"));
+    let mut rows = vec![["products", "to begin"].map(String::from).into_iter().chain(heads).collect::<Vec<_>>()];
+    for (kind, products) in &device.products {
+        let full = device.flops.get(kind).copied();
+        let part = |&(_, measured, extent): &(&str, Measured, usize)| {
+            let found = measured(products).iter().find(|(other, _)| *other == extent);
+            match (found, full) {
+                (Some((_, rate)), Some(full)) => format!("{:.0} %", 100.0 * rate / full),
+                (Some((_, rate)), None) => operations(kind, *rate),
+                (None, _) => String::new(),
+            }
+        };
+        rows.push([kind.clone(), seconds(products.latency)].into_iter().chain(columns.iter().map(part)).collect());
+    }
+    table(&rows, &[0])
 }
 
 /// Returns a measured machine, and how far its predictions are off.
