@@ -52,7 +52,7 @@ impl Mesh {
 
 impl Sharding {
     /// Returns the sharding by which each rank owns the same, over a mesh whose coordinates, in the order of the axes, make up those
-    /// of this one's mesh. None if the mesh is no such one.
+    /// of this one's mesh. None if they do not.
     ///
     /// ```
     /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -63,6 +63,9 @@ impl Sharding {
     /// assert_eq!(rows.over(&digits).expect("digits of y").to_string(), "[0 @ [y/3, y%3], pin(x, 1)]");
     /// # Ok::<(), polyshard_layout::ShardingError>(())
     /// ```
+    ///
+    /// # Panics
+    /// If it is placed along an axis that its mesh does not have: a bug of polyshard.
     #[must_use]
     pub fn over(&self, mesh: &Mesh) -> Option<Self> {
         if mesh == self.mesh() {
@@ -77,7 +80,8 @@ impl Sharding {
             let inside = |&digit: &usize| own[axis + 1] <= finer[digit + 1] && finer[digit] <= own[axis];
             (0..mesh.ndim()).filter(inside).filter(|&digit| mesh.as_slice()[digit].extent > 1).collect()
         };
-        let position = |axis: Name| self.mesh().as_slice().iter().take_while(|other| other.name != axis).count();
+        let position =
+            |axis: Name| self.mesh().position(axis).expect("an axis of the mesh; this is a bug of polyshard");
         let names_of = |axis: Name| mesh.names(&digits_of(position(axis)));
         let placements = self.placements().into_iter().flat_map(|placement| match placement {
             Placement::Divided { dim, levels } => {

@@ -1,6 +1,6 @@
 //! Products of matrices that are small or thin, which are slower than others.
 
-use crate::{Device, MachineError};
+use crate::MachineError;
 use serde::{Deserialize, Serialize};
 
 /// Extents from which on more of them make a product no faster.
@@ -80,19 +80,5 @@ impl Products {
             }
         }
         Ok(())
-    }
-}
-
-impl Device {
-    /// Returns the seconds of so many operations of products of elements of a type, of these rows, columns and terms, `times` products in all;
-    /// none if the device does not say how fast it multiplies them.
-    #[must_use]
-    pub fn seconds_of_products(&self, dtype: &str, operations: f64, times: f64, shape: [usize; 3]) -> Option<f64> {
-        let rate = *self.flops.get(dtype)?;
-        let (latency, part) = match self.products.get(dtype) {
-            Some(products) => (products.latency, products.part_of(rate, shape)),
-            None => (0.0, 1.0),
-        };
-        Some(times * latency + operations / (rate * part))
     }
 }

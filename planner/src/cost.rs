@@ -507,14 +507,16 @@ impl<'a> Pricing<'a> {
         let elementwise = work.elementwise as f64 / self.elementwise;
         let others = work.operations.saturating_sub(work.elementwise) as f64;
         let (products, dtype) = (nest.products(), nest.kernel.dtype().name());
-        let device = self.prices.machine.device();
+        let Some(thin) = self.prices.machine.device().products.get(dtype) else {
+            return others / self.rate + elementwise;
+        };
         let all: f64 = products.iter().map(|product| product.operations as f64).sum();
         // Operations are those of the rank that has most, in all steps; what is no product of two matrices is as fast as large ones.
         let seconds = products.iter().map(|product| {
             let operations = others * product.operations as f64 / all;
             let times = work.times.saturating_mul(product.times) as f64;
             let shape = product.shape.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
-            device.seconds_of_products(dtype, operations, times, shape).unwrap_or(operations / self.rate)
+            times * thin.latency + operations / (self.rate * thin.part_of(self.rate, shape))
         });
         let products = if all > 0.0 { seconds.sum() } else { others / self.rate };
         products + elementwise

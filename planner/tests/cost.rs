@@ -235,7 +235,7 @@ fn thin_products_and_many_small_ones_take_longer() {
     // Rows and columns of 32 lie between those of 16 and of 64.
     let of_all = Products { rows: rates.clone(), columns: rates, ..depth };
     close(leaf(1, &of_all), plain / (0.9 * 0.9));
-    // A product of a matrix by a vector has no columns, and is none of these.
+    // A product of a matrix by a vector has no columns, so its price does not depend on these rates.
     let rows =
         Schedule::from_spec(example::matmul(64, 1, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
     let vector = rows.lower().expect("it is legal");

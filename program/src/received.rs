@@ -11,7 +11,7 @@ pub(crate) trait Receiver {
     fn whole(&self) -> u64;
     /// Returns whether it is at these coordinates along these axes, or along all. Of ranks that are not gone through, none is.
     fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool;
-    /// Returns what of the tile the rank has not itself: of all, or of what is in reach.
+    /// Returns the part of the tile that the rank does not have: of all of it, or of what is in reach.
     fn lacking(&self, reach: Option<&Neighbours>) -> u64;
     /// Returns what others, along these axes, have of the part of the tile that the rank owns.
     fn terms_of_part(&self, axes: &[usize]) -> u64;

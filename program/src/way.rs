@@ -217,11 +217,11 @@ impl Way {
         self.legs.iter().find_map(Leg::procedure)
     }
 
-    /// Returns the legs in the order in which ranks take them.
-    pub fn taken(&self) -> Vec<&Leg> {
-        match self.direction {
-            Direction::In => self.legs.iter().collect(),
-            Direction::Out { .. } => self.legs.iter().rev().collect(),
+    /// Returns the legs in the order in which ranks take them, each with its direction: sums that have met move on as any array does.
+    pub fn taken(&self) -> Vec<(&Leg, Direction)> {
+        match (self.direction, &self.legs[..]) {
+            (Direction::Out { .. }, [then, meet]) => vec![(meet, self.direction), (then, Direction::In)],
+            (direction, legs) => legs.iter().map(|leg| (leg, direction)).collect(),
         }
     }
 
@@ -257,7 +257,7 @@ impl Way {
     /// Returns what the way is called, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let patterns = self.taken().into_iter().map(|leg| leg.pattern(self.direction, mesh));
+        let patterns = self.taken().into_iter().map(|(leg, direction)| leg.pattern(direction, mesh));
         patterns.reduce(Pattern::then).unwrap_or(Pattern::Local)
     }
 

@@ -58,7 +58,7 @@ pub use flight::Flight;
 pub use layout::{Layout, LayoutLevel};
 pub use piece::Piece;
 pub use received::Received;
-pub(crate) use rounds::Links;
+pub(crate) use rounds::connect;
 pub use rounds::{Arrival, Carrier, Chain, Receive, Round, Rounds, Running};
 pub use shared::{Located, SharedMemory, Stranded};
 

@@ -242,19 +242,14 @@ impl<'a> Writer<'a> {
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::In, Buffers::Ahead(depth)) => {
                     let depth = literal(depth as i64);
-                    let how = match tile.passing {
-                        Passing::Direct => quote! { Direct },
-                        Passing::Chain(segments) => {
-                            let segments = literal(segments as i64);
-                            quote! { Chain(#segments) }
-                        }
-                        Passing::Circulant(segments) => {
-                            let segments = literal(segments as i64);
-                            quote! { Circulant(#segments) }
-                        }
+                    let (how, segments) = match tile.passing {
+                        Passing::Direct => (quote! { Direct }, None),
+                        Passing::Chain(segments) => (quote! { Chain }, Some(literal(segments as i64))),
+                        Passing::Circulant(segments) => (quote! { Circulant }, Some(literal(segments as i64))),
                     };
+                    let segments = segments.map(|segments| quote! { (#segments) });
                     let passing = match group {
-                        Some(group) => quote! { Some((&*#group, Passing::#how)) },
+                        Some(group) => quote! { Some((&*#group, Passing::#how #segments)) },
                         None => quote! { None },
                     };
                     quote! { Tile::ahead(#tensor, #capacity, #depth, #passing)? }

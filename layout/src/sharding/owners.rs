@@ -33,7 +33,7 @@ impl Sharding {
         // Coordinates that others come from are given before these.
         for (axis, source) in &self.sources {
             is_own[*axis] = match source {
-                // The term of each coordinate is wanted, unless it stays where it is.
+                // Sums that are closed need the terms of all coordinates; those that stay open keep each term where it is.
                 AxisSource::Reader => !self.partial.contains(axis) || target.partial.contains(axis),
                 AxisSource::Pin(at) => target.pins.contains(&(*axis, *at)),
                 AxisSource::Digit { digit, .. } => alike(digit.dim),

@@ -90,12 +90,8 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
         return vec![Action::Copy { times: 1, bytes: bytes_of(from) }];
     }
     let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(from), to);
-    // Sums that have met move on as any array does.
-    let moves_on = moved.way.closes_sums() && moved.way.legs.len() > 1;
-    let then = if moves_on { received.min(bytes_of(to)) } else { 0.0 };
-    let leg = |leg: &Leg| {
-        let goes_on = moves_on && matches!(leg, Leg::Exchange { .. });
-        let direction = if goes_on { Direction::In } else { moved.way.direction };
+    let then = if moved.way.closes_sums() && moved.way.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
+    let leg = |(leg, direction): (&Leg, Direction)| {
         let carried = Carried {
             mesh: &mesh,
             program: program.mesh(),
@@ -105,7 +101,7 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
             busy: 1,
             shifts: 0,
             tile: bytes_of(if direction == Direction::In { to } else { from }),
-            received: if goes_on { then } else { received - then },
+            received: if direction == moved.way.direction { received - then } else { then },
             in_pieces: moved.way.in_pieces,
             is_ahead: false,
         };

@@ -45,20 +45,18 @@ fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u
     let closed = closed_axes(source, target);
     let sums = SumKind::new(dtype, way.in_pieces);
     let by_procedure = OnceCell::new();
-    // Sums that have met move on as any array does.
-    let moves_on = way.closes_sums() && way.legs.len() > 1;
-    let summed = moves_on.then(|| summed_up(source, target, &closed));
-    let of_leg = |leg: &Leg| {
-        let goes_on = summed.as_ref().filter(|_| matches!(leg, Leg::Exchange { .. }));
-        let direction = if goes_on.is_some() { Direction::In } else { way.direction };
+    let summed = summed_up(source, target, &closed);
+    let of_leg = |(leg, direction): (&Leg, Direction)| {
         let of = |rank: Option<usize>| {
-            let (source, closed, by_procedure) = (goes_on.unwrap_or(source), &closed, &by_procedure);
+            // Before sums move on, they have met.
+            let source = if direction == way.direction { source } else { &summed };
+            let (closed, by_procedure) = (&closed, &by_procedure);
             received(leg, direction, &Moving { source, target, direction, rank, sums, closed, by_procedure })
         };
         let ranks = source.mesh().size();
         if ranks > COUNTED { of(None) } else { (0..ranks).map(Some).map(of).max().unwrap_or(0) }
     };
-    way.legs.iter().map(of_leg).fold(0, u64::saturating_add)
+    way.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
 }
 
 /// A rank that takes part in a move: its tile is what it has of the target, or, of sums, of the source.
@@ -100,11 +98,9 @@ impl Receiver for Moving<'_> {
         self.held(if self.direction == Direction::In { self.target } else { self.source })
     }
 
-    fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool {
-        let Some(rank) = self.rank else { return false };
-        let own = self.source.mesh().coordinates(rank);
-        let own: Vec<usize> = axes.map_or_else(|| own.clone(), |axes| axes.iter().map(|&axis| own[axis]).collect());
-        own.iter().zip(at).all(|(&own, at)| own as i64 == at.offset())
+    /// No array is moved from one rank alone.
+    fn is_at(&self, _: Option<&[usize]>, _: &[Expr]) -> bool {
+        false
     }
 
     fn lacking(&self, _: Option<&Neighbours>) -> u64 {

@@ -161,9 +161,9 @@ impl Program {
         let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(source), target);
         // Those of moves are numbers.
         let expr = |expr: &Expr| expr.offset().to_string();
-        let (direction, in_pieces) = (moved.way.direction, moved.way.in_pieces);
-        let text = LegText { mesh: &mesh, direction, in_pieces, expr: &expr };
-        moved.way.taken().into_iter().map(|leg| text.of(leg)).collect::<Vec<_>>().join("; then ")
+        let in_pieces = moved.way.in_pieces;
+        let shown = |(leg, direction)| LegText { mesh: &mesh, direction, in_pieces, expr: &expr }.of(leg);
+        moved.way.taken().into_iter().map(shown).collect::<Vec<_>>().join("; then ")
     }
 
     /// Returns how often something is repeated, as a page has it: `at most 100 rounds, until rr < 1e-9`.

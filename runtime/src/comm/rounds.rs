@@ -23,7 +23,7 @@ mod ring;
 mod running;
 
 pub use chain::Chain;
-pub(crate) use links::Links;
+pub(crate) use links::connect;
 pub use running::{Carrier, Running};
 
 use std::ops::Range;

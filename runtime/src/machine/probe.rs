@@ -203,11 +203,11 @@ impl DeviceTimes {
     fn thin(&self, times: &[Timed; SHAPES.len()]) -> Products {
         let [latency, ..] = times.map(|timed| timed.seconds);
         let mut products = Products { latency, ..Products::default() };
-        for (nth, (shape, timed)) in SHAPES.iter().zip(times).enumerate().skip(1) {
+        for (shape, timed) in SHAPES.iter().zip(times).skip(1) {
             let operations = 2.0 * shape_of(*shape, self.rows).iter().product::<usize>() as f64;
-            let place = match (nth - 1) / 2 {
-                0 => &mut products.rows,
-                1 => &mut products.columns,
+            let place = match shape {
+                [rows, _, _] if *rows > 0 => &mut products.rows,
+                [_, columns, _] if *columns > 0 => &mut products.columns,
                 _ => &mut products.depth,
             };
             if let Some(extent) = shape.iter().copied().find(|&extent| extent > 0 && 4 * extent <= self.rows) {

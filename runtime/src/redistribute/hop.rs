@@ -47,10 +47,9 @@ impl Hop {
         let this = world.rank();
         let mut pieces: Vec<[Subarray; 2]> = (0..world.size()).map(|_| Default::default()).collect();
         let own = mesh.coordinates(this);
-        for (side, reach) in [reach.mirrored(), reach.clone()].iter().enumerate() {
-            for rank in mesh.in_reach(&own, reach).map(|at| mesh.rank(&at)) {
-                pieces[rank][side] = if side == 0 { between(this, rank) } else { between(rank, this) };
-            }
+        // Along each axis they are at its own coordinate or at any, so whoever has something for a rank is as near as whom it has something for.
+        for rank in mesh.in_reach(&own, reach).map(|at| mesh.rank(&at)) {
+            pieces[rank] = [between(this, rank), between(rank, this)];
         }
         let peers = (0..world.size()).filter(|&rank| pieces[rank].iter().any(|piece| piece.len() > 0)).collect();
         let labels = components(world, peers)?;

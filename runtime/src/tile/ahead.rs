@@ -12,7 +12,7 @@
 use super::exchange::Pieces;
 use super::in_place::{Near, all_parts};
 use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::{Communicator, Flight, Links, Piece, Rounds, Running};
+use crate::comm::{Communicator, Flight, Piece, Rounds, Running, connect};
 use crate::layout::Neighbours;
 use crate::subarray::{Place, Subarray};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
@@ -93,12 +93,7 @@ impl<T: Element> Tile<T> {
         let lanes = passed_on.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().split(0, group.rank())));
         let lanes = lanes.collect::<Result<_>>()?;
         if let Some((group, how)) = passing {
-            let links = match how {
-                Passing::Direct => Links::All,
-                Passing::Chain(_) => Links::Chain,
-                Passing::Circulant(_) => Links::Circulant,
-            };
-            links.connect(group.comm())?;
+            connect(group.comm(), how)?;
         }
         Ok(Self { lanes, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }

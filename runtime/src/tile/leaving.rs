@@ -16,12 +16,13 @@ use super::pending::{End, Leaving, Pending};
 use super::sums::When;
 use super::terms::{Terms, combine, pieces};
 use super::{OutTile, root};
-use crate::comm::{Communicator, Links, Piece};
+use crate::comm::{Communicator, Piece, connect};
 use crate::layout::Neighbours;
 use crate::memory::Buffer;
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Region, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::Passing;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ impl<T: Element> OutTile<T> {
         if let Some(group) = group {
             tile.lane = Some(group.comm().split(0, group.rank())?);
             // Each gets its piece of all terms.
-            Links::All.connect(group.comm())?;
+            connect(group.comm(), Passing::Direct)?;
         }
         Ok(tile)
     }

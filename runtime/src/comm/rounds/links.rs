@@ -3,42 +3,32 @@
 use super::circulant::skips;
 use crate::Result;
 use crate::comm::Communicator;
+use polyshard_program::Passing;
 
-/// How far apart in a group the ranks are of which one sends to the other, whoever begins: in a chain, which goes round, a circulant
-/// broadcast, and where any rank may send to any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
-    Chain,
-    Circulant,
-    All,
+/// Connects the links over which a group broadcasts so, whichever rank it begins at, by an empty message over each: a library connects two
+/// processes when the first message goes from one to the other, and a rank that computes meanwhile should not wait for that. Collective.
+///
+/// # Errors
+/// If another rank failed.
+pub(crate) fn connect(comm: &dyn Communicator, passing: Passing) -> Result<()> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let distances = distances(passing, size);
+    let sends: Vec<(usize, &[u8])> = distances.iter().map(|distance| ((rank + distance) % size, &[][..])).collect();
+    let mut receives: Vec<(usize, &mut [u8])> =
+        distances.iter().map(|distance| ((rank + size - distance) % size, &mut [][..])).collect();
+    comm.exchange(&sends, &mut receives)
 }
 
-impl Links {
-    /// The distances from the rank that sends to the one that receives, each once.
-    fn distances(self, size: usize) -> Vec<usize> {
-        let mut distances = match self {
-            Self::Chain => vec![1],
-            Self::Circulant => skips(size),
-            Self::All => (1..size).collect(),
-        };
-        distances.retain(|distance| !distance.is_multiple_of(size));
-        distances.dedup();
-        distances
-    }
-
-    /// Sends an empty message over each link of this rank, and receives those that come: a library connects two processes when the first
-    /// message goes from one to the other, which nobody should wait for who computes meanwhile. Collective.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    pub(crate) fn connect(self, comm: &dyn Communicator) -> Result<()> {
-        let (rank, size) = (comm.rank(), comm.size());
-        let distances = self.distances(size);
-        let sends: Vec<(usize, &[u8])> = distances.iter().map(|distance| ((rank + distance) % size, &[][..])).collect();
-        let mut receives: Vec<(usize, &mut [u8])> =
-            distances.iter().map(|distance| ((rank + size - distance) % size, &mut [][..])).collect();
-        comm.exchange(&sends, &mut receives)
-    }
+/// How far behind the rank that sends the ranks are that receive from it, each once. A chain goes round.
+fn distances(passing: Passing, size: usize) -> Vec<usize> {
+    let mut distances = match passing {
+        Passing::Direct => (1..size).collect(),
+        Passing::Chain(_) => vec![1],
+        Passing::Circulant(_) => skips(size),
+    };
+    distances.retain(|distance| !distance.is_multiple_of(size));
+    distances.dedup();
+    distances
 }
 
 #[cfg(test)]
@@ -66,21 +56,21 @@ mod tests {
             let chain = used(&|rank, root| {
                 Rounds::chain((0..size).map(|place| (root + place) % size).collect(), rank, bounds())
             });
-            assert_eq!(chain, Links::Chain.distances(size), "{size} ranks");
+            assert_eq!(chain, distances(Passing::Chain(7), size), "{size} ranks");
             let circulant = used(&|rank, root| Rounds::circulant(size, rank, root, bounds()));
-            assert_eq!(circulant, Links::Circulant.distances(size), "{size} ranks");
+            assert_eq!(circulant, distances(Passing::Circulant(7), size), "{size} ranks");
         }
     }
 
     #[test]
     fn empty_messages_go_over_all_links() {
         for size in [1, 2, 3, 5, 8] {
-            for links in [Links::Chain, Links::Circulant, Links::All] {
+            for passing in [Passing::Chain(1), Passing::Circulant(1), Passing::Direct] {
                 let bytes = spmd(size, |world| {
-                    links.connect(world.comm())?;
+                    connect(world.comm(), passing)?;
                     Ok::<_, crate::Error>(world.comm().received().bytes())
                 });
-                assert_eq!(bytes.expect("all links are connected"), vec![0; size], "{links:?}");
+                assert_eq!(bytes.expect("all links are connected"), vec![0; size], "{passing:?}");
             }
         }
     }
