@@ -84,6 +84,6 @@ pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
-pub use way::{Packing, Way, WayError, summed_up};
+pub use way::{CHUNK, Packing, Way, WayError, summed_up};
 pub use work::{LeafProduct, Work};
 pub use written::Written;

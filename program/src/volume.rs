@@ -6,6 +6,7 @@ use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use crate::traffic::{self, Busiest};
+use crate::way::CHUNK;
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
 
@@ -143,11 +144,16 @@ impl<'a> Bound<'a> {
             // What leaves while others are computed is sent from messages.
             (Leg::Permute { .. }, Direction::Out { .. }) if self.transfer.ahead > 0 => tile.saturating_mul(2),
             (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
-            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => {
-                tile.saturating_add(self.others(reach).saturating_mul(part))
-            }
-            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::Out { .. }) => {
-                self.others(reach).saturating_mul(part).saturating_mul(2)
+            (Leg::Halo { reach } | Leg::Exchange { reach }, direction) => {
+                // A chunk of each piece is packed and unpacked at a time; what is under way, or goes round the end, is there whole.
+                let is_whole = self.transfer.is_under_way() || self.transfer.region.wraps();
+                let of_each = |bytes: u64| self.others(reach).saturating_mul(bytes);
+                let chunks = of_each(if is_whole { part } else { part.min(CHUNK) });
+                chunks.saturating_add(match direction {
+                    Direction::In => tile.min(chunks),
+                    // What comes is combined when all of it is there.
+                    Direction::Out { .. } => of_each(part),
+                })
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
-use polyshard_layout::{DimLayout, Mesh, Neighbours, Reach, Sharding, SumKind};
+use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -44,8 +44,9 @@ pub enum Packing {
 /// The fewest bytes of a row that a library sends from where it lies as fast as it is packed.
 const LONG: usize = 256;
 
-/// The bytes of messages that a rank packs and unpacks in, at most.
-const STAGING: u64 = 2 << 20;
+/// The most bytes of a piece that is scattered that go in one message between two ranks. Smaller ones make ranks wait for each other more
+/// often, larger ones leave the cache.
+pub const CHUNK: u64 = 1 << 20;
 
 /// Why an array cannot go a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -240,20 +241,6 @@ impl Way {
         source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
     }
 
-    /// Returns which ranks, on a way that closes no sums, have something for a rank of its mesh.
-    #[must_use]
-    pub fn reach(&self, mesh: &Mesh) -> Neighbours {
-        let mut along = vec![Reach::OWN; mesh.ndim()];
-        for leg in &self.legs {
-            match leg {
-                Leg::Exchange { reach } => along.clone_from(&reach.along),
-                Leg::Collective { axes, .. } => axes.iter().for_each(|&axis| along[axis] = Reach::All),
-                Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Permute { .. } | Leg::Halo { .. } => {}
-            }
-        }
-        Neighbours::in_box(along)
-    }
-
     /// Returns what the way is called, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
@@ -281,8 +268,11 @@ impl Way {
             (Leg::Collective { axes, .. }, _) => {
                 from.saturating_mul(if self.in_pieces { 3 } else { source.mesh().group_size(axes) + 1 })
             }
-            // Of sums, what comes of one coordinate is held beside those of all before it.
-            _ => STAGING.min(to).saturating_add(if self.closes_sums() && self.legs.len() == 1 { to } else { 0 }),
+            // A chunk of a piece on each side; and what comes of one coordinate of sums, beside those of all before it.
+            _ => {
+                let chunks = 2 * CHUNK.min(from).min(to);
+                chunks.saturating_add(if self.closes_sums() && self.legs.len() == 1 { to } else { 0 })
+            }
         };
         self.legs.iter().map(of_leg).fold(0, u64::saturating_add)
     }

@@ -10,34 +10,26 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `hop` | who takes part, and the [pieces](Subarray) that they hand to one another |
-//! | `messages`, `shared` | the transports |
-//! | `sums` | partial sums, closed on the way |
+//! | `hop` | who takes part, and the pieces that they hand to one another |
+//! | `moving` | what is on its way, leg by leg, by messages where it does not go through shared memory |
+//! | `shared` | shared memory |
 //! | `check` | what is refused |
 //!
 //! Nothing here decides what the shardings should be, and the source is never written.
 
 mod check;
 mod hop;
-mod messages;
+pub(crate) mod moving;
 mod shared;
-mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::comm::{SharedMemory, exchange_words};
 use crate::layout::Sharding;
-use crate::subarray::Subarray;
-use crate::{DType, DistArray, Element, RedistributionError, Result, Segment, Transport, World};
-use bytemuck::{cast_slice, cast_slice_mut};
-use hop::Hop;
-use messages::Staging;
-use polyshard_program::{Leg, Packing, Way};
-use shared::{Outcome, Tile};
-use std::cell::RefCell;
+use crate::legs::{At, Ends, carry_out};
+use crate::{DistArray, Element, RedistributionError, Result, Transport, World};
+use moving::{Moved, Moving};
+use polyshard_program::Way;
 use std::panic::Location;
-use std::rc::Rc;
-use sums::Sums;
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
 ///
@@ -61,19 +53,7 @@ pub struct Redistribution {
     source: Sharding,
     target: Sharding,
     transport: Transport,
-    memory: Rc<dyn SharedMemory>,
-    /// The same on all ranks, and of no other redistribution of the world.
-    number: u64,
-    /// How partial sums are closed, if they are; then there is no hop here.
-    sums: Option<Sums>,
-    hop: Option<Hop>,
-    /// The first rank that has elements for another one on a different node, or gets some from there, and that one; the
-    /// same on all ranks.
-    apart: Option<(usize, usize)>,
-    /// The largest scattered piece on each side, on any rank.
-    scattered: [usize; 2],
-    way: Way,
-    staging: RefCell<Staging>,
+    moved: Moved,
 }
 
 impl Redistribution {
@@ -134,52 +114,14 @@ impl Redistribution {
     fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, way)?;
-        let sums = Sums::new(world, source, target, way)?;
-        let kept = kept.unwrap_or(source);
-        let hop = match sums {
-            Some(_) => None,
-            None => {
-                let between = |owner, reader| Subarray::between(source, kept, owner, target, reader);
-                let mesh = Way::mesh(kept, target);
-                let hop = Hop::new(world, &mesh, &way.reach(&mesh), between)?;
-                let at = target.mesh().coordinates(world.rank());
-                let (found, wanted) = (hop.found(), target.local_len(&at));
-                assert_eq!(found, wanted, "{source} to {target} by {way:?}; this is a bug of polyshard");
-                Some(hop)
-            }
-        };
-        let memory = world.memory()?;
-        let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
-        // A rank that reaches its whole group names itself.
-        let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
-        let told = exchange_words(world.comm(), "the pieces of a redistribution", [own[0], own[1], other as u64])?;
-        let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
-        let mut others = told.iter().map(|header| header[2] as usize).enumerate();
-        Ok(Self {
-            source: source.clone(),
-            target: target.clone(),
-            transport: world.transport(),
-            memory,
-            number,
-            sums,
-            hop,
-            apart: others.find(|(rank, other)| rank != other),
-            scattered,
-            way: way.clone(),
-            staging: RefCell::default(),
-        })
+        let moved = Moved::new(world, number, [source, kept.unwrap_or(source), target], way)?;
+        Ok(Self { source: source.clone(), target: target.clone(), transport: world.transport(), moved })
     }
 
     /// Sets the transport, which is [that of the world](World::transport) otherwise. All ranks must set the same.
     #[must_use]
-    pub fn with_transport(mut self, transport: Transport) -> Self {
-        self.set_transport(transport);
-        self
-    }
-
-    fn set_transport(&mut self, transport: Transport) {
-        self.transport = transport;
-        self.sums.iter_mut().for_each(|sums| sums.set_transport(transport));
+    pub fn with_transport(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     /// Returns the sharding of the arrays that it takes.
@@ -197,14 +139,12 @@ impl Redistribution {
     /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        if self.hop.is_none() {
-            let staged = self.way.staged(&self.source, &self.target, element_bytes);
+        let way = self.moved.way();
+        if way.closes_sums() {
+            let staged = way.staged(&self.source, &self.target, element_bytes);
             return usize::try_from(staged).unwrap_or(usize::MAX);
         }
-        match self.gathers() {
-            true => (self.scattered[0] * element_bytes).next_multiple_of(size_of::<u64>()),
-            false => Staging::bytes(self.scattered, element_bytes),
-        }
+        self.moved.staging_bytes(element_bytes)
     }
 
     /// Returns an array of zeros that is laid out by the target, where other ranks can write into it if that is possible. Does
@@ -232,14 +172,9 @@ impl Redistribution {
         }
     }
 
-    /// Whether shards are gathered, where no sums are closed; else pairs of ranks exchange pieces.
-    fn gathers(&self) -> bool {
-        matches!(self.way.legs[..], [Leg::Collective { .. }])
-    }
-
     /// Whether outputs are to be where other ranks can write into them; the same on all ranks.
     fn is_shared(&self) -> bool {
-        self.hop.as_ref().is_some_and(|hop| hop.talks) && self.transport != Transport::Messages
+        self.moved.talks() && self.transport != Transport::Messages
     }
 
     /// Returns `source` laid out by the target; collective over the world.
@@ -292,45 +227,13 @@ impl Redistribution {
     /// Writes the blocks of an array that is laid out as the source says to one as the target says, however their
     /// shardings are written.
     pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
-        if let Some(sums) = &self.sums {
-            return sums.run(source, target);
+        let mut moving = Moving::new(&self.moved, self.transport, source, target);
+        let at = At { groups: self.moved.groups(), coordinates: &[], counters: &[] };
+        for (leg, _) in self.moved.way().taken() {
+            carry_out(leg, &at, Ends::Arrays(&mut moving))?;
         }
-        let Some(hop) = &self.hop else { return Ok(()) };
-        let (block, segment) = target.slice_and_segment();
-        let (from, to) = (cast_slice(source), cast_slice_mut(block));
-        self.hand_out(hop, T::DTYPE, from, to, segment, &mut self.staging.borrow_mut())
-    }
-
-    /// Moves the pieces, through shared memory if that is wanted and possible.
-    fn hand_out(
-        &self,
-        hop: &Hop,
-        dtype: DType,
-        from: &[u8],
-        to: &mut [u8],
-        segment: Option<(&Segment, usize)>,
-        staging: &mut Staging,
-    ) -> Result<()> {
-        let element = dtype.size();
-        let is_laid_out = self.way.packing == Packing::LaidOut;
-        let by_messages = |to: &mut [u8], staging: &mut Staging| match self.gathers() {
-            true => messages::gather(hop, element, from, to, staging),
-            false => messages::run(hop, element, from, to, is_laid_out, staging),
-        };
-        if self.transport == Transport::Messages {
-            return by_messages(to, staging);
-        }
-        // Groups differ in whether they lie inside of a node, but ranks are refused together.
-        if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
-            return Err(RedistributionError::Apart { rank, other }.into());
-        }
-        match shared::run(hop, &*self.memory, self.number, dtype, from, Tile::new(to, segment))? {
-            Outcome::Done => Ok(()),
-            Outcome::Hidden(rank) if self.transport == Transport::Shared => {
-                Err(RedistributionError::PrivateOutput { rank }.into())
-            }
-            Outcome::Hidden(_) | Outcome::Apart => by_messages(to, staging),
-        }
+        moving.arrive();
+        Ok(())
     }
 }
 

@@ -146,6 +146,11 @@ impl Subarray {
         self.len
     }
 
+    /// Returns whether an element has several places in the region.
+    pub(crate) fn repeats(&self) -> bool {
+        self.dims.iter().zip(&self.once).any(|(groups, once)| groups.len() > *once)
+    }
+
     /// Returns whether it is one box of the owner's block.
     pub(crate) fn is_box(&self) -> bool {
         self.len == 0 || self.dims.iter().all(|groups| spans::count(groups) == 1)

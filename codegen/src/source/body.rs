@@ -7,14 +7,14 @@
 //! | --- | --- | --- |
 //! | `Reset` | | `c_tile.reset(&region, ReduceOp::Sum)` |
 //! | `TakeOver` | shift | `c_tile.shift(along_x, 1, &region)?` |
-//! | `Bring` | in place | `a_tile.hold(&region)`, or nothing if the leaf reads the shard |
+//! | `Carry`, in | in place | `a_tile.hold(&region)`, or nothing if the leaf reads the shard |
 //! | | copy, all own it | `a_tile.copy(a, &a_region)` |
 //! | | one owner | `a_tile.broadcast(along_y, &[ko], a, &a_region)?` |
 //! | | parts | `a_tile.all_gather(along_y, a, &a_region)?` |
 //! | | permute | `a_tile.permute(grid, from, to, a, &a_region(grid.coords()))?` |
 //! | | halo, exchange | `a_tile.halo(grid, reach, a, a_region)?`, `a_tile.exchange(..)?` |
 //! | | shift | `a_tile.shift(along_y, 1, a, &a_region)?` |
-//! | `Send` | copy | `c_tile.combine_local(c, ReduceOp::Sum)` |
+//! | `Carry`, out | copy | `c_tile.combine_local(c, ReduceOp::Sum)` |
 //! | | one, all, parts | `c_tile.reduce(along_z, &[0], c, ReduceOp::Sum)?`, `all_reduce`, `reduce_scatter` |
 //! | | permute | `c_tile.permute_back(grid, to, from, c, ReduceOp::Sum)?` |
 //! | | halo, exchange | `c_tile.write_back(grid, reach, c, c_region, ReduceOp::Sum)?` |
@@ -25,16 +25,18 @@
 //! takes what the first left in tiles, has `_held` behind it.
 
 mod leaf;
+pub(super) mod leg;
 
 use super::field::Field;
 use super::index::{Index, literal};
 use super::items::{element, reduce_op};
 use super::names::Names;
 use super::{comment, mentions, reduction};
+use leg::{Ends, Tile};
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Action, Buffers, Direction, Expr, Iteration, Leg, LoopId, Nest, Owners, Passing, Region, Shift, Source, Statement,
-    StepId, Symbol, TileId, Transfer, TransferId, When, Written,
+    Action, Buffers, Direction, Expr, Iteration, LoopId, Nest, Passing, Region, Shift, Statement, StepId, Symbol,
+    TileId, Transfer, TransferId, When, Written,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -193,8 +195,11 @@ impl<'a> Writer<'a> {
                 let by = Literal::i64_unsuffixed(by);
                 quote! { #tile.shift(#group, #by, &#region)?; }
             }
-            Action::Bring(tile, leg, region, source) => self.bring(tile, leg, shown(region), source),
-            Action::Send(tile, leg, region) => self.send(tile, leg, shown(region)),
+            Action::Carry(number, leg, region, from) => {
+                let tile = Tile { writer: self, number, region: &shown(region), from };
+                let is_input = self.nest.transfers[number.0].direction == Direction::In;
+                self::leg::leg(leg, if is_input { Ends::Input(tile) } else { Ends::Output(tile) })
+            }
             Action::Arrive(number) => {
                 let transfer = &self.nest.transfers[number.0];
                 let (tile, tensor) = (self.tile(number), self.tensor(transfer));
@@ -386,8 +391,8 @@ impl<'a> Writer<'a> {
     /// ```text
     /// |at: &[i64]| { let x = at[0]; Region::new([7 * x..(7 * x + 7).min(13)]) }
     /// ```
-    fn of_rank(&self, value: TokenStream) -> TokenStream {
-        let used = self.names.axes.iter().enumerate().filter(|(_, axis)| mentions(&value, &axis.to_string()));
+    fn of_rank(&self, value: &TokenStream) -> TokenStream {
+        let used = self.names.axes.iter().enumerate().filter(|(_, axis)| mentions(value, &axis.to_string()));
         let bound = used.map(|(number, axis)| {
             let number = literal(number as i64);
             quote! { let #axis = at[#number]; }
@@ -405,111 +410,6 @@ impl<'a> Writer<'a> {
     fn rank(&self, coordinates: &[Expr]) -> TokenStream {
         let coordinates = coordinates.iter().map(|coordinate| self.index.expr(coordinate));
         quote! { vec![#(#coordinates),*] }
-    }
-
-    /// A leg of an input's route. From tiles and ahead, the method has another name; what a rank owns itself is copied at once, also
-    /// ahead, by `begin_own`.
-    fn bring(&self, number: TileId, leg: &Leg, region: TokenStream, from: Source) -> TokenStream {
-        let transfer = &self.nest.transfers[number.0];
-        let (tile, name, source) = (self.tile(number), &self.names.regions[number.0], self.tensor(transfer));
-        let bound = quote! { let #name = #region; };
-        let call = |name: &str| match from {
-            Source::Shards => format_ident!("{name}"),
-            Source::Tiles => format_ident!("{name}_held"),
-            Source::Ahead => format_ident!("begin_{name}"),
-        };
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } if from == Source::Ahead => {
-                quote! { #tile.begin_own(#source, &#region); }
-            }
-            Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
-            Leg::InPlace => quote! { #tile.hold(&#region); },
-            Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
-            Leg::Collective { axes, owners: Owners::One(root), .. } => {
-                let group = self.names.group(axes, leg.stages());
-                let root = root.iter().map(|root| self.index.expr(root));
-                let broadcast = call("broadcast");
-                quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
-            }
-            Leg::Collective { axes, owners: Owners::Parts, .. } => {
-                let (group, gather) = (self.names.group(axes, leg.stages()), call("all_gather"));
-                quote! { #bound #tile.#gather(#group, #source, &#name)?; }
-            }
-            Leg::Permute { owner, served } => {
-                let (permutation, permute) = (self.permutation(owner, served, region, name), call("permute"));
-                quote! {
-                    #permutation
-                    let (from, to) = permutation;
-                    #tile.#permute(grid, from, to, #source, &#name(grid.coords()))?;
-                }
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let (closure, reach) = (self.of_rank(region), reach_of(reach));
-                let is_halo = transfer.tile.own_in_place;
-                let fetch = call(if is_halo { "halo" } else { "exchange" });
-                quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
-            }
-            Leg::Shift(Shift { axis, by, .. }) => {
-                let (group, by) = (self.names.group(&[axis.0], None), Literal::i64_unsuffixed(*by));
-                let shift = if from == Source::Ahead { quote!(begin_shift) } else { quote!(shift) };
-                quote! { #bound #tile.#shift(#group, #by, #source, &#name)?; }
-            }
-        }
-    }
-
-    /// The rank to which `image` maps this one, and the one that it maps here, as `permutation`.
-    ///
-    /// ```text
-    /// let a_region = |at: &[i64]| { .. };
-    /// let permutation = grid.permutation(|at: &[i64]| { .. vec![x, (x + y) % 2] }, &[x, (y - x).rem_euclid(2)], a_region);
-    /// ```
-    ///
-    /// A rank learns by the region what its partner needs: where that is nothing, it sends nothing.
-    fn permutation(&self, image: &[Expr], inverse: &[Expr], region: TokenStream, name: &Ident) -> TokenStream {
-        let (region, image) = (self.of_rank(region), self.of_rank(self.rank(image)));
-        let inverse = inverse.iter().map(|coordinate| self.index.expr(coordinate));
-        quote! {
-            let #name = #region;
-            let permutation = grid.permutation(#image, &[#(#inverse),*], #name);
-        }
-    }
-
-    /// A leg of an output's route: the calls of [`bring`](Self::bring) run backwards, with the operation that combines. In place there is
-    /// nothing to do, and a shift has been taken over where its sums began.
-    fn send(&self, number: TileId, leg: &Leg, region: TokenStream) -> TokenStream {
-        let (tile, name, c) = (self.tile(number), &self.names.regions[number.0], self.names.tensors.last());
-        let op = reduce_op(self.nest.kernel.assign());
-        let is_ahead = self.nest.transfers[number.0].ahead > 0;
-        let call = |name: &str| format_ident!("{}{name}", if is_ahead { "begin_" } else { "" });
-        // What ranks hand one another is combined when it arrives.
-        let combined = (!is_ahead).then(|| quote! { , #op });
-        match leg {
-            Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
-            Leg::Copy => quote! { #tile.combine_local(#c, #op); },
-            Leg::Collective { axes, owners: Owners::One(root), .. } => {
-                let group = self.names.group(axes, leg.stages());
-                let root = root.iter().map(|root| self.index.expr(root));
-                let reduce = call("reduce");
-                quote! { #tile.#reduce(#group, &[#(#root),*], #c, #op)?; }
-            }
-            Leg::Collective { axes, owners: Owners::All, .. } => {
-                let (group, all_reduce) = (self.names.group(axes, leg.stages()), call("all_reduce"));
-                quote! { #tile.#all_reduce(#group, #c, #op)?; }
-            }
-            Leg::Collective { axes, owners: Owners::Parts, .. } => {
-                let (group, reduce_scatter) = (self.names.group(axes, leg.stages()), call("reduce_scatter"));
-                quote! { #tile.#reduce_scatter(#group, #c, #op)?; }
-            }
-            Leg::Permute { owner, served } => {
-                // The roles are those of an input, reversed: the owner of a rank's tile receives it.
-                let (permutation, permute_back) = (self.permutation(owner, served, region, name), call("permute_back"));
-                quote! { #permutation let (to, from) = permutation; #tile.#permute_back(grid, to, from, #c #combined)?; }
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
-                let (closure, reach, write_back) = (self.of_rank(region), reach_of(reach), call("write_back"));
-                quote! { #tile.#write_back(grid, #reach, #c, #closure #combined)?; }
-            }
-        }
     }
 }
 

@@ -13,24 +13,23 @@ pub enum Action<'a> {
     Reset(TileId),
     /// Takes over the sums in a neighbour's tile.
     TakeOver(TileId, Shift),
-    /// Brings a region to a tile by a leg of an input's route.
-    Bring(TileId, &'a Leg, &'a Region, Source),
-    /// Takes a region of the output's tile away by a leg of its route; only begins to, if the transfer is [ahead](Transfer::ahead).
-    Send(TileId, &'a Leg, &'a Region),
+    /// Brings a region to a tile of an input by a leg of its route, or takes one of the output's tile away.
+    Carry(TileId, &'a Leg, &'a Region, Source),
     /// Waits until what began to come to a tile first is there, or what began to leave the output's tile first has left, and combines it.
     Arrive(TileId),
     /// Runs the leaf, or a part of it.
     Compute(LeafPart),
 }
 
-/// Where a leg takes a region from.
+/// Where a leg takes a region from; that of an output from tiles in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The shards of its owners.
     Shards,
     /// Tiles: what the leg before left there, or what a neighbour had in the iteration before.
     Tiles,
-    /// Either: it only begins to come, for another iteration than the present one, or for what is computed last in this one.
+    /// Either: it only begins to come, for another iteration than the present one, or for what is computed last in this one; or begins to
+    /// leave.
     Ahead,
 }
 
@@ -70,7 +69,7 @@ impl Nest {
     ///     _ => None,
     /// });
     /// let actions: Vec<_> = body.expect("a loop").iter().flat_map(|statement| program.nest().actions(statement)).collect();
-    /// let [(first, Action::Bring(_, _, _, from)), (next, Action::Bring(..)), (_, Action::Compute(_))] = actions[..] else {
+    /// let [(first, Action::Carry(_, _, _, from)), (next, Action::Carry(..)), (_, Action::Compute(_))] = actions[..] else {
     ///     panic!("{actions:?}")
     /// };
     /// // The panel that a rank owns, then those of its neighbour.
@@ -117,7 +116,7 @@ impl Nest {
                 let Transfer { route, region, .. } = &self.transfers[tile.0];
                 // There is no tile to shift before the first one.
                 let leg = if iteration == Iteration::At(0) { route.legs.first() } else { route.legs.last() };
-                let mut begun = leg.map(|leg| Action::Bring(tile, leg, region, Source::Ahead)).into_iter();
+                let mut begun = leg.map(|leg| Action::Carry(tile, leg, region, Source::Ahead)).into_iter();
                 begun.try_for_each(|begun| act(When::For(counter, iteration), begun))
             }
             Statement::Await(TransferId::Tile { tile, .. }) if self.transfers[tile.0].ahead > 0 => {
@@ -162,18 +161,15 @@ impl Nest {
         };
         for (nth, leg, region) in transfer.at_owners() {
             let source = match nth {
-                LegId(0) if transfer.interior_first => Source::Ahead,
-                LegId(0) => Source::Shards,
+                LegId(0) if transfer.interior_first || !is_input && transfer.ahead > 0 => Source::Ahead,
+                LegId(0) if is_input => Source::Shards,
                 _ => Source::Tiles,
             };
-            act(
-                when,
-                if is_input { Action::Bring(tile, leg, region, source) } else { Action::Send(tile, leg, region) },
-            )?;
+            act(when, Action::Carry(tile, leg, region, source))?;
         }
         match (near, transfer.route.legs.last()) {
             (Some((counter, value)), Some(leg)) if is_input => {
-                act(When::NotAt(counter, value), Action::Bring(tile, leg, &transfer.region, Source::Tiles))
+                act(When::NotAt(counter, value), Action::Carry(tile, leg, &transfer.region, Source::Tiles))
             }
             // The sums of an output have been taken over when its tile was filled.
             _ => Ok(()),

@@ -235,6 +235,21 @@ impl Leg {
         }
     }
 
+    /// Returns which ranks of its mesh have something for one another between arrays.
+    #[must_use]
+    pub fn reach(&self, mesh: &Mesh) -> Neighbours {
+        match self {
+            Self::Halo { reach } | Self::Exchange { reach } => reach.clone(),
+            Self::Collective { axes, .. } => {
+                let along = |axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
+                Neighbours::in_box((0..mesh.ndim()).map(along).collect::<Vec<_>>())
+            }
+            Self::InPlace | Self::Copy | Self::Shift(_) | Self::Permute { .. } => {
+                Neighbours::in_box(vec![Reach::OWN; mesh.ndim()])
+            }
+        }
+    }
+
     /// Returns the stages of a collective that is carried out in stages.
     #[must_use]
     pub fn stages(&self) -> Option<&Stages> {

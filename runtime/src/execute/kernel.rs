@@ -4,20 +4,20 @@ use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use super::local::{LocalNest, region_at, values_at};
 use crate::comm::Work;
-use crate::layout::Stages;
+use crate::groups::Groups;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
+use crate::legs::{At, Ends, Input, Output, carry_out};
 use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile,
-    Transport, World, Written, count,
+    DistArray, Element, Grid, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile, Transport,
+    World, Written, count,
 };
 use polyshard_program::{
-    Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId, Owners,
+    Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId,
     Region as SymbolicRegion, Source, Statement, TileId, TimeSteps, Transfer, When,
 };
 use smallvec::SmallVec;
 use std::panic::Location;
-use std::rc::Rc;
 
 /// A kernel's groups, tiles and leaf, made once.
 pub(super) struct PreparedKernel<'a, T: Element> {
@@ -43,40 +43,16 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     is_first: bool,
 }
 
-/// The groups in which ranks communicate, by the axes along which their members differ and the stages of their collectives.
-struct Groups(Vec<Along>);
-
-struct Along {
-    axes: Vec<usize>,
-    stages: Option<Stages>,
-    group: Rc<Group>,
-}
-
-impl Groups {
-    fn new(nest: &Nest, grid: &Grid<'_>) -> Result<Self> {
-        let made = nest.groups().into_iter().map(|(axes, stages)| {
-            let group = match &stages {
-                None => grid.group(&axes)?,
-                Some(stages) => grid.world().group_in_stages(grid.mesh(), &axes, stages)?,
-            };
-            Ok(Along { axes, stages, group })
-        });
-        made.collect::<Result<_>>().map(Self)
-    }
-
-    fn along(&self, axes: &[usize], stages: Option<&Stages>) -> &Group {
-        let found = self.0.iter().find(|along| along.axes == axes && along.stages.as_ref() == stages);
-        &found.expect("a nest lists its groups; this is a bug of polyshard").group
-    }
-}
-
 impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
         let grid = Grid::new(world, &nest.mesh)?;
         let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
-        let groups = Groups::new(nest, &grid)?;
+        let groups = Groups::new(nest.groups(), |axes, stages| match stages {
+            None => grid.group(axes),
+            Some(stages) => grid.world().group_in_stages(grid.mesh(), axes, stages),
+        })?;
         let output = kernel.output().name;
         let buffers = |steps: &TimeSteps| StepBuffers::new(output.as_str(), steps.capacity);
         let steps = nest.time_steps.as_ref().map(buffers).transpose()?;
@@ -307,18 +283,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
                 tile.shift(self.groups.along(&[shift.axis.0], None), shift.by, &region)
             }
-            Action::Bring(number, leg, region, source) => {
-                let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-                let done = self.bring(&mut tile, number, leg, region, source);
-                self.tiles[number.0] = Some(tile);
-                done
-            }
-            Action::Send(number, leg, region) => {
-                let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
-                let done = self.send(&mut tile, number, leg, region);
-                *self.out_tile = Some(tile);
-                done
-            }
+            Action::Carry(number, leg, region, from) => self.carry(number, leg, region, from),
             Action::Arrive(number) => {
                 self.note(number);
                 if self.nest.transfers[number.0].direction != Direction::In {
@@ -402,119 +367,28 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         values_at(exprs, self.grid.coords(), self.counters)
     }
 
-    /// Brings a region by this leg.
-    fn bring(
-        &self,
-        tile: &mut Tile<T>,
-        number: TileId,
-        leg: &Leg,
-        region: &SymbolicRegion,
-        from: Source,
-    ) -> Result<()> {
+    /// Carries a region to a tile of an input, or away from the output's tile.
+    fn carry(&mut self, number: TileId, leg: &Leg, region: &SymbolicRegion, from: Source) -> Result<()> {
         self.note(number);
-        let transfer = &self.nest.transfers[number.0];
-        let source = self.inputs.array(transfer.tensor.0);
-        let (grid, region_of) = (self.grid, |at: &[i64]| region_at(region, at, self.counters));
-        let here = &match transfer.route.held {
-            Some(_) => region_of(grid.coords()),
-            None => self.region(number),
+        let Transfer { direction, route, tile: stated, tensor, .. } = &self.nest.transfers[number.0];
+        let here = if route.held.is_some() { region } else { &self.here.regions[number.0] };
+        let (grid, counters) = (self.grid, &*self.counters);
+        let region_of = &|at: &[i64]| region_at(region, at, counters);
+        let at = At { groups: self.groups, coordinates: grid.coords(), counters };
+        let ends = match direction {
+            Direction::In => {
+                let Some(tile) = &mut self.tiles[number.0] else { return Ok(()) };
+                let (source, is_around) = (self.inputs.array(tensor.0), stated.own_in_place);
+                let here = region_at(here, grid.coords(), counters);
+                Ends::Input(Input { grid, tile, source, from, is_around, here, region_of })
+            }
+            Direction::Out { .. } => {
+                let Some(tile) = self.out_tile else { return Ok(()) };
+                let (target, is_ahead) = (&mut *self.output, from == Source::Ahead);
+                Ends::Output(Output { grid, tile, target, op: self.op, is_ahead, region_of })
+            }
         };
-        match leg {
-            Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
-                match (from, leg) {
-                    (Source::Ahead, _) => tile.begin_own(source, here),
-                    (_, Leg::InPlace) => tile.hold(here),
-                    _ => tile.copy(source, here),
-                }
-                Ok(())
-            }
-            Leg::Collective { axes, owners: Owners::One(root), .. } => {
-                let (group, root) = (self.groups.along(axes, leg.stages()), self.values(root));
-                match from {
-                    Source::Shards => tile.broadcast(group, &root, source, here),
-                    Source::Tiles => tile.broadcast_held(group, &root, source, here),
-                    Source::Ahead => tile.begin_broadcast(group, &root, source, here),
-                }
-            }
-            Leg::Collective { axes, owners: Owners::Parts, .. } => {
-                let group = self.groups.along(axes, leg.stages());
-                match from {
-                    Source::Ahead => tile.begin_all_gather(group, source, here),
-                    Source::Shards | Source::Tiles => tile.all_gather(group, source, here),
-                }
-            }
-            Leg::Permute { owner, served } => {
-                let (owner, served) = self.permutation(owner, served, region_of);
-                match from {
-                    Source::Shards => tile.permute(grid, owner, served, source, here),
-                    Source::Tiles => tile.permute_held(grid, owner, served, source, here),
-                    Source::Ahead => tile.begin_permute(grid, owner, served, source, here),
-                }
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => match from {
-                Source::Ahead if transfer.tile.own_in_place => tile.begin_halo(grid, reach, source, region_of),
-                Source::Ahead => tile.begin_exchange(grid, reach, source, region_of),
-                _ if transfer.tile.own_in_place => tile.halo(grid, reach, source, region_of),
-                Source::Shards | Source::Tiles => tile.exchange(grid, reach, source, region_of),
-            },
-            Leg::Shift(shift) => {
-                let group = self.groups.along(&[shift.axis.0], None);
-                match from {
-                    Source::Ahead => tile.begin_shift(group, shift.by, source, here),
-                    Source::Shards | Source::Tiles => tile.shift(group, shift.by, source, here),
-                }
-            }
-        }
-    }
-
-    fn permutation(
-        &self,
-        owner: &[Expr],
-        served: &[Expr],
-        region_of: impl Fn(&[i64]) -> Region,
-    ) -> (usize, Option<(usize, Region)>) {
-        let (counters, served) = (&*self.counters, self.values(served));
-        self.grid.permutation(|at: &[i64]| values_at(owner, at, counters), &served, region_of)
-    }
-
-    /// Combines the output's tile into the shards of its owners by this leg, or begins to.
-    fn send(&mut self, tile: &mut OutTile<T>, number: TileId, leg: &Leg, region: &SymbolicRegion) -> Result<()> {
-        self.note(number);
-        let counters = &*self.counters;
-        let region_of = |at: &[i64]| region_at(region, at, counters);
-        let is_ahead = self.nest.transfers[number.0].ahead > 0;
-        match leg {
-            Leg::InPlace | Leg::Shift(_) => Ok(()),
-            Leg::Copy => {
-                tile.combine_local(self.output, self.op);
-                Ok(())
-            }
-            Leg::Collective { axes, owners, .. } => {
-                let group = self.groups.along(axes, leg.stages());
-                match (owners, is_ahead) {
-                    (Owners::One(root), false) => tile.reduce(group, &self.values(root), self.output, self.op),
-                    (Owners::One(root), true) => tile.begin_reduce(group, &self.values(root), self.output, self.op),
-                    (Owners::All, false) => tile.all_reduce(group, self.output, self.op),
-                    (Owners::All, true) => tile.begin_all_reduce(group, self.output, self.op),
-                    (Owners::Parts, false) => tile.reduce_scatter(group, self.output, self.op),
-                    (Owners::Parts, true) => tile.begin_reduce_scatter(group, self.output, self.op),
-                }
-            }
-            Leg::Permute { owner, served } => {
-                // The roles are those of an input, reversed: the owner of a rank's tile receives it.
-                let (to, from) = self.permutation(owner, served, region_of);
-                match is_ahead {
-                    true => tile.begin_permute_back(self.grid, to, from, self.output),
-                    false => tile.permute_back(self.grid, to, from, self.output, self.op),
-                }
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } if is_ahead => {
-                tile.begin_write_back(self.grid, reach, self.output, region_of)
-            }
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
-                tile.write_back(self.grid, reach, self.output, region_of, self.op)
-            }
-        }
+        carry_out(leg, &at, ends)
     }
 
     /// Runs the leaf, or of its loops these iterations if they are given.

@@ -1,5 +1,4 @@
-//! Hops: one step of a redistribution, in which every rank hands out pieces of one tile and gets those of
-//! another.
+//! Hops: every rank hands out pieces of one tile and gets those of another.
 //!
 //! A hop says who takes part and which [piece](Subarray) each pair of ranks moves; how it moves is a transport's
 //! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
@@ -8,11 +7,11 @@
 use crate::comm::{Communicator, SharedMemory, exchange_words};
 use crate::layout::{Mesh, Neighbours};
 use crate::publish::Publisher;
-use crate::subarray::Subarray;
+use crate::subarray::{Place, Subarray, mail};
 use crate::{Result, World};
 use std::rc::Rc;
 
-/// One step of a redistribution, seen from one rank. Numbers of members are ranks of `comm`.
+/// One hop, seen from one rank. Numbers of members are ranks of `comm`.
 pub(super) struct Hop {
     /// The group; none for a rank that talks to nobody.
     pub(super) comm: Option<Rc<dyn Communicator>>,
@@ -20,10 +19,14 @@ pub(super) struct Hop {
     pub(super) members: Vec<usize>,
     /// This rank's number among the members.
     pub(super) me: usize,
-    /// What this rank hands to each member, itself included.
-    pub(super) sends: Vec<Subarray>,
-    /// What this rank gets from each member, itself included.
-    pub(super) receives: Vec<Subarray>,
+    /// What this rank keeps.
+    pub(super) own: Subarray,
+    /// What this rank hands to other members, by their numbers.
+    pub(super) sends: Vec<(usize, Subarray)>,
+    /// What this rank gets from other members.
+    pub(super) receives: Vec<(usize, Subarray)>,
+    /// What it gets of the others.
+    nothing: Subarray,
     /// Whether any rank of the world talks to another.
     pub(super) talks: bool,
     /// What the members publish for each other.
@@ -45,20 +48,35 @@ impl Hop {
         between: impl Fn(usize, usize) -> Subarray,
     ) -> Result<Self> {
         let this = world.rank();
-        let mut pieces: Vec<[Subarray; 2]> = (0..world.size()).map(|_| Default::default()).collect();
-        let own = mesh.coordinates(this);
+        let coordinates = mesh.coordinates(this);
+        let mut in_reach: Vec<_> = mesh.in_reach(&coordinates, reach).map(|at| mesh.rank(&at)).collect();
+        in_reach.retain(|&rank| rank != this);
+        in_reach.sort_unstable();
         // Along each axis they are at its own coordinate or at any, so whoever has something for a rank is as near as whom it has something for.
-        for rank in mesh.in_reach(&own, reach).map(|at| mesh.rank(&at)) {
-            pieces[rank] = [between(this, rank), between(rank, this)];
-        }
-        let peers = (0..world.size()).filter(|&rank| pieces[rank].iter().any(|piece| piece.len() > 0)).collect();
+        let pieces = |between: &dyn Fn(usize) -> Subarray| -> Vec<_> {
+            let pieces = in_reach.iter().map(|&rank| (rank, between(rank)));
+            pieces.filter(|(_, piece)| piece.len() > 0).collect()
+        };
+        let (mut sends, mut receives) = (pieces(&|rank| between(this, rank)), pieces(&|rank| between(rank, this)));
+        let peers = sends.iter().chain(&receives).map(|(rank, _)| *rank).collect();
         let labels = components(world, peers)?;
         let members: Vec<_> = (0..world.size()).filter(|&rank| labels[rank] == labels[this]).collect();
-        let me = members.iter().position(|&rank| rank == this).expect("a rank is in its own group");
+        let number =
+            |rank| members.binary_search(&rank).expect("a rank is in its own group; this is a bug of polyshard");
+        sends.iter_mut().chain(&mut receives).for_each(|(rank, _)| *rank = number(*rank));
         let comm = world.part(&labels)?;
-        let (sends, receives) = members.iter().map(|&rank| std::mem::take(&mut pieces[rank]).into()).unzip();
         let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);
-        Ok(Self { comm, members, me, sends, receives, talks, publisher: Publisher::default() })
+        let (me, own) = (number(this), between(this, this));
+        let (nothing, publisher) = Default::default();
+        Ok(Self { comm, members, me, own, sends, receives, nothing, talks, publisher })
+    }
+
+    /// Returns what this rank gets of each member, itself included, by their numbers.
+    pub(super) fn parts(&self) -> Vec<&Subarray> {
+        let mut parts = vec![&self.nothing; self.members.len()];
+        parts[self.me] = &self.own;
+        self.receives.iter().for_each(|(member, piece)| parts[*member] = piece);
+        parts
     }
 
     /// Returns the first member, by number in the world, that this rank shares no memory with.
@@ -68,12 +86,21 @@ impl Hop {
 
     /// Returns the number of elements that this rank gets, from itself too.
     pub(super) fn found(&self) -> usize {
-        self.receives.iter().map(Subarray::len).sum()
+        self.own.len() + self.received()
     }
 
     /// Returns the number of elements that this rank gets from others.
     pub(super) fn received(&self) -> usize {
-        self.receives.iter().enumerate().filter(|(member, _)| *member != self.me).map(|(_, piece)| piece.len()).sum()
+        mail::total(&self.receives)
+    }
+
+    /// Returns the largest number of elements of a piece that is scattered where it is sent from, and where it is received.
+    pub(super) fn scattered(&self) -> [usize; 2] {
+        let largest = |pieces: &[(usize, Subarray)], place| {
+            let scattered = pieces.iter().filter(|(_, piece)| piece.contiguous(place).is_none());
+            scattered.map(|(_, piece)| piece.len()).max().unwrap_or(0)
+        };
+        [largest(&self.sends, Place::Block), largest(&self.receives, Place::Region)]
     }
 }
 

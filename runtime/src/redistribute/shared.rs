@@ -138,10 +138,12 @@ fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Loca
 /// # Safety
 /// The tiles can be written, and nobody else reads them, or writes to the elements of this rank's pieces.
 unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, usize)]) {
+    let behind = hop.sends.partition_point(|(member, _)| *member < hop.me);
+    let (before, after) = hop.sends.split_at(behind);
     // Each starts with another one, so that they do not all write to one tile at once.
-    for nth in 0..tiles.len() {
-        let member = (hop.me + nth) % tiles.len();
-        let (piece, (address, bytes)) = (&hop.sends[member], tiles[member]);
+    let pieces = std::iter::once((hop.me, &hop.own)).chain(after.iter().chain(before).map(|(to, piece)| (*to, piece)));
+    for (member, piece) in pieces {
+        let (address, bytes) = tiles[member];
         let copier = Copier::new(bytes);
         piece.rows(Place::Block, Place::Region).next(usize::MAX, |Row { from, to, len }| {
             let (from, to, len) = (from * element, to * element, len * element);

@@ -1,37 +1,188 @@
 //! Messages between ranks, each of them a subarray of some region and some block.
+//!
+//! What lies together on a side is sent or received there. A piece that is scattered on a side goes in chunks, so that its buffer stays in
+//! the cache: what is packed is not written to memory and read again, and staging does not grow with the pieces.
 
-use super::{Place, Subarray};
+use super::{Place, Rows, Subarray, in_order};
 use crate::comm::Communicator;
 use crate::memory::{Buffer, split_mut};
-use crate::{Element, Result};
-use bytemuck::{cast_slice, cast_slice_mut};
+use crate::{Element, Group, Result};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use polyshard_program::CHUNK;
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::mem::swap;
 use std::ops::Range;
 
-/// Sends subarrays of `data` and receives others into `into`, one message per pair of ranks (MPI 3.1, section
-/// 3.7).
+/// The most bytes of a piece that is scattered that go in one message; tests have few elements.
+const LONGEST: usize = if cfg!(test) { 24 } else { CHUNK as usize };
+
+/// In which order pairs of ranks exchange their pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// All at once.
+    Together,
+    /// In turn `t` a rank sends to the one `t` places after it and receives from the one `t` places before it, so that no two send to
+    /// the same one at once.
+    ByDistance,
+}
+
+/// What pieces are sent out of and received into, and where they are in it: in a block, in a region, or packed, one after the other.
+pub(crate) struct Ends<'a> {
+    /// The bytes of an element.
+    pub(crate) element: usize,
+    pub(crate) source: (Place, &'a [u8]),
+    pub(crate) target: (Place, &'a mut [u8]),
+}
+
+/// Sends and receives pieces, with one rank at most one each way (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
+/// `staging`, which is made longer if it is too short.
 ///
-/// What is contiguous in `place` of `data` is sent from there, the rest packed into `outgoing` first. The
-/// received subarrays are put into `into`, packed in the order given.
-pub(crate) fn exchange<T: Element>(
+/// ```text
+/// rows to columns       before         after
+///             rank 0    a b | c d      a b
+///             rank 1    e f | g h      e f         rank 1: c d
+///                                                          g h
+/// ```
+///
+/// # Errors
+/// If there is too little memory, or another rank failed.
+pub(crate) fn exchange<S: Pod>(
     comm: &dyn Communicator,
+    turns: Turns,
     sends: &[(usize, Subarray)],
-    place: Place,
-    data: &[T],
-    outgoing: &mut Buffer<T>,
-    receives: &mut [(usize, &mut [T])],
+    receives: &[(usize, impl Borrow<Subarray>)],
+    Ends { element, source: (from, source), target: (to, target) }: Ends<'_>,
+    staging: [&mut Buffer<S>; 2],
 ) -> Result<()> {
-    let room = |(_, part): &(usize, Subarray)| if part.contiguous(place).is_some() { 0 } else { part.len() };
-    outgoing.grow(sends.iter().map(room).sum(), "what is packed to be sent")?;
-    let rooms = split_mut(outgoing, sends.iter().map(room));
-    let message = |((to, part), room): (&(usize, Subarray), _)| (*to, cast_slice(part.packed_in(place, data, room)));
-    let messages: Vec<_> = sends.iter().zip(rooms).map(message).collect();
-    let mut receives: Vec<(usize, &mut [u8])> =
-        receives.iter_mut().map(|(from, into)| (*from, cast_slice_mut(into))).collect();
-    if messages.is_empty() && receives.is_empty() {
-        return Ok(());
+    let (me, size) = (comm.rank(), comm.size());
+    let distance = |distance: usize| if turns == Turns::Together { 0 } else { distance % size };
+    let mut rounds: BTreeMap<usize, [Vec<Stream<'_>>; 2]> = BTreeMap::new();
+    let mut packed = 0;
+    for (other, piece) in sends {
+        let stream = Stream::new(*other, piece, [from, Place::Packed], element, 0);
+        rounds.entry(distance(other + size - me)).or_default()[0].push(stream);
     }
-    comm.exchange(&messages, &mut receives)
+    for (other, piece) in receives {
+        let piece = piece.borrow();
+        let before = if to == Place::Packed { packed } else { 0 };
+        packed += piece.len();
+        let stream = Stream::new(*other, piece, [Place::Packed, to], element, before);
+        rounds.entry(distance(me + size - other)).or_default()[1].push(stream);
+    }
+    let [outgoing, incoming] = staging;
+    // Every pair goes through its chunks in the same order and turns, so nobody waits in a circle.
+    rounds.into_values().try_for_each(|streams| carry(comm, streams, source, target, [outgoing, incoming]))
+}
+
+/// Sends and receives pieces, a chunk of each at a time.
+fn carry<S: Pod>(
+    comm: &dyn Communicator,
+    [mut sends, mut receives]: [Vec<Stream<'_>>; 2],
+    source: &[u8],
+    target: &mut [u8],
+    [outgoing, incoming]: [&mut Buffer<S>; 2],
+) -> Result<()> {
+    loop {
+        sends.retain(|stream| stream.left > 0);
+        receives.retain(|stream| stream.left > 0);
+        if sends.is_empty() && receives.is_empty() {
+            return Ok(());
+        }
+        let staged = |streams: &[Stream<'_>]| streams.iter().map(Stream::staged).sum::<usize>();
+        outgoing.grow(staged(&sends).div_ceil(size_of::<S>()), "what is packed to be sent")?;
+        incoming.grow(staged(&receives).div_ceil(size_of::<S>()), "what is received")?;
+        let rooms = split_mut(cast_slice_mut(outgoing), sends.iter().map(Stream::staged).collect::<Vec<_>>());
+        let messages = sends.iter_mut().zip(rooms).map(|(stream, room)| (stream.rank, stream.message(source, room)));
+        let messages: Vec<_> = messages.collect();
+        comm.exchange(&messages, &mut places(&receives, target, cast_slice_mut(incoming)))?;
+        let rooms = split_mut(cast_slice_mut(incoming), receives.iter().map(Stream::staged).collect::<Vec<_>>());
+        receives.iter_mut().zip(rooms).for_each(|(stream, room)| stream.arrived(room, target));
+    }
+}
+
+/// Where the next chunks are received, by rank: in the target where they lie together there, else in `staging`, one after the other.
+fn places<'a>(streams: &[Stream<'_>], mut target: &'a mut [u8], staging: &'a mut [u8]) -> Vec<(usize, &'a mut [u8])> {
+    let staged = streams.iter().filter(|stream| stream.place.is_none());
+    let rooms = split_mut(staging, staged.clone().map(Stream::staged));
+    let rooms = staged.map(|stream| stream.rank).zip(rooms);
+    let mut there: Vec<_> = streams.iter().filter_map(|stream| Some((stream.rank, stream.next_in_place()?))).collect();
+    there.sort_by_key(|(_, range)| range.start);
+    let mut passed = 0;
+    let there = there.into_iter().map(|(rank, range)| {
+        let _ = target.split_off_mut(..range.start - passed);
+        passed = range.end;
+        (
+            rank,
+            target.split_off_mut(..range.len()).expect("a piece is inside of its region; this is a bug of polyshard"),
+        )
+    });
+    there.chain(rooms).collect()
+}
+
+/// One side of a piece on its way: its chunks, one after the other.
+struct Stream<'a> {
+    /// The other rank.
+    rank: usize,
+    rows: Rows<'a>,
+    /// Where the piece is, if it lies together on this side.
+    place: Option<Range<usize>>,
+    /// Elements of a chunk, and those that have not gone yet.
+    chunk: usize,
+    left: usize,
+    element: usize,
+}
+
+impl<'a> Stream<'a> {
+    /// One side of a piece, which has so many elements `before` it where pieces are packed.
+    fn new(rank: usize, piece: &'a Subarray, [from, to]: [Place; 2], element: usize, before: usize) -> Self {
+        let side = if from == Place::Packed { to } else { from };
+        // Both ends know both sides, so they agree on the chunks.
+        let lies_together = [Place::Block, Place::Region].iter().all(|&side| piece.contiguous(side).is_some());
+        let is_whole = lies_together || piece.repeats();
+        let chunk = if is_whole { piece.len() } else { (LONGEST / element).max(1) };
+        let place = piece.contiguous(side).map(|range| range.start + before..range.end + before);
+        Self { rank, rows: piece.rows(from, to), place, chunk, left: piece.len(), element }
+    }
+
+    /// The elements of the next chunk.
+    fn next(&self) -> usize {
+        self.chunk.min(self.left)
+    }
+
+    /// The bytes that the next chunk is staged in.
+    fn staged(&self) -> usize {
+        if self.place.is_some() { 0 } else { self.next() * self.element }
+    }
+
+    /// Where the bytes of the next chunk are, if the piece lies together.
+    fn next_in_place(&self) -> Option<Range<usize>> {
+        let start = self.place.as_ref()?.end - self.left;
+        Some(start * self.element..(start + self.next()) * self.element)
+    }
+
+    /// Returns the next chunk of `source`: in place, or packed into `staging`.
+    fn message<'b>(&mut self, source: &'b [u8], staging: &'b mut [u8]) -> &'b [u8] {
+        let (place, len) = (self.next_in_place(), self.next());
+        self.left -= len;
+        match place {
+            Some(range) => &source[range],
+            None => {
+                self.rows.copy(len, self.element, source, staging);
+                staging
+            }
+        }
+    }
+
+    /// Puts a chunk that has come into `staging` where it belongs, if it is not there.
+    fn arrived(&mut self, staging: &[u8], target: &mut [u8]) {
+        let len = self.next();
+        self.left -= len;
+        if self.place.is_none() {
+            // The last rows are all that there are, also of elements that have several places.
+            self.rows.copy(if self.left == 0 { usize::MAX } else { len }, self.element, staging, target);
+        }
+    }
 }
 
 /// Sends data to one rank and receives from another, where there are any and they are not empty (MPI 3.1, section 3.7).
@@ -45,22 +196,56 @@ pub(crate) fn pass_on<T: Element>(
     comm.exchange(send.as_slice(), receive.as_mut_slice())
 }
 
-/// Receives subarrays into a region by `carry`, which is given the rank and the room of each: in the region's `buffer` if
-/// each is contiguous there, else in `incoming`, from where they are copied.
-pub(crate) fn receive<T: Element>(
-    receives: &[(usize, Subarray)],
-    buffer: &mut [T],
-    incoming: &mut Buffer<T>,
-    carry: impl FnOnce(&mut [(usize, &mut [T])]) -> Result<()>,
+/// Gathers the parts of a region, which all members of a group know, along one stage after the other; the group itself if it has no stages
+/// (MPI 3.1, section 5.7). The last one puts them where they belong if they follow one another in the region, else they are staged.
+///
+/// ```text
+/// before   member 0: a    member 1: b    member 2: c
+/// after    each member: a b c
+/// ```
+///
+/// # Errors
+/// As for [`exchange`].
+pub(crate) fn all_gather<S: Pod>(
+    group: &Group,
+    parts: &[impl Borrow<Subarray>],
+    element: usize,
+    source: &[u8],
+    target: &mut [u8],
+    [outgoing, incoming]: [&mut Buffer<S>; 2],
 ) -> Result<()> {
-    if let Some(mut places) = places(receives, buffer) {
-        return carry(&mut places);
+    let (stages, members) = (group.stages(), group.gathered());
+    let part = |member: usize| parts[member].borrow();
+    let gathered = || members.iter().map(|&member| part(member));
+    let is_in_order = in_order(gathered(), Place::Region);
+    let own = part(group.rank());
+    let mut held = own.len() * element;
+    for (stage, along) in stages.iter().enumerate() {
+        let bytes = group.counts_in(stage, |member| part(member).len() * element);
+        let send = match (stage, own.contiguous(Place::Block)) {
+            (0, Some(range)) => &source[range.start * element..range.end * element],
+            (0, None) => {
+                outgoing.grow(held.div_ceil(size_of::<S>()), "what is packed to be sent")?;
+                let packed = &mut cast_slice_mut(outgoing)[..held];
+                own.rows(Place::Block, Place::Packed).copy(usize::MAX, element, source, packed);
+                packed
+            }
+            _ => {
+                swap(outgoing, incoming);
+                &cast_slice(outgoing)[..held]
+            }
+        };
+        if is_in_order && stage + 1 == stages.len() {
+            return along.comm().all_gather(send, target, &bytes);
+        }
+        held = bytes.iter().sum();
+        incoming.grow(held.div_ceil(size_of::<S>()), "what is received")?;
+        along.comm().all_gather(send, &mut cast_slice_mut(incoming)[..held], &bytes)?;
     }
-    incoming.grow(total(receives), "what is received")?;
-    let mut parts = parts(receives, incoming);
-    carry(&mut parts)?;
-    for ((_, part), (_, packed)) in receives.iter().zip(&parts) {
-        part.copy(Place::Packed, packed, Place::Region, buffer);
+    for (part, packed) in
+        gathered().zip(split_mut(cast_slice_mut(incoming), gathered().map(|part| part.len() * element)))
+    {
+        part.rows(Place::Packed, Place::Region).copy(usize::MAX, element, packed, target);
     }
     Ok(())
 }
@@ -68,27 +253,4 @@ pub(crate) fn receive<T: Element>(
 /// The number of elements of all subarrays.
 pub(crate) fn total(parts: &[(usize, impl Borrow<Subarray>)]) -> usize {
     parts.iter().map(|(_, part)| part.borrow().len()).sum()
-}
-
-/// Divides `buffer` into one part per subarray, in the order given.
-pub(crate) fn parts<'a, T>(
-    receives: &[(usize, impl Borrow<Subarray>)],
-    buffer: &'a mut [T],
-) -> Vec<(usize, &'a mut [T])> {
-    let ranks = receives.iter().map(|(from, _)| *from);
-    ranks.zip(split_mut(buffer, receives.iter().map(|(_, part)| part.borrow().len()))).collect()
-}
-
-/// Divides a region's buffer into the parts that the subarrays have in it, if each is contiguous there.
-fn places<'a, T>(receives: &[(usize, Subarray)], mut buffer: &'a mut [T]) -> Option<Vec<(usize, &'a mut [T])>> {
-    let range = |(from, part): &(usize, Subarray)| Some((*from, part.contiguous(Place::Region)?));
-    let mut ranges = receives.iter().map(range).collect::<Option<Vec<_>>>()?;
-    ranges.sort_by_key(|(_, range)| range.start);
-    let mut next = 0;
-    let mut part = |(from, range): (usize, Range<usize>)| {
-        let _ = buffer.split_off_mut(..range.start - next);
-        next = range.end;
-        (from, buffer.split_off_mut(..range.len()).expect("a subarray is inside of its region"))
-    };
-    Some(ranges.into_iter().map(&mut part).collect())
 }

@@ -141,7 +141,10 @@ impl<T: Element> Tile<T> {
             }
             self.broadcast_parts(group, source, region, &parts)?;
         } else {
-            self.gather_parts(group, source, region, &parts)?;
+            let parts: Vec<_> = parts.iter().map(|(_, part)| part).collect();
+            let target = cast_slice_mut(super::room(&mut self.buffer, region));
+            let staging = [&mut self.outgoing, &mut self.incoming];
+            mail::all_gather(group, &parts, size_of::<T>(), cast_slice(source.block()), target, staging)?;
         }
         self.held = Held::Buffer(region.clone());
         Ok(())
@@ -155,18 +158,25 @@ impl<T: Element> Tile<T> {
         region: &Region,
         parts: &[(usize, Subarray)],
     ) -> Result<()> {
-        let me = group.rank();
-        let receives: Vec<_> = parts.iter().filter(|(from, part)| *from != me && part.len() > 0).cloned().collect();
         let buffer = super::room(&mut self.buffer, region);
-        parts[me].1.copy(Place::Block, source.block(), Place::Region, buffer);
-        let send = parts[me].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
-        mail::receive(&receives, buffer, &mut self.incoming, |into| {
-            parts.iter().filter(|(_, part)| part.len() > 0).try_for_each(|(root, _)| {
-                group.comm().broadcast(match into.iter_mut().find(|(from, _)| from == root) {
-                    Some((_, into)) => Broadcast::Receive { root: *root, into: cast_slice_mut(into) },
-                    None => Broadcast::Send(cast_slice(send)),
-                })
-            })
-        })
+        parts[group.rank()].1.copy(Place::Block, source.block(), Place::Region, buffer);
+        for (root, part) in parts.iter().filter(|(_, part)| part.len() > 0) {
+            if *root == group.rank() {
+                let send = part.packed(Place::Block, source.block(), &mut self.outgoing)?;
+                group.comm().broadcast(Broadcast::Send(cast_slice(send)))?;
+                continue;
+            }
+            let receive =
+                |into: &mut [T]| group.comm().broadcast(Broadcast::Receive { root: *root, into: cast_slice_mut(into) });
+            if let Some(place) = part.contiguous(Place::Region) {
+                receive(&mut buffer[place])?;
+                continue;
+            }
+            self.incoming.grow(part.len(), "what is received")?;
+            let packed = &mut self.incoming[..part.len()];
+            receive(packed)?;
+            part.copy(Place::Packed, packed, Place::Region, buffer);
+        }
+        Ok(())
     }
 }

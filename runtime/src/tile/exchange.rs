@@ -2,9 +2,11 @@
 
 use super::{Held, InPlace, Tile, one_box, owned, with_others};
 use crate::layout::{Neighbours, Stencil};
-use crate::subarray::{Place, Subarray, mail};
+use crate::subarray::mail::{self, Ends, Turns};
+use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Region, Result, Shards};
+use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> Tile<T> {
     /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
@@ -34,15 +36,16 @@ impl<T: Element> Tile<T> {
         let source = source.into();
         let me = grid.world().rank();
         one_box(region);
-        let mut sends = Vec::new();
         let sent = |to: usize, region: &Region| to != me && !region.is_empty() && !source.is_seen_by(to);
-        if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
-            sends.push((to, owned(source.array(), source.coordinates(), &region)));
-        }
+        let part = to.filter(|(to, region)| sent(*to, region));
+        let part = part.map(|(to, region)| (to, owned(source.array(), source.coordinates(), &region)));
         let near = self.near_one(source, from, region);
-        let mut receives = near.is_none().then(|| (from, super::room(&mut self.buffer, region)));
-        let comm = grid.world().comm();
-        mail::exchange(comm, &sends, Place::Block, source.block(), &mut self.outgoing, receives.as_mut_slice())?;
+        let receive = near.is_none().then(|| (from, super::room(&mut self.buffer, region)));
+        let send = match &part {
+            Some((to, part)) => Some((*to, part.packed(Place::Block, source.block(), &mut self.outgoing)?)),
+            None => None,
+        };
+        mail::pass_on(grid.world().comm(), send, receive)?;
         match near {
             Some(near) => self.hold_near(source, region, near),
             None => {
@@ -133,9 +136,13 @@ impl<T: Element> Tile<T> {
         let Pieces { sends, receives, .. } = pieces;
         // What is all the rank's own, or another's, may be held without a buffer.
         let buffer = if receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, region) };
-        mail::receive(receives, buffer, &mut self.incoming, |into| {
-            mail::exchange(grid.world().comm(), sends, Place::Block, source.block(), &mut self.outgoing, into)
-        })?;
+        let ends = Ends {
+            element: size_of::<T>(),
+            source: (Place::Block, cast_slice(source.block())),
+            target: (Place::Region, cast_slice_mut(buffer)),
+        };
+        let staging = [&mut self.outgoing, &mut self.incoming];
+        mail::exchange(grid.world().comm(), Turns::Together, sends, receives, ends, staging)?;
         self.hold_pieces(source, region, pieces)
     }
 

@@ -6,9 +6,11 @@ use super::terms::{Terms, combine, owned_by_this};
 use super::{Written, one_box, room};
 use crate::comm::{Communicator, Order};
 use crate::layout::{Neighbours, Sharding};
-use crate::memory::Buffer;
-use crate::subarray::{Place, Subarray, mail};
+use crate::memory::{Buffer, split_mut};
+use crate::subarray::mail::{self, Ends, Turns};
+use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, ReduceOp, Reduction, Region, Result, ViewMut};
+use bytemuck::{cast_slice, cast_slice_mut};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
@@ -302,9 +304,16 @@ impl<T: Element> OutTile<T> {
     ) -> Result<()> {
         self.sums();
         self.incoming.grow(mail::total(&terms.receives), "what is combined into an array")?;
-        let mut parts = mail::parts(&terms.receives, &mut self.incoming);
-        mail::exchange(comm, &terms.sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
-        let received = parts.iter().map(|(_, packed)| &**packed);
+        let ends = Ends {
+            element: size_of::<T>(),
+            source: (Place::Region, cast_slice(&self.buffer)),
+            target: (Place::Packed, cast_slice_mut(&mut self.incoming)),
+        };
+        // Terms lie together where they are packed.
+        let staging = [&mut self.outgoing, &mut Buffer::default()];
+        mail::exchange(comm, Turns::Together, &terms.sends, &terms.receives, ends, staging)?;
+        let received = split_mut(&mut self.incoming, terms.receives.iter().map(|(_, part)| part.len()));
+        let received = received.map(|packed| &*packed);
         terms.combine(received, &self.buffer, target, self.written.as_ref(), op);
         Ok(())
     }

@@ -13,55 +13,17 @@
 //! case, so that they have the same bits; in a stage whose members see one another's tiles they read these in place, but for those of
 //! parts that are scattered.
 
+use super::OutTile;
 use super::sums::parts_of;
 use super::terms::{combine, pieces};
-use super::{OutTile, Tile, room};
 use crate::comm::{Combining, Order, received_in_sum};
 use crate::memory::split_mut;
 use crate::shared_tiles::{SharedTiles, share_tiles};
 use crate::subarray::{Place, Subarray, in_order};
-use crate::{DistArray, Element, Group, ReduceOp, Region, Result, Shards};
+use crate::{DistArray, Element, Group, ReduceOp, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::{replace, swap};
 use std::ops::Range;
-
-impl<T: Element> Tile<T> {
-    /// Gathers the parts of a region, which all members know, along one stage after the other; the group itself if it has no stages. The
-    /// last one puts them where they belong if they follow one another in the region.
-    pub(super) fn gather_parts(
-        &mut self,
-        group: &Group,
-        source: Shards<'_, T>,
-        region: &Region,
-        parts: &[(usize, Subarray)],
-    ) -> Result<()> {
-        let (stages, members) = (group.stages(), group.gathered());
-        let gathered = || members.iter().map(|&member| &parts[member].1);
-        let is_in_order = in_order(gathered(), Place::Region);
-        let buffer = room(&mut self.buffer, region);
-        let mut held = parts[group.rank()].1.len();
-        for (stage, along) in stages.iter().enumerate() {
-            let bytes = group.counts_in(stage, |member| parts[member].1.len() * size_of::<T>());
-            let send = match stage {
-                0 => parts[group.rank()].1.packed(Place::Block, source.block(), &mut self.outgoing)?,
-                _ => {
-                    swap(&mut self.outgoing, &mut self.incoming);
-                    &self.outgoing[..held]
-                }
-            };
-            if is_in_order && stage + 1 == stages.len() {
-                return along.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &bytes);
-            }
-            held = bytes.iter().sum::<usize>() / size_of::<T>();
-            self.incoming.grow(held, "what a tile receives")?;
-            along.comm().all_gather(cast_slice(send), cast_slice_mut(&mut self.incoming[..held]), &bytes)?;
-        }
-        for (part, packed) in gathered().zip(split_mut(&mut self.incoming, gathered().map(Subarray::len))) {
-            part.copy(Place::Packed, packed, Place::Region, buffer);
-        }
-        Ok(())
-    }
-}
 
 impl<T: Element> OutTile<T> {
     /// Adds up the tiles of all members; the sums are then in the tile of the member `root`, or in all tiles if there is no root.

@@ -8,13 +8,13 @@
 //!
 //! `first`'s module is that of the kernel alone, inside of `pub mod first_1 { .. }`, and `step_1` its `Prepared`.
 
-use super::super::body::along_of;
+use super::super::body::leg::{Ends, leg};
 use super::super::field::Field;
 use super::super::items::{check, mesh, new_sharding, reduce_op, sharding_function, zero};
 use super::super::{imports, kernel_module, mentions, reduction};
 use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, Leg, Owners, Packing, Program, Way};
-use proc_macro2::{Ident, Literal, TokenStream};
+use polyshard_program::{ArrayId, ArrayKind, Packing, Program, Way};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 /// The outer module, and those of the kernels inside of it. Each chooses names by itself: what is inside is reached by a path.
@@ -224,25 +224,7 @@ impl ToTokens for Argument<'_> {
 
 /// `Way::closing([Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
 fn way_of(way: &Way) -> TokenStream {
-    let legs = way.legs.iter().map(|leg| match leg {
-        Leg::Collective { axes, owners, .. } => {
-            let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
-            let axes = quote! { vec![#(#axes),*] };
-            match owners {
-                Owners::One(owner) => {
-                    let owner = owner.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
-                    quote! { Leg::with_one(#axes, &[#(#owner),*]) }
-                }
-                Owners::All => quote! { Leg::collective(#axes, Owners::All) },
-                Owners::Parts => quote! { Leg::collective(#axes, Owners::Parts) },
-            }
-        }
-        Leg::Exchange { reach } => {
-            let along = along_of(reach);
-            quote! { Leg::exchange(#along) }
-        }
-        leg => unreachable!("no array is moved by {leg:?}; this is a bug of polyshard"),
-    });
+    let legs = way.legs.iter().map(|one| leg(one, Ends::Arrays));
     let new = if way.closes_sums() {
         quote! { closing }
     } else {

@@ -1,8 +1,10 @@
 //! What cannot be redistributed, and what becomes of the other ranks when one fails.
 
 use super::*;
-use crate::comm::{Located, Stranded};
+use crate::Segment;
+use crate::comm::{Located, SharedMemory, Stranded};
 use crate::{Backend, Error, spmd};
+use std::rc::Rc;
 
 fn by(mesh: &Mesh, shape: &[usize], dim: usize) -> Sharding {
     let axis = mesh.as_slice()[0].name;
@@ -135,7 +137,7 @@ fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
         let a = DistArray::from_fn(world, &rows, |index| (index[0] * 4096 + index[1]) as f64)?;
         assert_eq!(world.backend(), Backend::Threads);
         if world.rank() == 1 {
-            there.memory = Rc::new(Failing(Rc::clone(&there.memory)));
+            there.moved.memory = Rc::new(Failing(Rc::clone(&there.moved.memory)));
         }
         there.run(world, &a).map(drop)
     });

@@ -1,0 +1,318 @@
+//! The elements of an array on their way to another, leg by leg, and what runs of the legs need.
+//!
+//! Partial sums are closed on the way. Where the target keeps the axes of the terms out of its dimensions, the terms of an element are on
+//! the ranks of one group, which sum them up by one reduction: to all, or to the one to which the target pins them. Where it places
+//! dimensions over these axes, each rank needs a part of every term. If all of them are in its group, each member gets its
+//! part of the others' tiles; else each layer of terms is redistributed by itself, as if the others were not there, and the
+//! parts are added up. All sum in the order of the coordinates, so that the bits are the same everywhere, and each rank
+//! receives what a reduction or a reduce-scatter has to move.
+
+use super::hop::Hop;
+use super::shared::{self, Outcome, Tile};
+use crate::comm::{Combining, SharedMemory, exchange_words};
+use crate::groups::Groups;
+use crate::layout::Sharding;
+use crate::memory::{self, Buffer};
+use crate::subarray::mail::{self, Ends, Turns};
+use crate::subarray::{Place, Subarray};
+use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, Transport, World};
+use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::{CHUNK, Direction, Leg, Owners, Packing, Way, summed_up};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What runs of a way need, made once.
+pub(super) struct Moved {
+    way: Way,
+    groups: Groups,
+    /// How what is not summed up gets to where the target has it.
+    hop: Option<Hop>,
+    /// The region of a term, and what each member of its group gets of it.
+    parts: Option<(Region, Vec<Subarray>)>,
+    /// How the terms get to where the target has the sums, those of one coordinate after the other, and which of them are this rank's.
+    layers: Vec<Hop>,
+    mine: usize,
+    pub(super) memory: Rc<dyn SharedMemory>,
+    /// The same on all ranks, and of no other redistribution of the world.
+    number: u64,
+    /// The first rank that has elements for another one on a different node, or gets some from there, and that one; the
+    /// same on all ranks.
+    apart: Option<(usize, usize)>,
+    /// The largest scattered piece on each side, on any rank.
+    scattered: [usize; 2],
+    staging: RefCell<Staging>,
+}
+
+/// The buffers that messages are packed and unpacked in, made at the first run and kept.
+#[derive(Default)]
+struct Staging {
+    // 8-byte words, so that every element type is aligned.
+    outgoing: Buffer<u64>,
+    incoming: Buffer<u64>,
+}
+
+impl Staging {
+    fn buffers(&mut self) -> [&mut Buffer<u64>; 2] {
+        [&mut self.outgoing, &mut self.incoming]
+    }
+}
+
+impl Moved {
+    /// Works out how ranks hand out what they hold of `source` and own by `kept`, a part of it, to get to `target` this way; `number` is
+    /// the redistribution's. Collective over the world.
+    ///
+    /// # Errors
+    /// As [`World::group`], and if another rank failed.
+    pub(super) fn new(world: &World, number: u64, [source, kept, target]: [&Sharding; 3], way: &Way) -> Result<Self> {
+        let closed = source.closed_axes(target).map_err(RedistributionError::from)?;
+        let (mesh, at) = (source.mesh(), source.mesh().coordinates(world.rank()));
+        let of_legs = if closed.is_empty() { Way::mesh(kept, target) } else { mesh.clone() };
+        let groups = way.legs.iter().filter_map(Leg::group);
+        let groups = Groups::new(groups, |axes, _| world.group(&of_legs, axes))?;
+        // Sums move on when they have met.
+        let summed = (!closed.is_empty()).then(|| summed_up(source, target, &closed));
+        let [held, owned] = summed.as_ref().map_or([source, kept], |summed| [summed, summed]);
+        let (mut hop, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
+        for (leg, direction) in way.taken() {
+            match (leg, direction) {
+                (_, Direction::In) => hop = Some(hop_between(world, [held, owned, target], leg)?),
+                (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
+                    let term = Subarray::of(source, &at, &Region::whole(source.shape()));
+                    let term = term.region().expect("a term is one block, as its way says; this is a bug of polyshard");
+                    let group = groups.along(axes, None);
+                    let part = |member| Subarray::of(target, &group.coordinates(member), &term);
+                    let of_all = (0..group.size()).map(part).collect();
+                    parts = Some((term, of_all));
+                }
+                (Leg::Exchange { .. }, _) => {
+                    let members: Vec<_> = mesh.members(&at, &closed).collect();
+                    mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
+                    for member in members {
+                        let coordinates: Vec<_> = closed.iter().map(|&axis| (axis, member[axis])).collect();
+                        let layer = source.pinned(&coordinates);
+                        layers.push(hop_between(world, [&layer, &layer, target], leg)?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let memory = world.memory()?;
+        let mut own = [0; 2];
+        for hop in hop.iter().chain(&layers) {
+            own = [0, 1].map(|side| hop.scattered()[side].max(own[side]));
+        }
+        // A rank that reaches its whole group names itself.
+        let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
+        let words = [own[0], own[1], other].map(|word| word as u64);
+        let told = exchange_words(world.comm(), "the pieces of a redistribution", words)?;
+        let scattered = [0, 1].map(|side| told.iter().map(|words| words[side] as usize).max().unwrap_or(0));
+        let mut others = told.iter().map(|words| words[2] as usize).enumerate();
+        let apart = others.find(|(rank, other)| rank != other);
+        let (way, staging) = (way.clone(), RefCell::default());
+        Ok(Self { way, groups, hop, parts, layers, mine, memory, number, apart, scattered, staging })
+    }
+
+    pub(super) fn way(&self) -> &Way {
+        &self.way
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Returns the most bytes that messages are packed and unpacked in on any rank, with `element` bytes for each element.
+    pub(super) fn staging_bytes(&self, element: usize) -> usize {
+        let [out, back] = self.scattered.map(|elements| elements * element);
+        let staged = match self.way.legs[..] {
+            // What is gathered is packed whole, and comes where it belongs.
+            [Leg::Collective { .. }] => [out, 0],
+            _ => [out, back].map(|bytes| bytes.min(CHUNK as usize)),
+        };
+        staged.iter().map(|bytes| bytes.next_multiple_of(size_of::<u64>())).sum()
+    }
+
+    /// Returns the bytes that they are packed and unpacked in now.
+    #[cfg(test)]
+    pub(super) fn staged(&self) -> usize {
+        let Staging { outgoing, incoming } = &*self.staging.borrow();
+        size_of_val(&outgoing[..]) + size_of_val(&incoming[..])
+    }
+
+    /// Returns whether any rank hands something to another one, apart from terms of sums.
+    pub(super) fn talks(&self) -> bool {
+        self.hop.as_ref().is_some_and(|hop| hop.talks)
+    }
+
+    /// Moves the pieces of a hop by an exchange.
+    fn exchange<T: Element>(&self, hop: &Hop, transport: Transport, from: &[T], to: &mut DistArray<T>) -> Result<()> {
+        self.hand_out(hop, transport, from, to, |from, to| self.exchange_by_messages(hop, size_of::<T>(), from, to))
+    }
+
+    /// Moves the pieces of a hop, through shared memory if that is wanted and possible, else as `by_messages` does.
+    fn hand_out<T: Element>(
+        &self,
+        hop: &Hop,
+        transport: Transport,
+        from: &[T],
+        to: &mut DistArray<T>,
+        by_messages: impl FnOnce(&[u8], &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (block, segment) = to.slice_and_segment();
+        let (from, block) = (cast_slice(from), cast_slice_mut(block));
+        if transport == Transport::Messages {
+            return by_messages(from, block);
+        }
+        // Groups differ in whether they lie inside of a node, but ranks are refused together.
+        if let (Transport::Shared, Some((rank, other))) = (transport, self.apart) {
+            return Err(RedistributionError::Apart { rank, other }.into());
+        }
+        match shared::run(hop, &*self.memory, self.number, T::DTYPE, from, Tile::new(block, segment))? {
+            Outcome::Done => Ok(()),
+            Outcome::Hidden(rank) if transport == Transport::Shared => {
+                Err(RedistributionError::PrivateOutput { rank }.into())
+            }
+            Outcome::Hidden(_) | Outcome::Apart => by_messages(from, block),
+        }
+    }
+
+    /// Moves the pieces of a hop by messages: where rows are laid out and the library has derived datatypes, it moves all pieces at once,
+    /// else one pair of ranks after the other exchanges them (MPI 3.1, sections 3.10, 4.1 and 5.8).
+    fn exchange_by_messages(&self, hop: &Hop, element: usize, source: &[u8], target: &mut [u8]) -> Result<()> {
+        hop.own.rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
+        let Some(comm) = &hop.comm else { return Ok(()) };
+        if self.way.packing == Packing::LaidOut {
+            let layouts = |pieces: &[(usize, Subarray)], places: [Place; 2], side: usize| {
+                let mut layouts: Vec<_> = hop.members.iter().map(|_| None).collect();
+                for (member, piece) in pieces {
+                    layouts[*member] = Some(piece.rows(places[0], places[1]).layout(side, element));
+                }
+                layouts
+            };
+            let sends = layouts(&hop.sends, [Place::Block, Place::Packed], 0);
+            let receives = layouts(&hop.receives, [Place::Packed, Place::Region], 1);
+            if comm.all_to_all_laid_out(&sends, source, &receives, target)? {
+                return Ok(());
+            }
+        }
+        let ends = Ends { element, source: (Place::Block, source), target: (Place::Region, target) };
+        let staging = &mut *self.staging.borrow_mut();
+        mail::exchange(&**comm, Turns::ByDistance, &hop.sends, &hop.receives, ends, staging.buffers())
+    }
+}
+
+/// How ranks hand out what they hold by a sharding and own by another to get to a third, as a leg says.
+fn hop_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<Hop> {
+    let mesh = Way::mesh(owned, target);
+    let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
+    let hop = Hop::new(world, &mesh, &leg.reach(&mesh), between)?;
+    let (found, wanted) = (hop.found(), target.local_len(&target.mesh().coordinates(world.rank())));
+    assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug of polyshard");
+    Ok(hop)
+}
+
+/// An array that moves: what this rank has of it, and where it is to have it.
+pub(crate) struct Moving<'r, T: Element> {
+    moved: &'r Moved,
+    transport: Transport,
+    /// What it has of the array, or of the sums of its terms.
+    held: Cow<'r, [T]>,
+    /// Whether sums are still open that the way closes.
+    closes_sums: bool,
+    /// Whether it is in the target.
+    is_there: bool,
+    target: &'r mut DistArray<T>,
+}
+
+impl<'r, T: Element> Moving<'r, T> {
+    pub(super) fn new(moved: &'r Moved, transport: Transport, source: &'r [T], target: &'r mut DistArray<T>) -> Self {
+        let closes_sums = moved.way.closes_sums();
+        Self { moved, transport, held: Cow::Borrowed(source), closes_sums, is_there: false, target }
+    }
+
+    /// Returns whether the leg closes sums: else none are open, or they have met.
+    pub(crate) fn closes_sums(&self) -> bool {
+        self.closes_sums
+    }
+
+    /// Hands each rank what it lacks of what this one has.
+    pub(crate) fn exchange(&mut self) -> Result<()> {
+        let hop = self.moved.hop.as_ref().expect("a way has a hop for its exchange; this is a bug of polyshard");
+        self.is_there = true;
+        self.moved.exchange(hop, self.transport, &self.held, self.target)
+    }
+
+    /// Gathers the shards of the members of a group, which are one after the other what each of them gets.
+    pub(crate) fn all_gather(&mut self, group: &Group) -> Result<()> {
+        self.is_there = true;
+        let Moved { hop, staging, .. } = self.moved;
+        let hop = hop.as_ref().expect("a way has a hop for its gathering; this is a bug of polyshard");
+        self.moved.hand_out(hop, self.transport, &self.held, self.target, |from, to| {
+            if hop.comm.is_none() {
+                // There is nothing to gather, or all of it is here.
+                hop.own.rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
+                return Ok(());
+            }
+            mail::all_gather(group, &hop.parts(), size_of::<T>(), from, to, staging.borrow_mut().buffers())
+        })
+    }
+
+    /// Sums up the terms of the members of a group at all of them.
+    pub(crate) fn all_reduce(&mut self, group: &Group) -> Result<()> {
+        self.sum_up(|sums, combining| group.comm().all_reduce(sums, combining))
+    }
+
+    /// Sums up the terms of the members of a group at the one with these coordinates.
+    pub(crate) fn reduce(&mut self, group: &Group, root: &[i64]) -> Result<()> {
+        let root = group.rank_of(&root.iter().map(|&at| at as usize).collect::<Vec<_>>());
+        self.sum_up(|sums, combining| group.comm().reduce(root, sums, combining))?;
+        if root != group.rank() {
+            self.held = Cow::Borrowed(&[]);
+        }
+        Ok(())
+    }
+
+    fn sum_up(&mut self, reduce: impl FnOnce(&mut [u8], Combining) -> Result<()>) -> Result<()> {
+        let mut sums = memory::room(self.held.len(), "partial sums")?;
+        sums.extend_from_slice(&self.held);
+        let combining = Combining::in_order(T::DTYPE, ReduceOp::Sum, self.moved.way.in_pieces);
+        reduce(cast_slice_mut(&mut sums), combining)?;
+        (self.held, self.closes_sums) = (Cow::Owned(sums), false);
+        Ok(())
+    }
+
+    /// Sums up the part that each member of a group gets of all terms.
+    pub(crate) fn reduce_scatter(&mut self, group: &Group) -> Result<()> {
+        let (term, parts) =
+            self.moved.parts.as_ref().expect("a way has parts for its sums; this is a bug of polyshard");
+        self.is_there = true;
+        self.target.block_mut().fill(T::ZERO);
+        let by_messages = self.transport == Transport::Messages;
+        OutTile::scatter(group, by_messages, term, &self.held, parts.clone(), self.target)
+    }
+
+    /// Hands out the terms of one coordinate after the other, and adds them up where they are wanted.
+    pub(crate) fn add_up(&mut self) -> Result<()> {
+        let Moved { layers, mine, .. } = self.moved;
+        self.is_there = true;
+        // A term is received beside the sums, in memory that nobody shares.
+        let transport = if self.transport == Transport::Shared { Transport::Auto } else { self.transport };
+        let held = |layer: usize| if layer == *mine { &self.held[..] } else { &[] };
+        let [first, others @ ..] = &layers[..] else { return Ok(()) };
+        self.moved.exchange(first, transport, held(0), self.target)?;
+        let mut term = self.target.clone();
+        for (number, layer) in (1..).zip(others) {
+            self.moved.exchange(layer, transport, held(number), &mut term)?;
+            let sums = self.target.block_mut().iter_mut().zip(term.block());
+            sums.for_each(|(sum, &term)| *sum = sum.add(term));
+        }
+        Ok(())
+    }
+
+    /// Puts the sums where they belong that all legs have left where they are.
+    pub(super) fn arrive(self) {
+        if !self.is_there {
+            self.target.block_mut().copy_from_slice(&self.held);
+        }
+    }
+}
