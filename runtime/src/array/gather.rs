@@ -3,7 +3,6 @@
 use super::save::agreed;
 use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Region, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -47,26 +46,36 @@ impl<T: Element> DistArray<T> {
     pub(super) fn collect(&self, world: &World, mut take: impl FnMut(&[T])) -> Result<()> {
         let comm = world.comm();
         let mesh = self.sharding().mesh();
-        let [mut piece, mut outgoing, mut incoming] = [(); 3].map(|()| Buffer::<T>::default());
+        let (mut piece, mut staging) = (Buffer::<T>::default(), Buffer::default());
         let reader = mesh.coordinates(0);
         for region in pieces(self.shape(), PIECE / size_of::<T>()) {
-            let part = |rank| Subarray::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
-            let mut carry = |sends: &[_], receives: &[(usize, Subarray)], into: &mut [T]| {
-                let ends = Ends {
-                    element: size_of::<T>(),
-                    source: (Place::Block, cast_slice(self.block())),
-                    target: (Place::Region, cast_slice_mut(into)),
-                };
-                mail::exchange(comm, Turns::Together, sends, receives, ends, [&mut outgoing, &mut incoming])
-            };
             if !world.is_root() {
-                carry(&[(0, part(world.rank()))], &[], &mut [])?;
+                let own = Subarray::read(self.sharding(), self.coordinates(), &reader, &region);
+                if own.len() > 0 {
+                    comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))?;
+                }
                 continue;
             }
             piece.grow(region.len(), "a piece of an array")?;
             let piece = &mut piece[..region.len()];
-            part(0).copy(Place::Block, self.block(), Place::Region, piece);
-            (1..world.size()).try_for_each(|rank| carry(&[], &[(rank, part(rank))], piece))?;
+            for rank in 0..world.size() {
+                let part = Subarray::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
+                if part.len() == 0 {
+                    continue;
+                }
+                if rank == 0 {
+                    part.copy(Place::Block, self.block(), Place::Region, piece);
+                    continue;
+                }
+                if let Some(place) = part.contiguous(Place::Region) {
+                    comm.receive(rank, cast_slice_mut(&mut piece[place]))?;
+                    continue;
+                }
+                staging.grow(part.len(), "what is received")?;
+                let packed = &mut staging[..part.len()];
+                comm.receive(rank, cast_slice_mut(packed))?;
+                part.copy(Place::Packed, packed, Place::Region, piece);
+            }
             take(piece);
         }
         Ok(())
