@@ -118,7 +118,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             - delivery of Z: what the leaf writes is in the tile; the tile is inside Z; each rank is the only owner of what it computes
         bounds per rank
             - shards 5015552 bytes
-            - tiles and staging 16384 bytes
+            - tiles and staging 32768 bytes
             - received 15872 bytes
     "#]].assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
 }

@@ -76,6 +76,19 @@ impl<'w> Grid<'w> {
         self.world
     }
 
+    /// Connects this rank with those in reach, which hand it something, and with those that it hands something to, by an empty message
+    /// each: a library connects two processes when the first message goes from one to the other, and a rank that computes meanwhile should
+    /// not wait for that. Collective over the world.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn connect(&self, reach: &Neighbours) -> Result<()> {
+        let ranks = |reach: &Neighbours| -> Vec<_> { self.others(reach).map(|(rank, ..)| rank).collect() };
+        let sends: Vec<(usize, &[u8])> = ranks(&reach.mirrored()).into_iter().map(|rank| (rank, &[][..])).collect();
+        let receives = ranks(reach).into_iter().map(|rank| (rank, &mut [][..]));
+        self.world.comm().exchange(&sends, &mut receives.collect::<Vec<(usize, &mut [u8])>>())
+    }
+
     /// The other ranks in reach, ascending, each with its coordinates as mesh coordinates and as
     /// indices into a program.
     pub(crate) fn others(&self, reach: &Neighbours) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
@@ -93,6 +106,7 @@ impl<'w> Grid<'w> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Reach;
     use crate::spmd;
 
     #[test]
@@ -106,6 +120,29 @@ mod tests {
             Ok([x, y])
         });
         assert_eq!(seen.unwrap(), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+    }
+
+    #[test]
+    fn ranks_connect_with_all_in_reach() {
+        let mesh = Mesh::new([("x", 2), ("y", 3)]);
+        let reaches = [
+            Reach::OWN,
+            Reach::All,
+            Reach::Within { low: -1, high: 0 },
+            Reach::Within { low: 2, high: 2 },
+            Reach::Around { low: 1, high: 1 },
+            Reach::Around { low: -4, high: 1 },
+        ];
+        for (x, y) in reaches.into_iter().flat_map(|x| reaches.map(|y| (x, y))) {
+            for reach in [Neighbours::in_box([x, y]), Neighbours::in_star([x, y])] {
+                // Each message that is sent is received, and none of them has anything in it.
+                let bytes = spmd(6, |world| {
+                    Grid::new(world, &mesh)?.connect(&reach)?;
+                    Ok::<_, crate::Error>(world.comm().received().bytes())
+                });
+                assert_eq!(bytes.expect("all connect"), [0; 6], "{reach:?}");
+            }
+        }
     }
 
     #[test]

@@ -409,15 +409,15 @@ fn sizes_that_are_missing_or_too_large_are_refused() {
 fn memory_that_does_not_suffice_is_refused_with_what_would_fit() {
     let plan = |text, bytes| read(text, &SIZES).expect("a product").plan(&machine(&mesh(), bytes));
     said(
-        plan("A[I, J] * B[J, K] -> C[I, K]", 1000),
+        plan("A[I, J] * B[J, K] -> C[I, K]", 700),
         expect![
-            "no sequence fits into 1000 bytes per device: `A * B` takes least, 1664 bytes; even with `A[I_X, J_Y]` and `B[J_Y, K_{rows}]` it would take 1048: use more devices or smaller sizes"
+            "no sequence fits into 700 bytes per device: `A * B` takes least, 1664 bytes; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
     said(
         plan("A[I, J_Y] * B[J_X, K] -> C[I, K]", 600),
         expect![
-            "no sequence fits into 600 bytes per device: `permute A; A * B; reduce_scatter(X, rows) C; all_gather(X, Y, rows) C` takes least, 1464 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_X, J_Y]` and `B[J_Y, K_{rows}]` it would take 1048: use more devices or smaller sizes"
+            "no sequence fits into 600 bytes per device: `permute A; all_to_all(Y, rows) A; A * B; all_reduce(X), exchange C` takes least, 1312 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
 }

@@ -13,7 +13,7 @@
 // 10  communicate(B, ko)
 // 11  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, Slices, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
@@ -108,8 +108,16 @@ impl<'world> Prepared<'world> {
         let grid = Grid::new(world, &mesh())?;
         let along_x = grid.group(&[0])?;
         let along_y = grid.group(&[1])?;
-        let a_tile = Tile::ahead("A", 63, 1, None)?;
-        let b_tile = Tile::ahead("B", 54, 1, None)?;
+        let a_tile = Tile::ahead("A", 63, 1, None)?
+            .connected(
+                &grid,
+                &Neighbours::in_box([Reach::OWN, Reach::Around { low: 1, high: 1 }]),
+            )?;
+        let b_tile = Tile::ahead("B", 54, 1, None)?
+            .connected(
+                &grid,
+                &Neighbours::in_box([Reach::Around { low: 1, high: 1 }, Reach::OWN]),
+            )?;
         let known_inputs = InputTable::default();
         Ok(Self {
             grid,

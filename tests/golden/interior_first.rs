@@ -78,7 +78,15 @@ impl<'world> Prepared<'world> {
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         let grid = Grid::new(world, &mesh())?;
-        let a_tile = Tile::new("A", 56)?.fixed();
+        let a_tile = Tile::new("A", 56)?
+            .fixed()
+            .connected(
+                &grid,
+                &Neighbours::in_star([
+                    Reach::Within { low: -1, high: 1 },
+                    Reach::Around { low: -1, high: 1 },
+                ]),
+            )?;
         let known_inputs = InputTable::default();
         Ok(Self { grid, a_tile, known_inputs })
     }

@@ -11,7 +11,7 @@
 //  8  tensorize([mi, n, ki])
 //  9  pipeline(mo, 2)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, Slices, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
@@ -84,7 +84,8 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         let grid = Grid::new(world, &mesh())?;
         let along_x = grid.group(&[0])?;
-        let c_tile = OutTile::ahead("C", 44, 2, None)?;
+        let c_tile = OutTile::ahead("C", 44, 2, None)?
+            .connected(&grid, &Neighbours::in_box([Reach::All]))?;
         Ok(Self { grid, along_x, c_tile })
     }
     /// Runs the program on all ranks, which each return their shard of the output.

@@ -230,6 +230,7 @@ impl<'a> Writer<'a> {
     ///
     /// ```text
     /// Tile::new("A", 63)?   Tile::relay("A", 63)?   Tile::ahead("A", 63, 1, Some((&*along_y, Passing::Chain(1))))?
+    /// Tile::ahead("B", 63, 1, None)?.connected(&grid, &Neighbours::in_box([Reach::OWN, Reach::Around { low: 1, high: 1 }]))?
     /// OutTile::new("C", 42)?.within(c_written.clone()).in_any_order().in_pieces().fixed()
     /// ```
     fn tiles(&self) -> Vec<Field> {
@@ -280,11 +281,13 @@ impl<'a> Writer<'a> {
                 }
             };
             let fixed = tile.is_fixed.then(|| quote! { .fixed() });
+            let peers = self.nest.peers_ahead(transfer);
+            let connected = peers.iter().map(reach_of).map(|reach| quote! { .connected(&grid, #reach)? });
             let r#type = match transfer.direction {
                 Direction::In => quote! { Tile<#element> },
                 Direction::Out { .. } => quote! { OutTile<#element> },
             };
-            Some(Field { name: name.clone(), r#type, new: quote! { #new #fixed } })
+            Some(Field { name: name.clone(), r#type, new: quote! { #new #fixed #(#connected)* } })
         });
         tiles.collect()
     }

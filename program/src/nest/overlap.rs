@@ -1,7 +1,8 @@
 //! What of a transfer can be brought, or taken away, while something is computed.
 
-use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Shift, Transfer};
 use crate::ids::LeafLoopId;
+use polyshard_layout::{Neighbours, Reach};
 
 /// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
 /// computed.
@@ -51,6 +52,25 @@ impl Nest {
     #[must_use]
     pub fn is_product(&self) -> bool {
         matches!(self.leaf.op, LeafOp::Contraction { .. })
+    }
+
+    /// Returns where the ranks are that hand a rank something of a transfer while others are computed, or that it hands something to, if it
+    /// takes the output away; apart from what a [group](Transfer::group_ahead) does, and from permutations.
+    #[must_use]
+    pub fn peers_ahead(&self, transfer: &Transfer) -> Vec<Neighbours> {
+        if !transfer.is_under_way() || transfer.group_ahead().is_some() {
+            return Vec::new();
+        }
+        let peers = transfer.route.legs.iter().filter_map(|leg| match leg {
+            Leg::Halo { .. } | Leg::Exchange { .. } => Some(leg.reach(&self.mesh)),
+            Leg::Collective { .. } if transfer.direction != Direction::In => Some(leg.reach(&self.mesh)),
+            Leg::Shift(Shift { axis, by, .. }) => {
+                let along = |of| if of == axis.0 { Reach::Around { low: *by, high: *by } } else { Reach::OWN };
+                Some(Neighbours::in_box((0..self.mesh.ndim()).map(along).collect::<Vec<_>>()))
+            }
+            Leg::InPlace | Leg::Copy | Leg::Collective { .. } | Leg::Permute { .. } => None,
+        });
+        peers.collect()
     }
 
     /// Returns the part of a transfer that comes or leaves while iterations of its loop are computed, from 0 to 1.

@@ -68,7 +68,9 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 }
             };
             let made = if tile.in_pieces { made.in_pieces() } else { made };
-            Ok(Some(if tile.is_fixed { made.fixed() } else { made }))
+            let made = if tile.is_fixed { made.fixed() } else { made };
+            let peers = nest.peers_ahead(transfer);
+            peers.iter().try_fold(made, |made, reach| made.connected(&grid, reach)).map(Some)
         });
         let tiles = tiles.collect::<Result<_>>()?;
         let written = kernel.written().map(|written| {
@@ -94,6 +96,8 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                     None => made,
                 };
                 let made = if tile.is_fixed { made.fixed() } else { made };
+                let peers = nest.peers_ahead(output);
+                let made = peers.iter().try_fold(made, |made, reach| made.connected(&grid, reach))?;
                 Some(match &written {
                     Some(written) => made.within(written.clone()),
                     None => made,

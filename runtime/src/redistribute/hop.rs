@@ -25,7 +25,7 @@ pub(super) struct Hop {
     pub(super) sends: Vec<(usize, Subarray)>,
     /// What this rank gets from other members.
     pub(super) receives: Vec<(usize, Subarray)>,
-    /// What it gets of the others.
+    /// What it gets from members that have nothing for it.
     nothing: Subarray,
     /// Whether any rank of the world talks to another.
     pub(super) talks: bool,

@@ -98,6 +98,29 @@ impl<T: Element> Tile<T> {
         Ok(Self { lanes, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }
 
+    /// Returns the tile, connected with the ranks in reach, whose messages come ahead: by an empty message over each link, so all ranks of
+    /// the grid must call it.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Neighbours, Reach};
+    /// use polyshard_runtime::{Error, Grid, Tile, spmd};
+    /// let mesh = Mesh::new([("x", 3)]);
+    /// let next = Neighbours::in_box([Reach::Around { low: 1, high: 1 }]);
+    /// spmd(3, |world| {
+    ///     let grid = Grid::new(world, &mesh)?;
+    ///     let tile = Tile::<f32>::ahead("A", 64, 1, None)?.connected(&grid, &next)?;
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
+        grid.connect(reach)?;
+        Ok(self)
+    }
+
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
     pub fn restart(&mut self) {
         self.coming.clear();

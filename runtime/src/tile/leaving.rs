@@ -75,6 +75,27 @@ impl<T: Element> OutTile<T> {
         Ok(tile)
     }
 
+    /// Returns the tile, connected with the ranks in reach, which get what leaves, as [`Tile::connected`](crate::Tile::connected) does.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Neighbours, Reach};
+    /// use polyshard_runtime::{Error, Grid, OutTile, spmd};
+    /// let mesh = Mesh::new([("x", 3)]);
+    /// spmd(3, |world| {
+    ///     let grid = Grid::new(world, &mesh)?;
+    ///     let tile = OutTile::<f32>::ahead("C", 64, 1, None)?.connected(&grid, &Neighbours::in_box([Reach::All]))?;
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
+        grid.connect(&reach.mirrored())?;
+        Ok(self)
+    }
+
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
     pub fn restart(&mut self) {
         self.spare.extend(self.leaving.drain(..).map(|leaving| leaving.buffer).filter(|buffer| !buffer.is_empty()));
