@@ -42,6 +42,7 @@ mod received;
 pub mod reduction;
 mod report;
 mod scalars;
+mod staged;
 mod statement;
 mod tile_statement;
 mod traffic;
@@ -79,11 +80,12 @@ pub use program::{
     StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
+pub use staged::CHUNK;
 pub use statement::{Iteration, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
-pub use way::{CHUNK, Packing, Way, WayError, summed_up};
+pub use way::{Packing, Way, WayError, summed_up};
 pub use work::{LeafProduct, Work};
 pub use written::Written;

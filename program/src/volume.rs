@@ -2,11 +2,11 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Depth, LoopId};
-use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Transfer};
+use crate::nest::{Direction, Leg, Nest, Owners, Transfer};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
+use crate::staged::{Carried, Parts, staged};
 use crate::traffic::{self, Busiest};
-use crate::way::CHUNK;
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
 
@@ -104,58 +104,27 @@ impl<'a> Bound<'a> {
     }
 
     fn staging_of(&self, leg: &Leg) -> u64 {
-        let Self { tile, part, .. } = *self;
-        match (leg, self.transfer.direction) {
-            (Leg::InPlace | Leg::Copy, _) => 0,
-            (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
-            // What a stage gathers lies apart from what the one before gathered.
-            (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
-            (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match self.parts_along(axes) {
-                // Parts are received where they belong, and sent from where they lie.
-                Some(dim) if self.transfer.ahead == 0 && self.is_whole_behind(dim) => 0,
-                Some(_) if self.transfer.ahead == 0 => part,
-                _ => tile.saturating_add(part),
-            },
-            // The terms of a stage, what they add up to, and the contributions to a part of it.
-            (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::Out { .. }) => {
-                tile.saturating_mul(3)
-            }
-            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
-                self.of_tile(|elements| procedure.most_staged(elements))
-            }
-            // The members' contributions to one piece, and the piece; or the others' tiles, and what is sent.
-            (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
-                let is_whole = !any_order && !self.transfer.tile.in_pieces;
-                tile.saturating_mul(if is_whole { self.nest.mesh.group_size(axes) } else { 2 })
-            }
-            // The others' contributions to one part, and the parts one after the other unless they are in the tile.
-            (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::Out { any_order: false })
-                if self.transfer.ahead == 0 =>
-            {
-                let received = (self.nest.mesh.group_size(axes) - 1).saturating_mul(part);
-                received.saturating_add(if self.parts_along(axes).is_some() { 0 } else { tile })
-            }
-            // The parts one after the other, the contributions to one of them, and the part.
-            (Leg::Collective { owners: Owners::Parts, .. }, Direction::Out { .. }) => {
-                tile.saturating_mul(2).saturating_add(part)
-            }
-            // What is not contiguous in the shard is packed before it is sent.
-            (Leg::Permute { .. } | Leg::Shift(_), Direction::In) => part,
-            // What leaves while others are computed is sent from messages.
-            (Leg::Permute { .. }, Direction::Out { .. }) if self.transfer.ahead > 0 => tile.saturating_mul(2),
-            (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
-            (Leg::Halo { reach } | Leg::Exchange { reach }, direction) => {
-                // A chunk of each piece is packed and unpacked at a time; what is under way, or goes round the end, is there whole.
-                let is_whole = self.transfer.is_under_way() || self.transfer.region.wraps();
-                let of_each = |bytes: u64| self.others(reach).saturating_mul(bytes);
-                let chunks = of_each(if is_whole { part } else { part.min(CHUNK) });
-                chunks.saturating_add(match direction {
-                    Direction::In => tile.min(chunks),
-                    // What comes is combined when all of it is there.
-                    Direction::Out { .. } => of_each(part),
-                })
-            }
-        }
+        let Self { nest, transfer, tile, part, .. } = *self;
+        let is_under_way = transfer.is_under_way();
+        let parts_along = |axes: &[usize]| match self.parts_along(axes) {
+            Some(dim) if self.is_whole_behind(dim) => Parts::Together,
+            Some(_) => Parts::InOrder,
+            None => Parts::Interleaved,
+        };
+        let carried = Carried {
+            mesh: &nest.mesh,
+            tile,
+            part,
+            in_pieces: transfer.tile.in_pieces,
+            is_under_way,
+            // So is what goes round the end of its array.
+            are_whole: is_under_way || transfer.region.wraps(),
+            at_once: None,
+            parts_along: &parts_along,
+            elements: transfer.tile.capacity,
+            element: nest.kernel.dtype().size() as u64,
+        };
+        staged(leg, transfer.direction, &carried)
     }
 
     /// The dimension of which the parts that ranks along these axes own follow one another in the tile, in the ranks' order, each of

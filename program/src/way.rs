@@ -4,6 +4,7 @@
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
+use crate::staged::{CHUNK, Carried, Parts, staged};
 use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,10 +44,6 @@ pub enum Packing {
 
 /// The fewest bytes of a row that a library sends from where it lies as fast as it is packed.
 const LONG: usize = 256;
-
-/// The most bytes of a piece that is scattered that go in one message between two ranks. Smaller ones make ranks wait for each other more
-/// often, larger ones leave the cache.
-pub const CHUNK: u64 = 1 << 20;
 
 /// Why an array cannot go a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -252,29 +249,33 @@ impl Way {
     /// that is kept is packed to be gathered, which is not counted here.
     #[must_use]
     pub fn staged(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
-        let [from, to] = [source, target].map(|sharding| sharding.largest_shard().saturating_mul(element as u64));
-        let of_leg = |leg: &Leg| match (leg, self.closes_sums()) {
-            (Leg::Collective { owners: Owners::Parts, .. }, false) => 0,
-            // A copy of the terms, what is packed of it, and the others' terms of a part.
-            (Leg::Collective { owners: Owners::Parts, axes, .. }, true) => {
-                let others = source.mesh().group_size(axes) - 1;
-                from.saturating_mul(2).saturating_add(to.saturating_mul(others))
-            }
-            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, _) => {
-                let staged = procedure.most_staged(usize::try_from(source.largest_shard()).unwrap_or(usize::MAX));
-                (staged as u64).saturating_mul(element as u64)
-            }
-            // A copy of the terms, and the others' terms of a piece and the piece, or all terms.
-            (Leg::Collective { axes, .. }, _) => {
-                from.saturating_mul(if self.in_pieces { 3 } else { source.mesh().group_size(axes) + 1 })
-            }
-            // A chunk of a piece on each side; and what comes of one coordinate of sums, beside those of all before it.
-            _ => {
-                let chunks = 2 * CHUNK.min(from).min(to);
-                chunks.saturating_add(if self.closes_sums() && self.legs.len() == 1 { to } else { 0 })
-            }
+        let bytes = |sharding: &Sharding| sharding.largest_shard().saturating_mul(element as u64);
+        let [from, to] = [source, target].map(bytes);
+        let of_leg = |(leg, direction): (&Leg, Direction)| {
+            let is_in = direction == Direction::In;
+            let carried = Carried {
+                mesh: source.mesh(),
+                tile: if is_in { to } else { from },
+                part: if is_in { from.min(to) } else { to },
+                in_pieces: self.in_pieces,
+                is_under_way: false,
+                are_whole: false,
+                // One pair of ranks after the other exchanges its pieces.
+                at_once: Some(1),
+                parts_along: &|_| if is_in { Parts::Together } else { Parts::Interleaved },
+                elements: usize::try_from(source.largest_shard()).unwrap_or(usize::MAX),
+                element: element as u64,
+            };
+            let besides = match leg {
+                _ if is_in || leg.procedure().is_some() => 0,
+                // What comes of one coordinate is put beside what came of all before it.
+                Leg::Exchange { .. } => to.min(CHUNK),
+                // Terms are summed up in a copy.
+                _ => from,
+            };
+            staged(leg, direction, &carried).saturating_add(besides)
         };
-        self.legs.iter().map(of_leg).fold(0, u64::saturating_add)
+        self.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
     }
 }
 

@@ -19,7 +19,8 @@ pub struct Work {
     pub operations: u64,
     /// Those of them that are done element by element, in loop nests, and not by products of matrices.
     pub elementwise: u64,
-    /// Elements that it reads and writes, each once each time; those that it writes both, since a cache fetches what is written.
+    /// Elements that it reads and writes, each once each time; those that it adds to both. What is overwritten is not read: processors write
+    /// whole lines without fetching them.
     pub touched: u64,
     /// Whether ranks and steps were gone through, else the numbers are bounds.
     pub is_counted: bool,
@@ -199,7 +200,7 @@ impl Nest {
             product(&mut (0..counts.len()).filter(moves))
         };
         let read = self.leaf.operands.iter().map(elements).fold(0, u64::saturating_add);
-        let written = elements(&self.leaf.target).saturating_mul(2);
+        let written = elements(&self.leaf.target).saturating_mul(if self.leaf.overwrites { 1 } else { 2 });
         [operations, elementwise, read.saturating_add(written)]
     }
 

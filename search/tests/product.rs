@@ -417,7 +417,7 @@ fn memory_that_does_not_suffice_is_refused_with_what_would_fit() {
     said(
         plan("A[I, J_Y] * B[J_X, K] -> C[I, K]", 600),
         expect![
-            "no sequence fits into 600 bytes per device: `permute A; all_to_all(Y, rows) A; A * B; all_reduce(X), exchange C` takes least, 1312 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
+            "no sequence fits into 600 bytes per device: `exchange A; A * B; all_reduce(X), exchange C` takes least, 1344 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
 }

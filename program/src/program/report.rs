@@ -8,8 +8,8 @@ use crate::volume::Volume;
 use polyshard_layout::DType;
 
 impl Report {
-    /// What holds of a program: what was proved of its kernels, its arrays, the tiles of the
-    /// neediest statement, and all that is received.
+    /// What holds of a program: what was proved of its kernels, its arrays, the tiles and staging of all statements, which are made once
+    /// and stay, and all that is received.
     pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body) -> Self {
         let size = dtype.size() as u64;
         let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
@@ -28,12 +28,9 @@ impl Report {
             let new: Vec<_> = new.cloned().collect();
             report.proofs.extend(new);
         }
-        for nest in &body.nests {
-            report.tile_bytes = report.tile_bytes.max(nest.report.tile_bytes);
-        }
-        for moved in &body.moves {
-            report.tile_bytes = report.tile_bytes.max(moved.volume(arrays, dtype).staged);
-        }
+        let of_nests = body.nests.iter().map(|nest| nest.report.tile_bytes);
+        let of_moves = body.moves.iter().map(|moved| moved.volume(arrays, dtype).staged);
+        report.tile_bytes = of_nests.chain(of_moves).fold(0, u64::saturating_add);
         report.traffic_bytes = body.received(body.parts(), &|moved| moved.volume(arrays, dtype).received).first;
         report
     }
