@@ -35,7 +35,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) target: (Place, &'a mut [u8]),
 }
 
-/// Sends and receives pieces, with one rank at most one each way (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
+/// Sends and receives pieces, at most one each way with each rank (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
 /// `staging`, which is made longer if it is too short.
 ///
 /// ```text
