@@ -5,7 +5,7 @@ use crate::ids::{Depth, LoopId};
 use crate::nest::{Direction, Leg, Nest, Owners, Transfer};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
-use crate::staged::{Carried, Parts, staged};
+use crate::staged::{Parts, Staging, staged};
 use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
@@ -111,7 +111,7 @@ impl<'a> Bound<'a> {
             Some(_) => Parts::InOrder,
             None => Parts::Interleaved,
         };
-        let carried = Carried {
+        let staging = Staging {
             mesh: &nest.mesh,
             tile,
             part,
@@ -124,7 +124,7 @@ impl<'a> Bound<'a> {
             elements: transfer.tile.capacity,
             element: nest.kernel.dtype().size() as u64,
         };
-        staged(leg, transfer.direction, &carried)
+        staged(leg, transfer.direction, &staging)
     }
 
     /// The dimension of which the parts that ranks along these axes own follow one another in the tile, in the ranks' order, each of

@@ -4,7 +4,7 @@
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
-use crate::staged::{CHUNK, Carried, Parts, staged};
+use crate::staged::{CHUNK, Parts, Staging, staged};
 use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -253,7 +253,7 @@ impl Way {
         let [from, to] = [source, target].map(bytes);
         let of_leg = |(leg, direction): (&Leg, Direction)| {
             let is_in = direction == Direction::In;
-            let carried = Carried {
+            let staging = Staging {
                 mesh: source.mesh(),
                 tile: if is_in { to } else { from },
                 part: if is_in { from.min(to) } else { to },
@@ -273,7 +273,7 @@ impl Way {
                 // Terms are summed up in a copy.
                 _ => from,
             };
-            staged(leg, direction, &carried).saturating_add(besides)
+            staged(leg, direction, &staging).saturating_add(besides)
         };
         self.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
     }
