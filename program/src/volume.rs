@@ -173,11 +173,6 @@ impl<'a> Bound<'a> {
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
         Volume { times, busy: times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
     }
-
-    /// The bytes of what a number of elements is of a tile's.
-    fn of_tile(&self, of: impl Fn(usize) -> usize) -> u64 {
-        (of(self.transfer.tile.capacity) as u64).saturating_mul(self.nest.kernel.dtype().size() as u64)
-    }
 }
 
 /// A rank that receives as much as any may.
@@ -230,7 +225,8 @@ impl Receiver for Bound<'_> {
     }
 
     fn sums_by(&self, procedure: &Procedure) -> u64 {
-        self.of_tile(|elements| procedure.most_received(elements))
+        let elements = procedure.most_received(self.transfer.tile.capacity);
+        (elements as u64).saturating_mul(self.nest.kernel.dtype().size() as u64)
     }
 
     fn written_by_one(&self, _: &[Expr], _: &[Expr]) -> u64 {

@@ -58,8 +58,8 @@ pub use flight::Flight;
 pub use layout::{Layout, LayoutLevel};
 pub use piece::Piece;
 pub use received::Received;
-pub(crate) use rounds::connect;
 pub use rounds::{Arrival, Carrier, Chain, Receive, Round, Rounds, Running};
+pub(crate) use rounds::{connect, connect_with};
 pub use shared::{Located, SharedMemory, Stranded};
 
 use crate::Result;

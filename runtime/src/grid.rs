@@ -1,5 +1,6 @@
 //! The grid: a program's mesh on the world that runs it, seen from one rank.
 
+use crate::comm::connect_with;
 use crate::layout::{AxisPart, Mesh, Neighbours, Stages};
 use crate::{Group, GroupError, Result, World};
 use std::rc::Rc;
@@ -76,17 +77,15 @@ impl<'w> Grid<'w> {
         self.world
     }
 
-    /// Connects this rank with those in reach, which hand it something, and with those that it hands something to, by an empty message
-    /// each: a library connects two processes when the first message goes from one to the other, and a rank that computes meanwhile should
-    /// not wait for that. Collective over the world.
+    /// [Connects](crate::comm::connect) this rank with those in reach, which hand it something, and with those that it hands something to.
+    /// Collective over the world.
     ///
     /// # Errors
     /// If another rank failed.
     pub(crate) fn connect(&self, reach: &Neighbours) -> Result<()> {
-        let ranks = |reach: &Neighbours| -> Vec<_> { self.others(reach).map(|(rank, ..)| rank).collect() };
-        let sends: Vec<(usize, &[u8])> = ranks(&reach.mirrored()).into_iter().map(|rank| (rank, &[][..])).collect();
-        let receives = ranks(reach).into_iter().map(|rank| (rank, &mut [][..]));
-        self.world.comm().exchange(&sends, &mut receives.collect::<Vec<(usize, &mut [u8])>>())
+        let mirrored = reach.mirrored();
+        let ranks = |reach| self.others(reach).map(|(rank, ..)| rank);
+        connect_with(self.world.comm(), ranks(&mirrored), ranks(reach))
     }
 
     /// The other ranks in reach, ascending, each with its coordinates as mesh coordinates and as

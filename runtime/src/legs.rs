@@ -47,6 +47,11 @@ pub(crate) struct Output<'e, T: Element> {
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
 
+/// The values of expressions for the rank at these coordinates, where loops have these counters.
+pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
+    exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
+}
+
 /// Carries out a leg.
 ///
 /// # Errors
@@ -55,9 +60,7 @@ pub(crate) struct Output<'e, T: Element> {
 /// # Panics
 /// If no array is moved by such a leg: a bug of polyshard.
 pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
-    let values = |exprs: &[Expr]| -> SmallVec<[i64; 6]> {
-        exprs.iter().map(|expr| expr.eval(at.coordinates, at.counters)).collect()
-    };
+    let values = |exprs: &[Expr]| values_at(exprs, at.coordinates, at.counters);
     let permutation = |grid: &Grid<'_>, owner: &[Expr], served: &[Expr], region_of: &dyn Fn(&[i64]) -> Region| {
         let owner =
             |at_rank: &[i64]| owner.iter().map(|expr| expr.eval(at_rank, at.counters)).collect::<SmallVec<[i64; 6]>>();

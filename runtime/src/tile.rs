@@ -58,7 +58,7 @@ use exchange::Pieces;
 use in_place::PeerTile;
 use polyshard_program::Passing;
 use sequence::Sequence;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -348,11 +348,7 @@ fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
     if region.is_empty() {
         return 0;
     }
-    let inside = |&coordinate: &i64| {
-        usize::try_from(coordinate)
-            .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))
-    };
-    group.rank_of(&coordinates.iter().map(inside).collect::<SmallVec<[usize; 6]>>())
+    group.member_at(coordinates)
 }
 
 /// The member `by` places after this one, cyclically.

@@ -383,6 +383,15 @@ impl Group {
         self.extents().zip(given).fold(0, |rank, (extent, &coordinate)| rank * extent + coordinate)
     }
 
+    /// As [`rank_of`](Self::rank_of), of coordinates as programs work them out.
+    pub(crate) fn member_at(&self, coordinates: &[i64]) -> usize {
+        let inside = |&coordinate: &i64| {
+            usize::try_from(coordinate)
+                .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))
+        };
+        self.rank_of(&coordinates.iter().map(inside).collect::<SmallVec<[usize; 6]>>())
+    }
+
     /// Returns the coordinates on the whole mesh of a member.
     ///
     /// # Panics

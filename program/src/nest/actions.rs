@@ -161,8 +161,10 @@ impl Nest {
         };
         for (nth, leg, region) in transfer.at_owners() {
             let source = match nth {
-                LegId(0) if transfer.interior_first || !is_input && transfer.ahead > 0 => Source::Ahead,
-                LegId(0) if is_input => Source::Shards,
+                _ if !is_input && transfer.ahead > 0 => Source::Ahead,
+                _ if !is_input => Source::Tiles,
+                LegId(0) if transfer.interior_first => Source::Ahead,
+                LegId(0) => Source::Shards,
                 _ => Source::Tiles,
             };
             act(when, Action::Carry(tile, leg, region, source))?;

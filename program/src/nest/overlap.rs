@@ -1,8 +1,8 @@
 //! What of a transfer can be brought, or taken away, while something is computed.
 
-use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Shift, Transfer};
+use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
 use crate::ids::LeafLoopId;
-use polyshard_layout::{Neighbours, Reach};
+use polyshard_layout::Neighbours;
 
 /// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
 /// computed.
@@ -61,16 +61,13 @@ impl Nest {
         if !transfer.is_under_way() || transfer.group_ahead().is_some() {
             return Vec::new();
         }
-        let peers = transfer.route.legs.iter().filter_map(|leg| match leg {
-            Leg::Halo { .. } | Leg::Exchange { .. } => Some(leg.reach(&self.mesh)),
-            Leg::Collective { .. } if transfer.direction != Direction::In => Some(leg.reach(&self.mesh)),
-            Leg::Shift(Shift { axis, by, .. }) => {
-                let along = |of| if of == axis.0 { Reach::Around { low: *by, high: *by } } else { Reach::OWN };
-                Some(Neighbours::in_box((0..self.mesh.ndim()).map(along).collect::<Vec<_>>()))
-            }
-            Leg::InPlace | Leg::Copy | Leg::Collective { .. } | Leg::Permute { .. } => None,
-        });
-        peers.collect()
+        let is_local = |leg: &&Leg| match leg {
+            Leg::InPlace | Leg::Copy => true,
+            Leg::Collective { .. } => transfer.direction == Direction::In,
+            Leg::Halo { .. } | Leg::Exchange { .. } | Leg::Shift(_) | Leg::Permute { .. } => false,
+        };
+        let peers = transfer.route.legs.iter().filter(|leg| !is_local(leg));
+        peers.filter_map(|leg| leg.reach(&self.mesh)).collect()
     }
 
     /// Returns the part of a transfer that comes or leaves while iterations of its loop are computed, from 0 to 1.

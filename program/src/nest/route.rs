@@ -235,19 +235,21 @@ impl Leg {
         }
     }
 
-    /// Returns which ranks of its mesh have something for one another between arrays.
+    /// Returns where the ranks are that a rank gets something from by the leg, or, of an output, hands something to; none of a permutation,
+    /// in which that is not the same for all ranks.
     #[must_use]
-    pub fn reach(&self, mesh: &Mesh) -> Neighbours {
-        match self {
+    pub fn reach(&self, mesh: &Mesh) -> Option<Neighbours> {
+        let along =
+            |reach: &dyn Fn(usize) -> Reach| Neighbours::in_box((0..mesh.ndim()).map(reach).collect::<Vec<_>>());
+        Some(match self {
             Self::Halo { reach } | Self::Exchange { reach } => reach.clone(),
-            Self::Collective { axes, .. } => {
-                let along = |axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
-                Neighbours::in_box((0..mesh.ndim()).map(along).collect::<Vec<_>>())
+            Self::Collective { axes, .. } => along(&|axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN }),
+            Self::Shift(Shift { axis, by, .. }) => {
+                along(&|other| if other == axis.0 { Reach::Around { low: *by, high: *by } } else { Reach::OWN })
             }
-            Self::InPlace | Self::Copy | Self::Shift(_) | Self::Permute { .. } => {
-                Neighbours::in_box(vec![Reach::OWN; mesh.ndim()])
-            }
-        }
+            Self::InPlace | Self::Copy => along(&|_| Reach::OWN),
+            Self::Permute { .. } => return None,
+        })
     }
 
     /// Returns the stages of a collective that is carried out in stages.

@@ -3,9 +3,9 @@
 use super::save::agreed;
 use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::subarray::{Place, Subarray};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Region, Result, World, memory};
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use ndarray::ArrayD;
 use std::panic::Location;
 
@@ -67,14 +67,7 @@ impl<T: Element> DistArray<T> {
                     part.copy(Place::Block, self.block(), Place::Region, piece);
                     continue;
                 }
-                if let Some(place) = part.contiguous(Place::Region) {
-                    comm.receive(rank, cast_slice_mut(&mut piece[place]))?;
-                    continue;
-                }
-                staging.grow(part.len(), "what is received")?;
-                let packed = &mut staging[..part.len()];
-                comm.receive(rank, cast_slice_mut(packed))?;
-                part.copy(Place::Packed, packed, Place::Region, piece);
+                mail::receive(&part, piece, &mut staging, |into| comm.receive(rank, into))?;
             }
             take(piece);
         }

@@ -23,7 +23,7 @@ mod ring;
 mod running;
 
 pub use chain::Chain;
-pub(crate) use links::connect;
+pub(crate) use links::{connect, connect_with};
 pub use running::{Carrier, Running};
 
 use std::ops::Range;

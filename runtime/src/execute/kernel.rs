@@ -2,11 +2,11 @@
 
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
-use super::local::{LocalNest, region_at, values_at};
+use super::local::{LocalNest, region_at};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
-use crate::legs::{At, Ends, Input, Output, carry_out};
+use crate::legs::{At, Ends, Input, Output, carry_out, values_at};
 use crate::shared_inputs::InputTable;
 use crate::{
     DistArray, Element, Grid, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile, Transport,

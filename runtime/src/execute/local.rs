@@ -2,7 +2,6 @@
 
 use crate::Region;
 use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, Symbol};
-use smallvec::SmallVec;
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
 pub(super) struct LocalNest {
@@ -44,11 +43,6 @@ impl LocalNest {
             of_step: nest.time_steps.as_ref().map(|steps| steps.region.map(fixed)),
         }
     }
-}
-
-/// The values of expressions for the rank at these coordinates, where loops have these counters.
-pub(super) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
-    exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
 }
 
 /// The region for the rank at these coordinates, where loops have these counters.

@@ -52,7 +52,7 @@ impl Hop {
         let mut in_reach: Vec<_> = mesh.in_reach(&coordinates, reach).map(|at| mesh.rank(&at)).collect();
         in_reach.retain(|&rank| rank != this);
         in_reach.sort_unstable();
-        // Along each axis they are at its own coordinate or at any, so whoever has something for a rank is as near as whom it has something for.
+        // A reach is the rank's own coordinate or all of them along each axis, so the ranks that this one sends to are in it as well.
         let pieces = |between: &dyn Fn(usize) -> Subarray| -> Vec<_> {
             let pieces = in_reach.iter().map(|&rank| (rank, between(rank)));
             pieces.filter(|(_, piece)| piece.len() > 0).collect()

@@ -98,10 +98,8 @@ impl Moved {
             }
         }
         let memory = world.memory()?;
-        let mut own = [0; 2];
-        for hop in hop.iter().chain(&layers) {
-            own = [0, 1].map(|side| hop.scattered()[side].max(own[side]));
-        }
+        let scattered = hop.iter().chain(&layers).map(Hop::scattered);
+        let own = scattered.fold([0; 2], |most, hop| [most[0].max(hop[0]), most[1].max(hop[1])]);
         // A rank that reaches its whole group names itself.
         let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
         let words = [own[0], own[1], other].map(|word| word as u64);
@@ -149,7 +147,8 @@ impl Moved {
         self.hand_out(hop, transport, from, to, |from, to| self.exchange_by_messages(hop, size_of::<T>(), from, to))
     }
 
-    /// Moves the pieces of a hop, through shared memory if that is wanted and possible, else as `by_messages` does.
+    /// Moves the pieces of a hop: through shared memory, where the transport allows that and the ranks have some in common, else by calling
+    /// `by_messages`.
     fn hand_out<T: Element>(
         &self,
         hop: &Hop,
@@ -205,7 +204,8 @@ impl Moved {
 fn hop_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<Hop> {
     let mesh = Way::mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
-    let hop = Hop::new(world, &mesh, &leg.reach(&mesh), between)?;
+    let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug of polyshard");
+    let hop = Hop::new(world, &mesh, &reach, between)?;
     let (found, wanted) = (hop.found(), target.local_len(&target.mesh().coordinates(world.rank())));
     assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug of polyshard");
     Ok(hop)
@@ -264,7 +264,7 @@ impl<'r, T: Element> Moving<'r, T> {
 
     /// Sums up the terms of the members of a group at the one with these coordinates.
     pub(crate) fn reduce(&mut self, group: &Group, root: &[i64]) -> Result<()> {
-        let root = group.rank_of(&root.iter().map(|&at| at as usize).collect::<Vec<_>>());
+        let root = group.member_at(root);
         self.sum_up(|sums, combining| group.comm().reduce(root, sums, combining))?;
         if root != group.rank() {
             self.held = Cow::Borrowed(&[]);

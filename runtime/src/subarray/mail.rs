@@ -134,7 +134,7 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// One side of a piece, which has so many elements `before` it where pieces are packed.
+    /// One side of a piece. Where pieces are packed one after the other, those in front of it have `before` elements.
     fn new(rank: usize, piece: &'a Subarray, [from, to]: [Place; 2], element: usize, before: usize) -> Self {
         let side = if from == Place::Packed { to } else { from };
         // Both ends know both sides, so they agree on the chunks.
@@ -247,6 +247,27 @@ pub(crate) fn all_gather<S: Pod>(
     {
         part.rows(Place::Packed, Place::Region).copy(usize::MAX, element, packed, target);
     }
+    Ok(())
+}
+
+/// Receives a part of a region by `carry`, which is given where to: to its place in `region` if it lies together there, else to `staging`,
+/// which is made longer if it is too short, and from there to its places.
+///
+/// # Errors
+/// As for [`exchange`].
+pub(crate) fn receive<T: Element>(
+    part: &Subarray,
+    region: &mut [T],
+    staging: &mut Buffer<T>,
+    carry: impl FnOnce(&mut [u8]) -> Result<()>,
+) -> Result<()> {
+    if let Some(place) = part.contiguous(Place::Region) {
+        return carry(cast_slice_mut(&mut region[place]));
+    }
+    staging.grow(part.len(), "what is received")?;
+    let packed = &mut staging[..part.len()];
+    carry(cast_slice_mut(packed))?;
+    part.copy(Place::Packed, packed, Place::Region, region);
     Ok(())
 }
 

@@ -166,16 +166,9 @@ impl<T: Element> Tile<T> {
                 group.comm().broadcast(Broadcast::Send(cast_slice(send)))?;
                 continue;
             }
-            let receive =
-                |into: &mut [T]| group.comm().broadcast(Broadcast::Receive { root: *root, into: cast_slice_mut(into) });
-            if let Some(place) = part.contiguous(Place::Region) {
-                receive(&mut buffer[place])?;
-                continue;
-            }
-            self.incoming.grow(part.len(), "what is received")?;
-            let packed = &mut self.incoming[..part.len()];
-            receive(packed)?;
-            part.copy(Place::Packed, packed, Place::Region, buffer);
+            mail::receive(part, buffer, &mut self.incoming, |into| {
+                group.comm().broadcast(Broadcast::Receive { root: *root, into })
+            })?;
         }
         Ok(())
     }

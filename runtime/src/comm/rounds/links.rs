@@ -13,9 +13,18 @@ use polyshard_program::Passing;
 pub(crate) fn connect(comm: &dyn Communicator, passing: Passing) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
     let distances = distances(passing, size);
-    let sends: Vec<(usize, &[u8])> = distances.iter().map(|distance| ((rank + distance) % size, &[][..])).collect();
-    let mut receives: Vec<(usize, &mut [u8])> =
-        distances.iter().map(|distance| ((rank + size - distance) % size, &mut [][..])).collect();
+    let to = distances.iter().map(|distance| (rank + distance) % size);
+    connect_with(comm, to, distances.iter().map(|distance| (rank + size - distance) % size))
+}
+
+/// As [`connect`], over the links to some ranks and from some, each of which calls it with this one among its own.
+pub(crate) fn connect_with(
+    comm: &dyn Communicator,
+    to: impl Iterator<Item = usize>,
+    from: impl Iterator<Item = usize>,
+) -> Result<()> {
+    let sends: Vec<(usize, &[u8])> = to.map(|rank| (rank, &[][..])).collect();
+    let mut receives: Vec<(usize, &mut [u8])> = from.map(|rank| (rank, &mut [][..])).collect();
     comm.exchange(&sends, &mut receives)
 }
 
