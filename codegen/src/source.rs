@@ -120,7 +120,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding");
     let leaf = pick(
         "Access Assign BlockDepth Comparison Conditional Factor Function LeafBoxes LeafLoopId Name Named Number OperandId Product ProductId \
-         Products Ramp Role Slices TileStatement Value contract nest nest_with_numbers pointwise",
+         Products Ramp Role Slices SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
         "DistArray Element Grid Group InputTable Leg OutTile Owners Passing Redistribution ReduceOp Reduction Region Result Room SharedInputs StepBuffers Strided \

@@ -19,7 +19,7 @@ mod time_steps;
 
 pub use actions::{Action, Source, When};
 pub use interior::{Interior, LeafPart};
-pub use overlap::Overlap;
+pub use overlap::{Overlap, SlicesOf};
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};

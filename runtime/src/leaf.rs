@@ -39,7 +39,7 @@ pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::Name;
 pub use polyshard_program::{
     Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Number, OperandId, Product,
-    ProductId, Role, TileStatement, Value,
+    ProductId, Role, SlicesOf, TileStatement, Value,
 };
 pub use products::Products;
 pub use rows::Rows;

@@ -14,7 +14,7 @@
 // 11  tensorize([mi, ni, ki])
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Role, Slices, contract};
+use polyshard::runtime::leaf::{Role, Slices, SlicesOf, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
     World, count,
@@ -243,7 +243,7 @@ impl<'world> Prepared<'world> {
                     count((9 * ((x + y + ko) % 2) + 9).min(17) - 9 * ((x + y + ko) % 2)),
                 ],
                 0,
-                true,
+                SlicesOf::Product,
             );
             while let Some(slice) = slices
                 .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)

@@ -12,7 +12,7 @@
 //  9  pipeline(mo, 2)
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Role, Slices, contract};
+use polyshard::runtime::leaf::{Role, Slices, SlicesOf, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
 };
@@ -138,7 +138,7 @@ impl<'world> Prepared<'world> {
                     count((5 * x + 5).min(17) - 5 * x),
                 ],
                 1,
-                true,
+                SlicesOf::Product,
             );
             while let Some(slice) = slices.next(c_tile.poll(grid.world())?) {
                 let from = slice.start as i64;

@@ -13,7 +13,7 @@
 // 10  tensorize([mi, ni, ki])
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, Slices, contract};
+use polyshard::runtime::leaf::{Role, Slices, SlicesOf, contract};
 use polyshard::runtime::{
     DistArray, Grid, Group, InputTable, Passing, ReduceOp, Region, Result, SharedInputs,
     Tile, World, count,
@@ -222,7 +222,7 @@ impl<'world> Prepared<'world> {
                     count((9 * ko + 9).min(17) - 9 * ko),
                 ],
                 0,
-                true,
+                SlicesOf::Product,
             );
             while let Some(slice) = slices
                 .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)

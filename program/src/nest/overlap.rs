@@ -14,6 +14,20 @@ pub struct Overlap {
     pub hidden: i64,
 }
 
+/// What a leaf is cut into while messages go on, which says how thin slices may be: each element has the bits that it has in a leaf that is
+/// not cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlicesOf {
+    /// Rows or columns of a product of matrices.
+    Product,
+    /// Products of matrices, one or more of them whole.
+    Batch,
+    /// Values that are written once.
+    Values,
+    /// Values that are combined from several, in an order that depends on how long loops are.
+    Sums,
+}
+
 impl Nest {
     /// Returns what of a transfer comes or leaves while iterations of its loop are computed: nothing if it begins and ends in one; else of
     /// an input all but the first, and that too if it is not sent or the leaf's interior is computed first, and of an output all but the last.
@@ -31,14 +45,20 @@ impl Nest {
     }
 
     /// Returns the loop of the leaf that is cut where something comes or leaves while it computes: of those that index the output, so that each element
-    /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut.
+    /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut. Where
+    /// several variables are one index of the output, its elements meet others' terms in another order if one of them is cut; none is.
     #[must_use]
     pub fn sliced_along(&self) -> Option<LeafLoopId> {
         if !self.transfers.iter().any(Transfer::is_under_way) {
             return None;
         }
         let ranges = self.ranges();
-        let indexes = |number: LeafLoopId| self.leaf.target.strides.iter().any(|strides| strides[number.0] != 0);
+        let indices = &self.kernel.target().index;
+        let along = |number: LeafLoopId| {
+            let dims = indices.iter().zip(&self.leaf.target.strides).filter(move |(_, strides)| strides[number.0] != 0);
+            dims.map(|(index, _)| index.terms.len() == 1 && index.modulus.is_none())
+        };
+        let indexes = |number: LeafLoopId| along(number).next().is_some() && along(number).all(|is_alone| is_alone);
         let is_cut = |&number: &LeafLoopId| match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => roles[number.0] != Role::K && indexes(number),
             LeafOp::Nest => indexes(number),
@@ -48,10 +68,17 @@ impl Nest {
         cut.rev().max_by_key(|&number| self.leaf.loops[number.0].count.bounds(&ranges).1)
     }
 
-    /// Returns whether the leaf is a product of matrices.
+    /// Returns what slices of the leaf along one of its loops are of.
     #[must_use]
-    pub fn is_product(&self) -> bool {
-        matches!(self.leaf.op, LeafOp::Contraction { .. })
+    pub fn slices_along(&self, LeafLoopId(number): LeafLoopId) -> SlicesOf {
+        match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } if roles[number] == Role::Batch => SlicesOf::Batch,
+            LeafOp::Contraction { .. } => SlicesOf::Product,
+            LeafOp::Nest | LeafOp::Products { .. } | LeafOp::Named { .. } if self.kernel.writes_once() => {
+                SlicesOf::Values
+            }
+            LeafOp::Nest | LeafOp::Products { .. } | LeafOp::Named { .. } => SlicesOf::Sums,
+        }
     }
 
     /// Returns where the ranks are that hand a rank something of a transfer while others are computed, or that it hands something to, if it

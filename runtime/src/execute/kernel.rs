@@ -325,12 +325,12 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         if part != LeafPart::Whole {
             return self.compute_boxes(part);
         }
-        let Some(along) = self.here.sliced_along else {
+        let Some((along, of)) = self.here.sliced_along else {
             self.run_leaf(None);
             return Ok(());
         };
         let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
-        let mut slices = Slices::new(&counts, along, self.nest.is_product());
+        let mut slices = Slices::new(&counts, along, of);
         while let Some(slice) = slices.next(self.poll()?) {
             self.run_leaf(Some(&LeafBox::slice(&counts, along, slice)));
         }
@@ -344,7 +344,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let interior: SmallVec<[(i64, i64); 6]> =
             self.here.interior.iter().map(|(low, high)| (value(low), value(high))).collect();
         let mut boxes = match part {
-            LeafPart::Interior => LeafBoxes::interior(&counts, &interior, self.here.sliced_along.unwrap_or(0)),
+            LeafPart::Interior => {
+                LeafBoxes::interior(&counts, &interior, self.here.sliced_along.map_or(0, |(along, _)| along))
+            }
             LeafPart::Whole | LeafPart::Rims => LeafBoxes::rims(&counts, &interior),
         };
         while let Some(next) = boxes.next(part == LeafPart::Interior && self.poll()?) {

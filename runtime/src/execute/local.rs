@@ -1,7 +1,7 @@
 //! A nest on one rank: what its expressions are there.
 
 use crate::Region;
-use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, Symbol};
+use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, SlicesOf, Symbol};
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
 pub(super) struct LocalNest {
@@ -14,8 +14,8 @@ pub(super) struct LocalNest {
     pub(super) target: Vec<Expr>,
     /// What the indices that are numbers are in the first iteration.
     pub(super) numbers: Vec<Expr>,
-    /// The loop of the leaf that is cut while something comes.
-    pub(super) sliced_along: Option<usize>,
+    /// The loop of the leaf that is cut while something comes, and into what.
+    pub(super) sliced_along: Option<(usize, SlicesOf)>,
     /// By loop of the leaf, the iterations that are computed while a halo comes.
     pub(super) interior: Vec<(Expr, Expr)>,
     /// What a time step computes, if the nest takes some.
@@ -38,7 +38,7 @@ impl LocalNest {
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
             numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
-            sliced_along: nest.sliced_along().map(|along| along.0),
+            sliced_along: nest.sliced_along().map(|along| (along.0, nest.slices_along(along))),
             interior: interior.map(|(low, high)| (fixed(low), fixed(high))).collect(),
             of_step: nest.time_steps.as_ref().map(|steps| steps.region.map(fixed)),
         }

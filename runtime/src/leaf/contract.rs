@@ -62,7 +62,11 @@ pub(crate) fn contract_strided<T: Element>(
     if counts.contains(&0) {
         return c.set();
     }
-    let overwrites = c.is_unset() && T::DTYPE.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
+    // A kernel that adds up turns -0 to 0, as those that overwrite do where they begin with 0 and do not change the sign.
+    let terms = counts.iter().zip(roles).filter(|(_, role)| **role == Role::K);
+    let keeps_zeros = alpha > T::ZERO && terms.map(|(&count, _)| count).product::<usize>() > gemm::VECTORS;
+    let overwrites =
+        c.is_unset() && T::DTYPE.is_float() && keeps_zeros && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
     let loops = |[a, b, c]: [&Strides; 3]| -> Loops {
         let all = counts.iter().zip(roles).enumerate().filter(|(_, (count, _))| **count > 1);
         all.map(|(l, (&count, &role))| (Loop { count, strides: [a[l], b[l], c[l]] }, role, l)).collect()
@@ -199,11 +203,12 @@ fn apart(m: &Loop, n: &Loop) -> bool {
 }
 
 /// The loop of `role` that a GEMM gains most from: long enough to fill its registers, then of unit stride in
-/// as many operands as may be, then the longest.
+/// as many operands as may be, then the longest; of loops that may be cut into slices, it is the same one in each slice.
 fn best(loops: &Loops, role: Role, operands: [usize; 2]) -> Option<usize> {
+    let longest = if role == Role::K { usize::MAX } else { gemm::least_rows() };
     let gain = |one: &Loop| {
         let unit = operands.iter().filter(|&&operand| one.strides[operand].abs() == 1).count();
-        (one.count.min(64), unit, one.count)
+        (one.count.min(64), unit, one.count.min(longest))
     };
     (0..loops.len()).filter(|&i| loops[i].1 == role).max_by_key(|&i| gain(&loops[i].0))
 }

@@ -164,6 +164,16 @@ pub(super) fn prefers_packing([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c
     (large || thin) && measured_processor()
 }
 
+/// The most terms of products that are computed as outer products of vectors, each term added to what is there.
+pub(super) const VECTORS: usize = 2;
+
+/// The least rows or columns with which products are computed in one way, whichever that is: with fewer, other kernels may add up their terms
+/// in another order, those of vectors (`gemm-common`, `gemm.rs`: up to 16 x 16, and blocks of terms up to 64 x 64), or another crate may be
+/// the faster one.
+pub(super) fn least_rows() -> usize {
+    if measured_processor() { 512 } else { 257 }
+}
+
 fn turned([row, column]: [i64; 2]) -> [i64; 2] {
     [column, row]
 }

@@ -1,6 +1,6 @@
 //! Parts of a leaf: its interior, and the rims around it.
 
-use super::Slices;
+use super::{Slices, SlicesOf};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ impl LeafBoxes {
             return Self { left: SmallVec::new() };
         }
         let counts: SmallVec<[usize; 6]> = inner.0.iter().map(Range::len).collect();
-        let slices = Slices::new(&counts, along, false);
+        let slices = Slices::new(&counts, along, SlicesOf::Values);
         Self { left: smallvec![(inner, Some((along, slices)))] }
     }
 

@@ -6,6 +6,7 @@ mod in_place;
 mod large;
 mod order;
 mod products;
+mod slices;
 
 use super::*;
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};

@@ -23,8 +23,8 @@ use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
 use polyshard_program::{
-    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand,
-    TimeSteps,
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, SlicesOf, TileId,
+    TileOperand, TimeSteps,
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -93,7 +93,7 @@ impl Writer<'_> {
     /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled.
     ///
     /// ```text
-    /// let mut slices = Slices::new(&[..], 0, true);
+    /// let mut slices = Slices::new(&[..], 0, SlicesOf::Product);
     /// while let Some(slice) = slices.next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?) {
     ///     let from = slice.start as i64;
     ///     contract(&[slice.len(), ..], .., a_tile.view(a).strided(&[7 * x + from, ..], ..), ..);
@@ -112,10 +112,16 @@ impl Writer<'_> {
         }
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let (counts, polls) = (self.counts(), self.polls());
-        let (along, is_product) = (literal(along.0 as i64), self.nest.is_product());
+        let of = match self.nest.slices_along(along) {
+            SlicesOf::Product => quote! { SlicesOf::Product },
+            SlicesOf::Batch => quote! { SlicesOf::Batch },
+            SlicesOf::Values => quote! { SlicesOf::Values },
+            SlicesOf::Sums => quote! { SlicesOf::Sums },
+        };
+        let along = literal(along.0 as i64);
         quote! {
             #note
-            let mut slices = Slices::new(&[#(#counts),*], #along, #is_product);
+            let mut slices = Slices::new(&[#(#counts),*], #along, #of);
             while let Some(slice) = slices.next(#polls) {
                 let from = slice.start as i64;
                 #call
