@@ -72,10 +72,10 @@ pub use polyshard_planner::{
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Access, Array, ArrayId, ArrayKind, Assign, Axes, AxisId, Body, Carried, CollectiveBy, DType, Depth, Direction,
-    Hint, Kernel, KernelError, LeafKind, Leg, LegId, LowerBound, Move, Nest, NestId, Number, Owners, Packing, Part,
-    Passing, Pattern, Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, StagedLeg, Statement,
-    StatementId, Tensor, TileId, Transfer, TransferId, Way, WayError,
+    Access, Array, ArrayId, ArrayKind, Assign, Axes, AxisId, Body, Brought, Carried, CollectiveBy, DType, Depth,
+    Direction, Hint, Kernel, KernelError, LeafKind, Leg, LegId, LowerBound, Move, Nest, NestId, Number, Owners,
+    Packing, Part, Passing, Pattern, Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, StagedLeg,
+    Statement, StatementId, Tensor, TileId, Transfer, TransferId, Way, WayError,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{

@@ -54,6 +54,7 @@ golden! {
     sequence "golden/sequence.rs"
     reduction "golden/reduction.rs"
     rounds "golden/rounds.rs"
+    kept "golden/kept.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {

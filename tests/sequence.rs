@@ -10,6 +10,8 @@ use polyshard::{
 };
 use proptest::prelude::*;
 
+#[path = "sequence/kept.rs"]
+mod kept;
 #[path = "sequence/rounds.rs"]
 mod rounds;
 

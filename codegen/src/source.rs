@@ -33,7 +33,7 @@ mod sequence;
 mod value;
 
 use names::Names;
-use polyshard_program::{Nest, Program, Statement};
+use polyshard_program::{Nest, Program, Statement, TileId};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -68,7 +68,7 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let (from, text, tokens) = match program.body().only_nest() {
         Some(nest) => {
             let from = format!(" from {}", nest.kernel.statement());
-            (from, steps(nest), kernel_module(nest, &program.body().statements, &runtime))
+            (from, steps(nest), kernel_module(nest, &program.body().statements, &[], &runtime))
         }
         None => (String::new(), program.to_string(), sequence::module(program, &runtime)),
     };
@@ -89,14 +89,14 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
 pub fn scalar_parameters(program: &Program) -> Vec<String> {
     let nest = program.nest();
     let names = Names::new(nest);
-    let chosen = names.wanted.chosen(&items(nest, &program.body().statements, &names));
+    let chosen = names.wanted.chosen(&items(nest, &program.body().statements, &[], &names));
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
 }
 
-/// The module of one kernel, which runs these statements.
-fn kernel_module(nest: &Nest, statements: &[Statement], runtime: &syn::Path) -> TokenStream {
+/// The module of one kernel, which runs these statements, and keeps these tiles for others.
+fn kernel_module(nest: &Nest, statements: &[Statement], kept: &[TileId], runtime: &syn::Path) -> TokenStream {
     let names = Names::new(nest);
-    let items = items(nest, statements, &names);
+    let items = items(nest, statements, kept, &names);
     // Before names are chosen, since one of the user's may be that of an item, which is then imported for nothing.
     let uses = imports(runtime, &items);
     let items = names.wanted.chosen(&items).write(items);
@@ -104,8 +104,8 @@ fn kernel_module(nest: &Nest, statements: &[Statement], runtime: &syn::Path) -> 
 }
 
 /// The items of a kernel's module, with placeholders for names.
-fn items(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
-    items::items(nest, names, &body::fields(nest, names), &body::body(nest, statements, names))
+fn items(nest: &Nest, statements: &[Statement], kept: &[TileId], names: &Names) -> TokenStream {
+    items::items(nest, names, kept, &body::fields(nest, names), &body::body(nest, statements, names))
 }
 
 /// What the items use of the runtime; nothing else, so that no import is unused.
@@ -123,7 +123,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
          Products Ramp Role Slices SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Grid Group InputTable Leg OutTile Owners Passing Redistribution ReduceOp Reduction Region Result Room SharedInputs StepBuffers Strided \
+        "DistArray Element Grid Group InputTable KeptTile Leg OutTile Owners Passing Redistribution ReduceOp Reduction Region Result Room SharedInputs StepBuffers Strided \
          Tile Way World Written count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");

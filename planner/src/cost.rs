@@ -15,8 +15,8 @@ use polyshard_layout::{DType, Mesh};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{
-    Body, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Priced, Program, Role, Statement, TileId,
-    Transfer, TransferId, Work,
+    Body, Brought, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Priced, Program, Role, Statement,
+    TileId, Transfer, TransferId, Work,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -437,7 +437,7 @@ impl<'a> Pricing<'a> {
                     for part in &mut inside {
                         // What a tile keeps is brought in the first round.
                         let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
-                            if body.nests[nest.0].transfers[tile.0].once && is_here(nest));
+                            if body.nests[nest.0].transfers[tile.0].brought == Brought::Once && is_here(nest));
                         part.repeat(if is_once { times.min(1) } else { times });
                     }
                     parts.extend(inside);

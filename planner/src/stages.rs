@@ -53,7 +53,8 @@ pub fn staged_on(program: &Program, placed: &PlacedMesh) -> Result<Program, Cost
     let prices = Prices::on(placed);
     let mut chosen = Vec::new();
     for (number, nest) in program.nests().enumerate() {
-        for (tile, transfer) in nest.transfers.iter().enumerate() {
+        let brought = nest.transfers.iter().enumerate().filter(|(_, transfer)| transfer.kept_by().is_none());
+        for (tile, transfer) in brought {
             let (nest, tile) = (NestId(number), TileId(tile));
             for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
                 let Leg::Collective { axes, owners, .. } = route else { continue };

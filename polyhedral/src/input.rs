@@ -11,7 +11,9 @@ use crate::need::Need;
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use polyshard_layout::Sharding;
-use polyshard_program::{Access, Direction, OperandId, Proof, Region, StepId, Tensor, TensorId, Tile, Transfer};
+use polyshard_program::{
+    Access, Brought, Direction, OperandId, Proof, Region, StepId, Tensor, TensorId, Tile, Transfer,
+};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {
@@ -147,7 +149,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         operands,
         level: depth,
         ahead: 0,
-        once: false,
+        brought: Brought::EachTime,
         interior_first: false,
         region,
         route,

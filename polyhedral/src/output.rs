@@ -18,7 +18,8 @@ use crate::proofs::Trail;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Neighbours, Sharding};
 use polyshard_program::{
-    AxisId, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile, Transfer,
+    AxisId, Brought, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile,
+    Transfer,
 };
 
 /// The output, and what was proved of it.
@@ -83,7 +84,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
         operands: Vec::new(),
         level: Depth(0),
         ahead: 0,
-        once: false,
+        brought: Brought::EachTime,
         interior_first: false,
         region,
         route: Leg::InPlace.into(),

@@ -2,7 +2,7 @@
 
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
-use crate::nest::{Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
+use crate::nest::{Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
 use crate::reduction::counted;
 use std::fmt::Write;
 
@@ -33,10 +33,19 @@ fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
 
 impl Nest {
     /// Writes, for each transfer, the pattern found, the tests that led to it and the bytes per rank and step.
-    pub(crate) fn explain_transfers(&self, text: &mut String) -> std::fmt::Result {
+    ///
+    /// What is kept by other nests is in these.
+    pub(crate) fn explain_transfers(&self, text: &mut String, nests: &[Nest]) -> std::fmt::Result {
         for (transfer, volume) in self.transfers.iter().zip(self.volumes()) {
             let Transfer { route, region, tile, .. } = transfer;
             let (name, moved) = (self.tensor_name(transfer.tensor), self.show_moved(transfer));
+            if let Some((nest, tile)) = transfer.kept_by() {
+                let other = &nests[nest.0];
+                let (kernel, tensor) = (other.kernel.name(), other.tensor_name(other.transfers[tile.0].tensor));
+                writeln!(text, "{moved}: kept since `{kernel}`, nothing is sent")?;
+                writeln!(text, "    it is in the tile of {tensor} there, and nothing has written it since")?;
+                continue;
+            }
             writeln!(text, "{moved}: {}, {}", self.pattern_of(transfer), self.place(transfer.level))?;
             if !route.is_in_place() {
                 writeln!(text, "    {}", self.show_route(transfer))?;
@@ -70,7 +79,7 @@ impl Nest {
                      iterations on a rank in the middle of the mesh"
                 )?;
             }
-            if transfer.once {
+            if transfer.brought == Brought::Once {
                 writeln!(text, "    brought in the first of these rounds alone, since none of them writes {name}")?;
             }
             if tile.own_in_place {

@@ -7,7 +7,7 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{AxisId, Depth, LoopId, TensorId};
-use crate::nest::{CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
+use crate::nest::{Brought, CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use crate::reduction::counted;
@@ -62,8 +62,14 @@ impl Matching<'_> {
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         self.ahead(transfer)?;
         self.interior_first(transfer)?;
-        if transfer.once && !transfer.can_stay() {
-            return Err("it is brought in the first round alone, but its tile does not keep it".into());
+        if transfer.brought != Brought::EachTime && !transfer.can_stay() {
+            return Err("it is not brought each time, but its tile does not keep it".into());
+        }
+        if transfer.kept_by().is_some() {
+            return match transfer.interior_first {
+                true => Err("it is to come while the interior is computed, but does not come".into()),
+                false => Ok(None),
+            };
         }
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
@@ -215,7 +221,7 @@ mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::ids::{AxisId, Depth, LoopId, OperandId, TensorId};
-    use crate::nest::{Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
+    use crate::nest::{Brought, Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
     use polyshard_layout::{Mesh, Name, Neighbours, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
@@ -232,7 +238,7 @@ mod tests {
             operands: vec![OperandId(0)],
             level: Depth(1),
             ahead: 0,
-            once: false,
+            brought: Brought::EachTime,
             interior_first: false,
             region: region(symbols),
             route: route.into(),

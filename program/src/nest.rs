@@ -31,7 +31,7 @@ pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::{ArrayId, Axes, Depth, LegId, OperandId, StepId, TensorId};
+use crate::ids::{ArrayId, Axes, Depth, LegId, NestId, OperandId, StepId, TensorId, TileId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -98,10 +98,9 @@ pub struct Transfer {
     /// that reads it, and an output has left this many after the one that computes it; 0 if all is in the same.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ahead: usize,
-    /// Whether only the first round of the [`Repeat`](crate::Statement::Repeat) around its nest brings it: nothing writes the array
-    /// in the rounds, so the tile keeps what it needs of it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub once: bool,
+    /// Which runs of its nest bring it.
+    #[serde(default, skip_serializing_if = "Brought::is_each_time")]
+    pub brought: Brought,
     /// Whether the [interior](Leaf::interior) of the leaf is computed while it comes, and what reads it after that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interior_first: bool,
@@ -120,7 +119,40 @@ pub struct Transfer {
     pub carried_out: BTreeMap<LegId, String>,
 }
 
+/// Which runs of a nest bring what a transfer moves: all, unless it has come since the array was last written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Brought {
+    /// Each.
+    #[default]
+    EachTime,
+    /// That in the first round of the [`Repeat`](crate::Statement::Repeat) around the nest: nothing writes the array in the rounds, so the
+    /// tile keeps what it needs of it.
+    Once,
+    /// None: it is in the tile that another nest has read it from, which ran before in the same round.
+    For {
+        /// That nest.
+        nest: NestId,
+        /// The transfer that brought it.
+        tile: TileId,
+    },
+}
+
+impl Brought {
+    fn is_each_time(&self) -> bool {
+        *self == Self::EachTime
+    }
+}
+
 impl Transfer {
+    /// Returns the transfer of another nest whose tile it is read from, if it is.
+    #[must_use]
+    pub fn kept_by(&self) -> Option<(NestId, TileId)> {
+        match self.brought {
+            Brought::For { nest, tile } => Some((nest, tile)),
+            Brought::EachTime | Brought::Once => None,
+        }
+    }
+
     /// Returns whether its tile can keep what it brings for another run of the nest: if it is brought at all, and into a tile to which
     /// nothing else is.
     #[must_use]

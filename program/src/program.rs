@@ -15,6 +15,7 @@
 mod body;
 mod check;
 mod in_stages;
+mod kept;
 mod moves;
 mod repeat;
 mod report;

@@ -9,7 +9,8 @@ pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>)
     let size = nest.kernel.dtype().size() as u64;
     let mut tile_bytes = (nest.leaf.op.scratch() as u64).saturating_mul(size);
     let (volumes, traffic_bytes) = nest.traffic_of(busiest);
-    for (transfer, volume) in nest.transfers.iter().zip(volumes) {
+    // What another nest keeps is in the tile of that.
+    for (transfer, volume) in nest.transfers.iter().zip(volumes).filter(|(transfer, _)| transfer.kept_by().is_none()) {
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
         let buffers = tile.saturating_mul(transfer.tile.buffers.count());
         // What is sent ahead and what has come are held for each iteration that is under way.

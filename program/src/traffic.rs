@@ -139,6 +139,9 @@ impl<'a> Rank<'a> {
 
     /// The bytes that the rank receives by a transfer in one step.
     fn received(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
+        if transfer.kept_by().is_some() {
+            return 0;
+        }
         let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters, known) };
         let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis.0].extent as i64) == 0;
         let at = counters[shift.counter.0];

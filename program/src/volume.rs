@@ -45,6 +45,9 @@ impl Nest {
     pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
         let volume = |(number, transfer): (usize, &Transfer)| {
             let bound = Bound::new(self, transfer).volume();
+            if transfer.kept_by().is_some() {
+                return Volume { busy: 0, each: 0, received: 0, staged: 0, is_counted: true, ..bound };
+            }
             match busiest.map(|busiest| &busiest.of_transfers[number]) {
                 Some(counted) => {
                     let (each, received) = (counted.each, counted.received);

@@ -69,7 +69,7 @@ pub use region::Region;
 pub use room::Room;
 pub use spmd::{exit, launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
-pub use tile::{OutTile, StepBuffers, Tile, Written};
+pub use tile::{KeptTile, OutTile, StepBuffers, Tile, Written};
 pub use transport::Transport;
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Group, Numbering, World};

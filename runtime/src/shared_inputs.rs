@@ -56,6 +56,10 @@ pub struct InputTable {
     tables: Vec<ShardTable>,
     /// What all ranks must publish alike: the program, and how its inputs lie.
     program: Option<u32>,
+    /// Whether the inputs of the last run were published.
+    is_published: bool,
+    /// Whether those of the next one are to be, whatever they are.
+    follows: bool,
 }
 
 /// Where the shards of an array are, on all ranks of the world.
@@ -90,10 +94,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         arrays: [&'a DistArray<T>; N],
         known: &'a mut InputTable,
     ) -> Result<Self> {
-        match world.transport() {
-            Transport::Messages => Ok(Self::none(world, &arrays)),
-            transport => Self::publish(world, &arrays, known, transport),
-        }
+        Self::publish(world, &arrays, known, world.transport())
     }
 
     /// Publishes none of these arrays.
@@ -101,7 +102,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Self { world, arrays: arrays.iter().copied().collect(), known: None, owners: SmallVec::new() }
     }
 
-    /// As [`new`](Self::new), by a transport that is not messages.
+    /// As [`new`](Self::new), by this transport.
     ///
     /// # Errors
     /// [`RunError::NotShared`] if all is to be [shared](Transport::Shared), and an array is not.
@@ -112,15 +113,22 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         transport: Transport,
     ) -> Result<Self> {
         let mut inputs = Self::none(world, arrays);
+        let follows = std::mem::take(&mut known.follows);
+        known.is_published = false;
+        if transport == Transport::Messages {
+            return Ok(inputs);
+        }
         let memory = if world.size() > 1 { Some(world.memory()?) } else { None };
         let pays = |memory: &dyn SharedMemory| {
-            transport == Transport::Shared
+            follows
+                || transport == Transport::Shared
                 || world.visibility() == Visibility::Process
                 || bytes_of_all(arrays) >= least_in_place(memory)
         };
         if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory)) {
             inputs.owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
             inputs.exchange(known, &*memory)?;
+            known.is_published = true;
             inputs.known = Some(known);
         }
         let everywhere = |nth| inputs.array(nth).are_everywhere() || world.size() == 1;
@@ -216,6 +224,16 @@ impl InputTable {
     /// Returns what is known before the first run of `program`, which is the same on all ranks.
     pub(crate) fn of(program: &(impl Hash + ?Sized)) -> Self {
         Self { program: Some(fingerprint(program)), ..Self::default() }
+    }
+
+    /// Has the next run publish its inputs, whatever they are.
+    pub(crate) fn publish_next(&mut self) {
+        self.follows = true;
+    }
+
+    /// Whether the inputs of the last run were published.
+    pub(crate) fn is_published(&self) -> bool {
+        self.is_published
     }
 
     /// What the ranks publish alike.

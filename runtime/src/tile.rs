@@ -30,6 +30,7 @@ mod ahead;
 mod collective;
 mod exchange;
 mod in_place;
+mod kept;
 mod leaving;
 mod out;
 mod pending;
@@ -41,6 +42,7 @@ mod terms;
 mod time_steps;
 mod written;
 
+pub use kept::KeptTile;
 pub use out::OutTile;
 pub use time_steps::StepBuffers;
 pub use written::Written;

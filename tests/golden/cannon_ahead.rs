@@ -243,7 +243,7 @@ impl<'world> Prepared<'world> {
                     count((9 * ((x + y + ko) % 2) + 9).min(17) - 9 * ((x + y + ko) % 2)),
                 ],
                 0,
-                SlicesOf::Product,
+                SlicesOf::Panels,
             );
             while let Some(slice) = slices
                 .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)

@@ -1,6 +1,6 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{product, redistribution, reduction, rounds, sequence, value};
+use super::{kept, product, redistribution, reduction, rounds, sequence, value};
 use expect_test::expect_file;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::machine::{Device, Interconnect, Level};
@@ -117,6 +117,41 @@ fn a_sequence_of_kernels_is_pinned_compiles_and_agrees() {
         let kernels: Vec<_> = program.nests().map(|nest| &nest.kernel).collect();
         let y = reference(kernels[0], &[&whole[0], &whole[1]], None).expect("the shapes are the kernel's");
         reference(kernels[1], &[&y, &whole[2]], None).expect("the shapes are the kernel's")
+    });
+}
+
+/// Two stencils that read the same halo, of which the second one needs a part, and their sum: in rounds, and once more after them.
+fn kept_halos() -> Program {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let far = kernel! { fn far(U: [i64; 11]) -> V: [i64; 11] { V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0) } };
+    let near = kernel! { fn near(U: [i64; 11]) -> V: [i64; 11] { V[i] = U[i] - (U[i + 1] else 3) } };
+    let sum = kernel! { fn sum(V: [i64; 11], W: [i64; 11]) -> S: [i64; 11] { S[i] = V[i] + W[i] } };
+    let [far, near] = [far, near].map(|stencil| {
+        let stencil = stencil.distribute([i], [io], [ii], &mesh);
+        stencil.shard("U", [dim(0).at(x)]).shard("V", [i.at(x)]).lower().expect("a legal schedule")
+    });
+    let sum = sum.distribute([i], [io], [ii], &mesh).shard("V", [i.at(x)]).shard("W", [i.at(x)]).shard("S", [i.at(x)]);
+    let sum = sum.lower().expect("a legal schedule");
+    let stages =
+        |sequence: Sequence| sequence.stage(&far, ["U"], "V").stage(&near, ["U"], "W").stage(&sum, ["V", "W"], "S");
+    let round = stages(Sequence::new()).carry("S", "U");
+    stages(Sequence::new().repeat(2, round)).build().expect("stages that fit")
+}
+
+#[test]
+fn a_sequence_with_kept_tiles_is_pinned_compiles_and_agrees() {
+    assert_eq!(kept_halos().nests().flat_map(polyshard::Nest::kept).count(), 2);
+    check_program!(kept, kept_halos(), i64, |prepared, arrays| prepared.run(&arrays[0]), |mut whole| {
+        let program = kept_halos();
+        let kernels: Vec<_> = program.nests().map(|nest| &nest.kernel).collect();
+        let of = |kernel: usize, inputs: &[&ArrayD<i64>]| reference(kernels[kernel], inputs, None).expect("shapes fit");
+        let mut u = whole.remove(0);
+        for _ in 0..3 {
+            u = of(2, &[&of(0, &[&u]), &of(1, &[&u])]);
+        }
+        u
     });
 }
 

@@ -138,7 +138,7 @@ impl<'world> Prepared<'world> {
                     count((5 * x + 5).min(17) - 5 * x),
                 ],
                 1,
-                SlicesOf::Product,
+                SlicesOf::Panels,
             );
             while let Some(slice) = slices.next(c_tile.poll(grid.world())?) {
                 let from = slice.start as i64;

@@ -222,7 +222,7 @@ impl<'world> Prepared<'world> {
                     count((9 * ko + 9).min(17) - 9 * ko),
                 ],
                 0,
-                SlicesOf::Product,
+                SlicesOf::Panels,
             );
             while let Some(slice) = slices
                 .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)

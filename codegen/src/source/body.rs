@@ -235,7 +235,9 @@ impl<'a> Writer<'a> {
     /// ```
     fn tiles(&self) -> Vec<Field> {
         let element = element(self.nest);
-        let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
+        let own = self.nest.transfers.iter().zip(&self.names.tiles);
+        let own = own.filter(|(transfer, _)| transfer.kept_by().is_none());
+        let tiles = own.filter_map(|(transfer, name)| {
             let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
             let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
             let group = transfer.group_ahead().map(|axes| self.names.group(axes, None));
@@ -316,9 +318,11 @@ impl<'a> Writer<'a> {
             return TokenStream::new();
         }
         let inputs = &self.names.tensors[..self.nest.kernel.inputs().len()];
+        let kept = self.nest.kept().map(|(tile, _)| self.tile(tile));
         let note = comment("until the end, ranks of a node read each other's inputs where they are");
         quote! {
             #note
+            #(#kept.publish_with(known_inputs);)*
             let shared = SharedInputs::new(grid.world(), [#(#inputs),*], known_inputs)?;
             let [#(#inputs),*] = shared.shards();
         }

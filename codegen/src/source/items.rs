@@ -17,7 +17,7 @@ use super::index::literal;
 use super::mentions;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, Nest};
+use polyshard_program::{Assign, LeafOp, Nest, TileId};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -25,7 +25,9 @@ use quote::{format_ident, quote};
 ///
 /// In `run_into` stand, in this order: the fields by name, the checks that arrays are sharded as the program says, what the output is
 /// cleared by, the statements, and the release of the inputs, at which ranks that read one another's memory wait.
-pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenStream) -> TokenStream {
+///
+/// Tiles that other kernels keep are parameters behind the inputs; those that this one keeps for others have a method each.
+pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field], body: &TokenStream) -> TokenStream {
     let kernel = &nest.kernel;
     let mesh = mesh(&nest.mesh);
     let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings);
@@ -69,6 +71,8 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
         .collect();
     let rest = (used.len() <= fields.len()).then(|| quote! { .. });
     let own = (!used.is_empty()).then(|| quote! { let Self { #(#used,)* #rest } = self; });
+    let (tiles, tiles_of_others) = tile_parameters(nest, names);
+    let keeps = kept.iter().map(|&tile| keeps(nest, names, tile));
     let set_first = nest.brings_once().then(|| {
         quote! {
             /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
@@ -91,9 +95,10 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
         pub fn run(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
+            #tiles_of_others
             #(#scalars: #element,)*
         ) -> Result<DistArray<#element>> {
-            Prepared::new(world)?.run(#(#inputs,)* #(#scalars,)*)
+            Prepared::new(world)?.run(#(#inputs,)* #(#tiles,)* #(#scalars,)*)
         }
 
         #[doc = #into_doc]
@@ -103,10 +108,11 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
         pub fn run_into(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
+            #tiles_of_others
             #c: &mut DistArray<#element>,
             #(#scalars: #element,)*
         ) -> Result<()> {
-            Prepared::new(world)?.run_into(#(#inputs,)* #c, #(#scalars,)*)
+            Prepared::new(world)?.run_into(#(#inputs,)* #(#tiles,)* #c, #(#scalars,)*)
         }
 
         #[doc = #prepared_doc]
@@ -133,10 +139,11 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
             pub fn run(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*
+                #tiles_of_others
                 #(#scalars: #element,)*
             ) -> Result<DistArray<#element>> {
                 let mut #c = DistArray::filled(self.grid.world(), &#sharding_c(), #identity.identity())?;
-                self.run_into(#(#inputs,)* &mut #c, #(#scalars,)*)?;
+                self.run_into(#(#inputs,)* #(#tiles,)* &mut #c, #(#scalars,)*)?;
                 Ok(#c)
             }
 
@@ -147,6 +154,7 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
             pub fn run_into(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*
+                #tiles_of_others
                 #c: &mut DistArray<#element>,
                 #(#scalars: #element,)*
             ) -> Result<()> {
@@ -157,6 +165,42 @@ pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenSt
             }
 
             #set_first
+            #(#keeps)*
+        }
+    }
+}
+
+/// The tiles that other kernels keep for this one, and the same as parameters.
+fn tile_parameters<'a>(nest: &Nest, names: &'a Names) -> (Vec<&'a Ident>, TokenStream) {
+    let tiles: Vec<_> = nest.kept().map(|(tile, _)| &names.tiles[tile.0]).collect();
+    let element = element(nest);
+    let parameters = quote! { #(#tiles: KeptTile<'_, #element>,)* };
+    (tiles, parameters)
+}
+
+/// The method that returns a tile, by its number, to kernels that are brought nothing of what is in it.
+pub(super) fn kept_tile(TileId(number): TileId) -> Ident {
+    format_ident!("tile_{number}")
+}
+
+/// That method of a kernel.
+///
+/// ```text
+/// pub fn tile_0(&self) -> KeptTile<'_, f32> { KeptTile::new(&self.x_tile, Some(&self.known_inputs)) }
+/// ```
+fn keeps(nest: &Nest, names: &Names, tile: TileId) -> TokenStream {
+    let (element, method, field) = (element(nest), kept_tile(tile), &names.tiles[tile.0]);
+    let doc = format!(" What the last run was brought of `{}`.", nest.tensor_name(nest.transfers[tile.0].tensor));
+    let known = if nest.reads_others() {
+        quote! { Some(&self.known_inputs) }
+    } else {
+        quote! { None }
+    };
+    quote! {
+        #[doc = #doc]
+        #[must_use]
+        pub fn #method(&self) -> KeptTile<'_, #element> {
+            KeptTile::new(&self.#field, #known)
         }
     }
 }

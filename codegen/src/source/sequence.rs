@@ -14,7 +14,7 @@ use super::items::writes_all;
 use super::names::Wanted;
 use polyshard_program::{
     ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, Nest, NestId, Part, Program, Repeat, RepeatId, Rooms,
-    Statement,
+    Statement, TileId,
 };
 use proc_macro2::Ident;
 
@@ -43,7 +43,15 @@ enum Action<'a> {
     /// Makes an array in memory that rounds use again: with the identity of an operation, or with anything in it.
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
     /// Runs a kernel, which makes its output or writes `into` the one that is there.
-    Run { step: &'a Ident, inputs: Vec<Argument<'a>>, output: &'a Ident, scalars: &'a [Ident], into: bool },
+    Run {
+        step: &'a Ident,
+        inputs: Vec<Argument<'a>>,
+        /// The tiles that it reads of other kernels.
+        tiles: Vec<(&'a Ident, TileId)>,
+        output: &'a Ident,
+        scalars: &'a [Ident],
+        into: bool,
+    },
     /// Moves elements to an array, which is made by that or is there.
     Redistribute { step: &'a Ident, source: Argument<'a>, target: &'a Ident, into: bool },
     /// Copies an array to one that is there, and reduces that.
@@ -113,6 +121,14 @@ impl<'a> Walk<'a> {
         name
     }
 
+    /// The name of a kernel that has run before.
+    fn step_of(&self, NestId(id): NestId) -> &'a Ident {
+        let module = &self.names.kernels[id];
+        let is_it = |step: &Step<'_>| matches!(step, Step::Kernel { module: other, .. } if *other == module);
+        let found = self.steps.iter().find(|(_, step)| is_it(step));
+        found.expect("a tile is kept of a kernel that has run; this is a bug of polyshard").0
+    }
+
     fn array(&self, id: ArrayId) -> &'a Ident {
         &self.names.arrays[id.0]
     }
@@ -137,7 +153,8 @@ impl<'a> Walk<'a> {
         let step = self.step(Step::Kernel { module: &names.kernels[id.0], nest, statements });
         let inputs = nest.reads().iter().map(|&id| self.argument(id)).collect();
         let (output, scalars) = (self.array(nest.writes()), &names.scalars[id.0][..]);
-        let run = Action::Run { step, inputs, output, scalars, into: around.is_some() };
+        let tiles = nest.kept().map(|(_, (from, tile))| (self.step_of(from), tile)).collect();
+        let run = Action::Run { step, inputs, tiles, output, scalars, into: around.is_some() };
         let Some(around) = around else { return vec![run] };
         let first = nest.brings_once().then(|| Action::SetFirst { step, round: &names.rounds[around.0] });
         let made = self.made(nest.writes(), (!writes_all(nest)).then(|| nest.kernel.assign()));

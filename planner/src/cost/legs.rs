@@ -61,6 +61,9 @@ struct Carried<'a> {
 
 /// The legs of a transfer of a nest.
 pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Action> {
+    if transfer.kept_by().is_some() {
+        return Vec::new();
+    }
     let dtype = nest.kernel.dtype();
     // A tile that travels comes from its owner once in each round of its loop.
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);

@@ -5,7 +5,7 @@ use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Nest, Program, Repeat, Statement, Until,
+    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, Repeat, Statement, Until,
 };
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;
@@ -48,7 +48,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
     let Builder { arrays, body, .. } = builder;
-    Ok(Program::new(&mesh, dtype, arrays, body)
+    Ok(Program::new(&mesh, dtype, arrays, body.with_kept_tiles())
         .unwrap_or_else(|error| panic!("stages that fit make no program: {error}; this is a bug of polyshard")))
 }
 
@@ -148,6 +148,16 @@ impl Item {
 }
 
 impl Sequence {
+    /// Its stages, those of rounds included.
+    fn stages(&self) -> Box<dyn Iterator<Item = &Stage> + '_> {
+        Box::new(self.items.iter().flat_map(|item| -> Box<dyn Iterator<Item = &Stage> + '_> {
+            match item {
+                Item::Stage(stage) => Box::new(std::iter::once(&**stage)),
+                Item::Rounds(_, round) => round.stages(),
+            }
+        }))
+    }
+
     /// The sharding in which a round leaves a value, if a stage of it does.
     fn left(&self, value: Name) -> Option<&Sharding> {
         let mut value = value;
@@ -331,7 +341,9 @@ impl Builder {
         arrays.push(self.values[output].arrays[0]);
         // A tile of what no round writes stays as it is.
         for transfer in &mut nest.transfers {
-            transfer.once = is_constant.get(transfer.tensor.0) == Some(&true) && transfer.can_stay();
+            if is_constant.get(transfer.tensor.0) == Some(&true) && transfer.can_stay() {
+                transfer.brought = Brought::Once;
+            }
         }
         self.body.run(Nest { arrays, ..nest });
         self.add_outputs(output)
@@ -416,6 +428,10 @@ impl Builder {
         if !sharding.shape().is_empty() || below.is_nan() {
             let (shape, below) = (sharding.shape().to_vec(), below.to_string());
             return Err(Box::new(SequenceError::NoScalar { value: scalar, shape, below }));
+        }
+        if let Some(stage) = round.stages().find(|stage| stage.program.nest().sums_may_differ()) {
+            let stage = format!("`{}`", stage.program.nest().kernel.name());
+            return Err(Box::new(SequenceError::AnyOrder { stage, value: scalar }));
         }
         let everywhere = Sharding::replicated(sharding.mesh(), &[]);
         let scalar =

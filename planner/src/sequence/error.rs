@@ -89,6 +89,12 @@ pub enum SequenceError {
         "`{value}` has shape {shape:?}, and its bound is {below}; rounds end by a value without dimensions and a number"
     )]
     NoScalar { value: Name, shape: Vec<usize>, below: String },
+    /// What ends rounds may differ from rank to rank.
+    #[error(
+        "rounds end by `{value}`, but {stage} adds up terms in any order, so that not all ranks might end after the same round; \
+         leave `reassociate` and procedures out of its schedule"
+    )]
+    AnyOrder { stage: String, value: Name },
     /// There are too many rounds.
     #[error("there are {times} rounds; at most {most} can be counted")]
     Rounds { times: u64, most: u64 },

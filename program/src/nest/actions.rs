@@ -1,7 +1,7 @@
 //! What a rank does at each statement of a nest, down to the legs of its transfers: the same for whatever runs a nest, and for
 //! whatever writes it down in some language.
 
-use super::{Direction, LeafPart, Leg, Nest, Region, Shift, Transfer};
+use super::{Brought, Direction, LeafPart, Leg, Nest, Region, Shift, Transfer};
 use crate::ids::{LegId, LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
 use std::convert::Infallible;
@@ -182,6 +182,6 @@ impl Nest {
 impl Transfer {
     /// In which of the rounds around its nest it is brought.
     fn in_rounds(&self) -> When {
-        if self.once { When::InFirstRound } else { When::Always }
+        if self.brought == Brought::Once { When::InFirstRound } else { When::Always }
     }
 }

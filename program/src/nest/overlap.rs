@@ -19,7 +19,7 @@ pub struct Overlap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlicesOf {
     /// Rows or columns of a product of matrices.
-    Product,
+    Panels,
     /// Products of matrices, one or more of them whole.
     Batch,
     /// Values that are written once.
@@ -73,7 +73,7 @@ impl Nest {
     pub fn slices_along(&self, LeafLoopId(number): LeafLoopId) -> SlicesOf {
         match &self.leaf.op {
             LeafOp::Contraction { roles, .. } if roles[number] == Role::Batch => SlicesOf::Batch,
-            LeafOp::Contraction { .. } => SlicesOf::Product,
+            LeafOp::Contraction { .. } => SlicesOf::Panels,
             LeafOp::Nest | LeafOp::Products { .. } | LeafOp::Named { .. } if self.kernel.writes_once() => {
                 SlicesOf::Values
             }

@@ -1,8 +1,9 @@
 //! What a nest says of itself.
 
-use super::{Direction, Nest, Transfer};
+use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
 use crate::expr::{Ranges, Symbol};
-use crate::ids::{ArrayId, AxisId, OperandId, TensorId, TileId};
+use crate::ids::{ArrayId, AxisId, NestId, OperandId, TensorId, TileId};
+use crate::kernel::Assign;
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, Stages, SumKind};
 use std::collections::BTreeSet;
@@ -41,7 +42,12 @@ impl Nest {
     /// Returns whether rounds that are not the first one leave out some of its transfers.
     #[must_use]
     pub fn brings_once(&self) -> bool {
-        self.transfers.iter().any(|transfer| transfer.once)
+        self.transfers.iter().any(|transfer| transfer.brought == Brought::Once)
+    }
+
+    /// Returns its transfers that bring nothing, each with the nest and the transfer whose tile is read instead.
+    pub fn kept(&self) -> impl Iterator<Item = (TileId, (NestId, TileId))> {
+        (0..).map(TileId).zip(&self.transfers).filter_map(|(tile, transfer)| Some((tile, transfer.kept_by()?)))
     }
 
     /// Returns how the output lies.
@@ -57,13 +63,14 @@ impl Nest {
     /// ends make their sub-communicators in this order, which all ranks share.
     #[must_use]
     pub fn groups(&self) -> BTreeSet<(Vec<usize>, Option<Stages>)> {
-        self.transfers.iter().flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
+        let sent = self.transfers.iter().filter(|transfer| transfer.kept_by().is_none());
+        sent.flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
     }
 
     /// Returns whether a rank reads what others own of an input.
     #[must_use]
     pub fn reads_others(&self) -> bool {
-        !self.inputs().iter().all(|transfer| transfer.route.is_local())
+        !self.inputs().iter().all(|transfer| transfer.route.is_local() && transfer.kept_by().is_none())
     }
 
     /// What the nest sums up, and in which order.
@@ -138,6 +145,18 @@ impl Nest {
     #[must_use]
     pub fn any_order(&self) -> bool {
         self.output().direction == Direction::Out { any_order: true }
+    }
+
+    /// Returns whether ranks that each have a sum may have it rounded otherwise: the communication library adds up its terms on each of
+    /// them as it likes, and does not promise the same bits.
+    #[must_use]
+    pub fn sums_may_differ(&self) -> bool {
+        let Transfer { route, .. } = self.output();
+        let is_of_all = |leg: &Leg| matches!(leg, Leg::Collective { owners: Owners::All, .. });
+        let depends_on_order =
+            !matches!(self.kernel.assign(), Assign::Max | Assign::Min) && self.kernel.dtype().is_float();
+        let is_by_library = self.any_order() || route.procedure().is_some();
+        depends_on_order && is_by_library && route.legs.iter().any(is_of_all)
     }
 
     /// Returns the number of the transfer that brings what an operand of the leaf reads.

@@ -98,6 +98,17 @@ impl Body {
         })
     }
 
+    /// The nests that run in statements, those of rounds included.
+    pub(super) fn nests_of<'a>(&'a self, statements: &'a [Statement]) -> Box<dyn Iterator<Item = &'a Nest> + 'a> {
+        Box::new(Self::parts_of(statements).flat_map(move |part| -> Box<dyn Iterator<Item = &'a Nest> + 'a> {
+            match part {
+                Part::Nest(id, _) => Box::new(std::iter::once(&self.nests[id.0])),
+                Part::Repeat(_, round) => self.nests_of(round),
+                Part::Begin(_) | Part::Await(_) | Part::Free(_) => Box::new(std::iter::empty()),
+            }
+        }))
+    }
+
     /// Returns the arrays that are there after a part and were not before.
     ///
     /// # Panics
@@ -132,6 +143,14 @@ impl Body {
 
     /// The same with other nests in the places of these, whose transfers begin and are awaited in the same places.
     pub(super) fn with_nests(&self, changed: impl Fn(&Nest) -> Nest, arrays: &[Array]) -> Self {
+        let nests = self.nests.iter().map(changed).collect();
+        let mut body = Self { nests, ..self.clone() }.with_derived_statements();
+        body.free_temporaries(arrays);
+        body
+    }
+
+    /// The same with the statements that follow from its nests; nothing is freed.
+    pub(super) fn with_derived_statements(self) -> Self {
         fn again(nests: &[Nest], of: &[Statement]) -> Vec<Statement> {
             let statements = Body::parts_of(of).flat_map(|part| match part {
                 Part::Nest(id, _) => statements(id, &nests[id.0]),
@@ -142,11 +161,7 @@ impl Body {
             });
             statements.collect()
         }
-        let nests: Vec<_> = self.nests.iter().map(changed).collect();
-        let statements = again(&nests, &self.statements);
-        let mut body = Self { nests, statements, ..self.clone() };
-        body.free_temporaries(arrays);
-        body
+        Self { statements: again(&self.nests, &self.statements), ..self }
     }
 
     /// Leaves out what frees arrays.
@@ -280,7 +295,8 @@ pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
 fn inside(id: NestId, nest: &Nest, level: Depth) -> Vec<Statement> {
     let of_level = |level| {
         let transfers = (0..).map(TileId).zip(&nest.transfers);
-        transfers.filter(move |(_, transfer)| transfer.level == level).collect::<Vec<_>>()
+        let is_here = move |transfer: &Transfer| transfer.level == level && transfer.kept_by().is_none();
+        transfers.filter(move |(_, transfer)| is_here(transfer)).collect::<Vec<_>>()
     };
     let (fetched, sent): (Vec<_>, Vec<_>) =
         of_level(level).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);

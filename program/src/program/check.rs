@@ -4,7 +4,7 @@ use super::body::{awaits_fit, statements};
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
-use crate::nest::Nest;
+use crate::nest::{Brought, Nest};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
 use crate::way::{Way, WayError};
@@ -63,6 +63,8 @@ struct Check<'a> {
     nests: Vec<bool>,
     moves: Vec<bool>,
     repeats: Vec<bool>,
+    /// The nests that have run so far in this round, or outside of rounds.
+    together: Vec<NestId>,
     /// The number of the statement.
     statement: StatementId,
     /// How many repetitions are around it.
@@ -75,8 +77,9 @@ pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) ->
     let [nests, moves, repeats] =
         [body.nests.len(), body.moves.len(), body.repeats.len()].map(|count| vec![false; count]);
     let depths = vec![0; arrays.len()];
+    let (together, statement) = (Vec::new(), StatementId(0));
     let mut check =
-        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, statement: StatementId(0), depth: 0 };
+        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, together, statement, depth: 0 };
     check.parts(&body.statements)?;
     check.end()?;
     match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
@@ -106,7 +109,10 @@ impl Check<'_> {
                 nest_fits(self.mesh, self.dtype, nest, &given).map_err(misfit)?;
                 let why = |why| misfit(format!("`{}` {why}", nest.kernel.name()));
                 awaits_fit(&statements(id, nest), body).map_err(why)?;
-                self.brings_once(nest).map_err(why)
+                self.brings_once(nest).map_err(why)?;
+                self.is_kept(nest).map_err(why)?;
+                self.together.push(id);
+                Ok(())
             }
             Part::Begin(id) => {
                 let moved = &self.body.moves[id.0];
@@ -126,12 +132,29 @@ impl Check<'_> {
 
     /// Whether what is brought in the first round alone is the same in all of them.
     fn brings_once(&self, nest: &Nest) -> Result<(), String> {
-        for transfer in nest.transfers.iter().filter(|transfer| transfer.once) {
+        for transfer in nest.transfers.iter().filter(|transfer| transfer.brought == Brought::Once) {
             let id = nest.arrays[transfer.tensor.0];
             if self.depth == 0 || self.depths[id.0] >= self.depth {
                 let (tensor, array) = (nest.tensor_name(transfer.tensor), self.arrays[id.0].name);
                 return Err(format!(
                     "brings `{tensor}` in the first round alone, but no rounds are around it that leave `{array}` as it is"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what other nests keep is in their tiles.
+    fn is_kept(&self, nest: &Nest) -> Result<(), String> {
+        for transfer in &nest.transfers {
+            let Some((id, tile)) = transfer.kept_by() else { continue };
+            let other = self.together.contains(&id).then(|| &self.body.nests[id.0]);
+            let kept = other.and_then(|other| other.keeps(tile, nest, transfer).then_some(()));
+            if kept.is_none() {
+                let tensor = nest.tensor_name(transfer.tensor);
+                return Err(format!(
+                    "reads `{tensor}` from tile {} of nest {}, which does not keep it since a run in the same round",
+                    tile.0, id.0
                 ));
             }
         }
@@ -170,7 +193,9 @@ impl Check<'_> {
         for carried in carried {
             self.writes(statement, carried.value, State::Written)?;
         }
+        let outside = std::mem::take(&mut self.together);
         self.parts(body)?;
+        self.together = outside;
         let is_new = |id: ArrayId| before[id.0] == State::Unwritten;
         for carried in carried {
             self.reads(statement, &[carried.next])?;
@@ -182,6 +207,15 @@ impl Check<'_> {
             }
         }
         if let Some(until) = until {
+            if let Some(nest) = self.body.nests_of(body).find(|nest| nest.sums_may_differ()) {
+                let (kernel, scalar) = (nest.kernel.name(), until.scalar);
+                self.exist(statement, &[scalar])?;
+                let name = self.arrays[scalar.0].name;
+                return Err(misfit(format!(
+                    "`{name}` ends the rounds, but `{kernel}` adds up terms in any order, so that not all ranks might end after \
+                     the same one"
+                )));
+            }
             self.exist(statement, &[until.scalar])?;
             self.reads(statement, &[until.scalar])?;
             let Array { name, sharding, .. } = &self.arrays[until.scalar.0];

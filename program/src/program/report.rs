@@ -2,7 +2,7 @@
 
 use super::{Array, ArrayKind, Body, Move, Part};
 use crate::ids::ArrayId;
-use crate::nest::Nest;
+use crate::nest::{Brought, Nest};
 use crate::proof::Report;
 use crate::volume::Volume;
 use polyshard_layout::DType;
@@ -75,7 +75,7 @@ impl InRounds {
     /// In later rounds, a rank may receive as much as in the first one, if it is another that receives what is brought once.
     #[must_use]
     pub fn of_nest(nest: &Nest, volumes: &[Volume], received: u64) -> Self {
-        let again = nest.transfers.iter().zip(volumes).filter(|(transfer, _)| !transfer.once);
+        let again = nest.transfers.iter().zip(volumes).filter(|(transfer, _)| transfer.brought == Brought::EachTime);
         let again = again.map(|(_, volume)| volume.received).fold(0, u64::saturating_add);
         Self { first: received, later: received.min(again) }
     }

@@ -73,7 +73,7 @@ impl Program {
                 writeln!(text, "{}. {what} {line}", number.0)?;
             }
             match part {
-                Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text)?,
+                Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text, &self.body.nests)?,
                 Part::Begin(id) => {
                     let moved = &self.body.moves[id.0];
                     let bytes = moved.volume(&self.arrays, self.dtype).received;

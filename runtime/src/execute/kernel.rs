@@ -9,8 +9,8 @@ use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::legs::{At, Ends, Input, Output, carry_out, values_at};
 use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile, Transport,
-    World, Written, count,
+    DistArray, Element, Grid, KeptTile, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile,
+    Transport, World, Written, count,
 };
 use polyshard_program::{
     Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId,
@@ -25,7 +25,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     grid: Grid<'a>,
     op: ReduceOp,
     groups: Groups,
-    /// By transfer of an input; `None` where the leaf reads the shard.
+    /// By transfer of an input; `None` where the leaf reads the shard, or, between runs, the tile of another kernel.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
     /// What time steps leave to one another.
@@ -57,6 +57,9 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let buffers = |steps: &TimeSteps| StepBuffers::new(output.as_str(), steps.capacity);
         let steps = nest.time_steps.as_ref().map(buffers).transpose()?;
         let tiles = nest.inputs().iter().map(|transfer| {
+            if transfer.kept_by().is_some() {
+                return Ok(None);
+            }
             let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
             let made = match tile.buffers {
                 Buffers::Shard => return Ok(None),
@@ -143,6 +146,20 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.is_first = is_first;
     }
 
+    /// Lends the tile of a transfer to another kernel for one run, in the place of one that brings nothing. Where this kernel has read in
+    /// place, that one publishes its inputs, too.
+    pub(super) fn lend(&mut self, TileId(tile): TileId, to: &mut Self, TileId(place): TileId) {
+        to.tiles[place] = self.tiles[tile].take();
+        if let Some(tile) = &to.tiles[place] {
+            KeptTile::new(tile, Some(&self.known)).publish_with(&mut to.known);
+        }
+    }
+
+    /// Gives back what was lent.
+    pub(super) fn give_back(&mut self, TileId(place): TileId, to: &mut Self, TileId(tile): TileId) {
+        to.tiles[tile] = self.tiles[place].take();
+    }
+
     /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
     /// captured.
     pub(super) fn run(
@@ -184,8 +201,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let leaf = leaf.as_mut().unwrap_or(own);
         tiles.iter_mut().flatten().for_each(Tile::restart);
         out_tile.iter_mut().for_each(OutTile::restart);
-        let shares = *transport != Transport::Messages && nest.reads_others();
-        let shared = match shares {
+        let shared = match nest.reads_others() {
             true => SharedInputs::publish(world, inputs, known, *transport)?,
             false => SharedInputs::none(world, inputs),
         };

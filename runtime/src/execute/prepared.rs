@@ -6,7 +6,9 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, Move, NestId, Part, Program, Repeat, RoomId, Rooms, Statement,
+};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -55,6 +57,15 @@ pub struct Prepared<'a, T: Element> {
     rounds: Vec<u64>,
     /// The leaves that runs have computed, and who is told.
     leaves: Leaves<'a>,
+}
+
+/// Two kernels.
+fn both<'k, 'a, T: Element>(
+    kernels: &'k mut [PreparedKernel<'a, T>],
+    one: NestId,
+    other: NestId,
+) -> [&'k mut PreparedKernel<'a, T>; 2] {
+    kernels.get_disjoint_mut([one.0, other.0]).expect("a kernel keeps no tile for itself; this is a bug of polyshard")
 }
 
 /// A move, prepared.
@@ -384,8 +395,18 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
                     let given = scalars.kernel(id);
+                    let kept = || body.nests[id.0].kept();
+                    for (tile, (from, of)) in kept() {
+                        let [own, other] = both(&mut self.kernels, id, from);
+                        other.lend(of, own, tile);
+                    }
                     self.kernels[id.0].set_first(is_first);
-                    self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at)
+                    let ran = self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at);
+                    for (tile, (from, of)) in kept() {
+                        let [own, other] = both(&mut self.kernels, id, from);
+                        own.give_back(tile, other, of);
+                    }
+                    ran
                 }
                 Part::Begin(id) => {
                     let source = arrays.get(body.moves[id.0].source).block();

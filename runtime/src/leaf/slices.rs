@@ -24,7 +24,7 @@ const SUMS: usize = 513;
 /// ```
 /// use polyshard_runtime::leaf::{Slices, SlicesOf};
 /// let counts = [8192, 512, 64]; // of the loops of a product
-/// let mut slices = Slices::new(&counts, 0, SlicesOf::Product);
+/// let mut slices = Slices::new(&counts, 0, SlicesOf::Panels);
 /// assert_eq!(slices.next(true), Some(0..2048)); // something is on its way
 /// assert_eq!(slices.next(false), Some(2048..8192)); // all is here
 /// assert_eq!(slices.next(false), None);
@@ -48,13 +48,13 @@ impl Slices {
         let others = counts.iter().enumerate().filter(|(nth, _)| *nth != along);
         let row = others.fold(1, |all: usize, (_, &count)| all.saturating_mul(count)).max(1);
         let (points, least) = match of {
-            SlicesOf::Product => (MULTIPLICATIONS, gemm::least_rows().next_multiple_of(ROWS)),
+            SlicesOf::Panels => (MULTIPLICATIONS, gemm::least_rows().next_multiple_of(ROWS)),
             SlicesOf::Batch => (MULTIPLICATIONS, 1),
             SlicesOf::Values => (POINTS, 1),
             SlicesOf::Sums => (POINTS, SUMS),
         };
         let each = (points / row).max(least);
-        let each = if of == SlicesOf::Product { each.next_multiple_of(ROWS) } else { each };
+        let each = if of == SlicesOf::Panels { each.next_multiple_of(ROWS) } else { each };
         Self { next: 0, count: counts[along], each, least }
     }
 

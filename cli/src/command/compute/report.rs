@@ -102,7 +102,7 @@ fn moves(program: &Program) -> String {
             let pattern = nest.pattern_of(transfer);
             let times = if volume.times > 1 { format!(" in {} steps", volume.times) } else { String::new() };
             let bytes = scaled(volume.received as f64, "B");
-            (pattern != Pattern::Local)
+            (pattern != Pattern::Local && transfer.kept_by().is_none())
                 .then(|| format!("{} {pattern}, {bytes}{times}", nest.tensor_name(transfer.tensor)))
         })
     });

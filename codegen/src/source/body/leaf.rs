@@ -93,7 +93,7 @@ impl Writer<'_> {
     /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled.
     ///
     /// ```text
-    /// let mut slices = Slices::new(&[..], 0, SlicesOf::Product);
+    /// let mut slices = Slices::new(&[..], 0, SlicesOf::Panels);
     /// while let Some(slice) = slices.next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?) {
     ///     let from = slice.start as i64;
     ///     contract(&[slice.len(), ..], .., a_tile.view(a).strided(&[7 * x + from, ..], ..), ..);
@@ -113,7 +113,7 @@ impl Writer<'_> {
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let (counts, polls) = (self.counts(), self.polls());
         let of = match self.nest.slices_along(along) {
-            SlicesOf::Product => quote! { SlicesOf::Product },
+            SlicesOf::Panels => quote! { SlicesOf::Panels },
             SlicesOf::Batch => quote! { SlicesOf::Batch },
             SlicesOf::Values => quote! { SlicesOf::Values },
             SlicesOf::Sums => quote! { SlicesOf::Sums },

@@ -10,10 +10,10 @@
 
 use super::super::body::leg::{Ends, leg};
 use super::super::field::Field;
-use super::super::items::{check, mesh, new_sharding, reduce_op, sharding_function, zero};
+use super::super::items::{check, kept_tile, mesh, new_sharding, reduce_op, sharding_function, zero};
 use super::super::{imports, kernel_module, mentions, reduction};
 use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, Packing, Program, Way};
+use polyshard_program::{ArrayId, ArrayKind, Nest, NestId, Packing, Program, TileId, Way};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
@@ -27,7 +27,8 @@ pub(in super::super) fn module(program: &Program, runtime: &syn::Path) -> TokenS
     let chosen = names.wanted.chosen(&items);
     let kernels = walk.steps.iter().filter_map(|(_, step)| {
         let Step::Kernel { module, nest, statements } = step else { return None };
-        let (name, module) = (chosen.name(module), kernel_module(nest, statements, runtime));
+        let kept = kept_of(program, nest);
+        let (name, module) = (chosen.name(module), kernel_module(nest, statements, &kept, runtime));
         let doc = format!(" `{}`.", nest.kernel.statement());
         Some(quote! {
             #[doc = #doc]
@@ -36,6 +37,16 @@ pub(in super::super) fn module(program: &Program, runtime: &syn::Path) -> TokenS
     });
     let items = chosen.write(items);
     quote! { #uses #items #(#kernels)* }
+}
+
+/// The tiles that a kernel keeps for others.
+fn kept_of(program: &Program, nest: &Nest) -> Vec<TileId> {
+    let is_it = |NestId(id): NestId| std::ptr::eq(&program.body().nests[id], nest);
+    let all = program.nests().flat_map(Nest::kept).filter(|(_, (from, _))| is_it(*from));
+    let mut tiles: Vec<_> = all.map(|(_, (_, tile))| tile).collect();
+    tiles.sort_unstable();
+    tiles.dedup();
+    tiles
 }
 
 /// The items of the outer module: mesh, shardings, `run` and `Prepared`, as `items.rs` has them of one kernel, but without
@@ -174,10 +185,16 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
             let filled = filled.unwrap_or(quote! { None });
             quote! { let mut #array = self.#room.array(self.world, &#sharding(), #filled)?; }
         }
-        Action::Run { step, inputs, output, scalars, into } => match into {
-            false => quote! { let #output = self.#step.run(#(#inputs,)* #(#scalars,)*)?; },
-            true => quote! { self.#step.run_into(#(#inputs,)* &mut #output, #(#scalars,)*)?; },
-        },
+        Action::Run { step, inputs, tiles, output, scalars, into } => {
+            let tiles = tiles.iter().map(|&(step, tile)| {
+                let tile = kept_tile(tile);
+                quote! { self.#step.#tile() }
+            });
+            match into {
+                false => quote! { let #output = self.#step.run(#(#inputs,)* #(#tiles,)* #(#scalars,)*)?; },
+                true => quote! { self.#step.run_into(#(#inputs,)* #(#tiles,)* &mut #output, #(#scalars,)*)?; },
+            }
+        }
         Action::Redistribute { step, source, target, into } => match into {
             false => quote! { let #target = self.#step.run(self.world, #source)?; },
             true => quote! { self.#step.run_into(self.world, #source, &mut #target)?; },

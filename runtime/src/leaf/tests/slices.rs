@@ -88,7 +88,7 @@ impl Case {
         let run = |counts: &[usize], [a, b]: [Strided<'_, T>; 2], c: StridedMut<'_, T>| {
             contract(counts, &self.roles, alpha, a, b, c);
         };
-        let of = if self.roles[self.along] == Role::Batch { SlicesOf::Batch } else { SlicesOf::Product };
+        let of = if self.roles[self.along] == Role::Batch { SlicesOf::Batch } else { SlicesOf::Panels };
         prop_assert_eq!(self.bits(None, &run), self.bits(Some(of), &run), "of {:?}", T::DTYPE);
         Ok(())
     }
@@ -121,14 +121,14 @@ proptest! {
 /// What is left is never thinner than a slice may be.
 #[test]
 fn no_slice_is_thinner_than_the_least() {
-    for of in [SlicesOf::Product, SlicesOf::Sums, SlicesOf::Values, SlicesOf::Batch] {
+    for of in [SlicesOf::Panels, SlicesOf::Sums, SlicesOf::Values, SlicesOf::Batch] {
         for count in [0, 1, 300, 1025, 1026, 2000, 5000] {
             let mut slices = Slices::new(&[count, 3], 0, of);
             let all: Vec<_> = std::iter::from_fn(|| slices.next(true)).collect();
             assert_eq!(all.iter().map(ExactSizeIterator::len).sum::<usize>(), count);
             let least = all.iter().map(ExactSizeIterator::len).min().unwrap_or(0);
             let expected = match of {
-                SlicesOf::Product => 257,
+                SlicesOf::Panels => 257,
                 SlicesOf::Sums => 513,
                 SlicesOf::Values | SlicesOf::Batch => 1,
             };

@@ -1,0 +1,80 @@
+//! Tiles that a kernel has filled and another one reads.
+
+use super::Tile;
+use crate::{Element, InputTable, Shards, View};
+
+/// What a kernel's tile holds after a run, for another kernel that reads the same array and is brought nothing of it.
+///
+/// Where the first kernel has read it in the shards of other ranks, it is still there and not in the tile. So the second one publishes its
+/// inputs, too, which keeps those shards until it is done: [`publish_with`](Self::publish_with).
+///
+/// ```
+/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, KeptTile, Region, SharedInputs, Tile, spmd};
+/// let mesh = Mesh::new([("x", 2)]);
+/// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
+/// let found = spmd(2, |world| {
+///     let row = Grid::new(world, &mesh)?.group(&[0])?;
+///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
+///     let (mut tile, mut known) = (Tile::new("A", 2)?, InputTable::default());
+///     let inputs = SharedInputs::new(world, [&a], &mut known)?;
+///     tile.broadcast(&row, &[0], inputs.shards::<1>()[0], &Region::new(std::iter::once(0..2)))?;
+///     inputs.release()?;
+///     // A kernel that comes after it.
+///     let (kept, mut others) = (KeptTile::new(&tile, Some(&known)), InputTable::default());
+///     kept.publish_with(&mut others);
+///     let inputs = SharedInputs::new(world, [&a], &mut others)?;
+///     let second = kept.view(inputs.shards::<1>()[0]).strided(&[1], &[]);
+///     let mut found = [0.0];
+///     polyshard_runtime::leaf::nest(
+///         &[],
+///         polyshard_runtime::StridedMut::new(&mut found, 0, vec![]),
+///         polyshard_runtime::ReduceOp::Sum,
+///         &[second],
+///         &polyshard_runtime::leaf::pointwise(|[a]: [f64; 1]| a),
+///     );
+///     inputs.release()?;
+///     Ok::<_, Error>(found)
+/// })?;
+/// assert_eq!(found, [[1.0], [1.0]]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct KeptTile<'a, T> {
+    tile: &'a Tile<T>,
+    /// Whether the inputs of the kernel were published.
+    is_shared: bool,
+}
+
+impl<T> Clone for KeptTile<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for KeptTile<'_, T> {}
+
+impl<'a, T: Element> KeptTile<'a, T> {
+    /// Returns what this tile holds, of a kernel of whose inputs this is known if it reads what others own.
+    #[must_use]
+    pub fn new(tile: &'a Tile<T>, known: Option<&InputTable>) -> Self {
+        Self { tile, is_shared: known.is_some_and(InputTable::is_published) }
+    }
+
+    /// Has the next run of a kernel, of whose inputs this is known, publish them if the one that filled the tile did.
+    pub fn publish_with(self, known: &mut InputTable) {
+        if self.is_shared {
+            known.publish_next();
+        }
+    }
+
+    /// Returns what the tile holds, addressed by global index; `source` is the array that it was fetched from, among the inputs of the
+    /// kernel that reads it now.
+    ///
+    /// # Panics
+    /// As for [`Tile::view`].
+    #[must_use]
+    pub fn view(self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
+        self.tile.view(source)
+    }
+}
