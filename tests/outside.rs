@@ -8,6 +8,8 @@
 //! once. Cargo builds the packages of this workspace again for another one; the largest is not optimised, which takes it
 //! less time. `tests/outside/program.rs` is its program.
 
+#[path = "outside/chosen.rs"]
+mod chosen;
 #[path = "outside/emitted.rs"]
 mod emitted;
 
@@ -68,6 +70,7 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
     write("src/main.rs", include_str!("outside/program.rs"));
     let [_, (_, computed)] = rust_main(&chain());
     write("src/bin/computed.rs", &computed);
+    write("src/bin/chosen.rs", &chosen::source(&folder));
     write("src/emitted.rs", &format!("#![allow(dead_code)]\n{}", rust_source(&summa(), &SourceOptions::default())));
     let mut check = String::from("use polyshard::prelude::*;\n\n");
     let mut calls = String::new();
@@ -337,10 +340,8 @@ fn a_crate_outside_builds_and_runs() {
     output(
         cargo().args(["build", "--workspace", "--bins", "--examples", "--target-dir"]).arg(target).current_dir(&folder),
     );
-    let run = |name: &str| {
-        let program = target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        output(Command::new(program).current_dir(&folder))
-    };
+    let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let run = |name: &str| output(Command::new(built(name)).current_dir(&folder));
     let said = run("outside").stdout;
     assert_eq!(String::from_utf8_lossy(&said), "all of it is right\n");
     let bits = run("random").stdout;
@@ -350,7 +351,8 @@ fn a_crate_outside_builds_and_runs() {
     for ((emitted, executed), program) in bits.iter().zip(&executed).zip(&programs) {
         assert_eq!(emitted, executed, "source and executor differ on\n{program}");
     }
-    check_computed(&folder, &target.join("debug").join(format!("computed{}", std::env::consts::EXE_SUFFIX)));
+    check_computed(&folder, &built("computed"));
+    chosen::check(&folder, &built("chosen"));
     run("readme");
     let found = f64::from(last_element(&folder.join("C.npy")));
     let expected: f64 = (0..2048).map(|k| ((511 + k) * (k * 1023 % 7)) as f64).sum();

@@ -22,7 +22,7 @@ mod threads;
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{list, real, whole};
-use crate::say::{complain, say};
+use crate::say::{complain, is_speaker, say};
 use crate::with_type;
 use clap::{Parser, Subcommand, ValueEnum};
 use polyshard::ndarray::{ArrayD, Dimension};
@@ -163,7 +163,9 @@ pub fn main() -> ExitCode {
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            complain(&message);
+            if is_speaker(true) {
+                complain(&message);
+            }
             ExitCode::FAILURE
         }
     }
@@ -171,13 +173,17 @@ pub fn main() -> ExitCode {
 
 /// Prints help, the version, or what is wrong with the command line, and returns the exit code.
 fn without_command(error: &clap::Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
+    if !is_speaker(error.exit_code() != 0) {
+        return code;
+    }
     match error.print() {
         // The reader closed the pipe.
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
             complain(&CliError::Stdout(why));
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)),
+        _ => code,
     }
 }
 

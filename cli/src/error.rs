@@ -3,7 +3,7 @@
 use crate::snippets::shown;
 use polyshard::draw::DrawError;
 use polyshard::machine::MachineError;
-use polyshard::{Error, LowerError, Mistake};
+use polyshard::{Error, LowerError, Mistake, ParseError};
 use std::io;
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ pub enum CliError {
     /// A file of kernels has mistakes.
     #[error("{}", shown(path, text, mistakes))]
     Mistakes { path: PathBuf, text: String, mistakes: Vec<Mistake> },
-    /// What another thread has found, as it says it.
+    /// What all ranks know, since one has found it for all, as it says it.
     #[error("{what}")]
     Said { what: String },
     /// A trace has no program.
@@ -127,6 +127,16 @@ impl CliError {
     /// Returns the error for a text that a library refuses.
     pub(crate) fn invalid(text: impl Into<String>, why: impl Into<Error>) -> Self {
         Self::Invalid { text: text.into(), why: Box::new(why.into()) }
+    }
+
+    /// Returns the error for mistakes of what an option says, where they stand in it; what was read is not quite what was written, and
+    /// `place` says which byte of that is which of this.
+    pub(crate) fn mistaken(option: &str, text: &str, error: ParseError, place: impl Fn(usize) -> usize) -> Self {
+        let mistakes = error.mistakes.into_iter().map(|mistake| {
+            let [start, end] = [mistake.at.start, mistake.at.end].map(|at| place(at).min(text.len()));
+            Mistake::new(text, start..end, mistake.message, mistake.help)
+        });
+        Self::Mistakes { path: option.into(), text: text.to_owned(), mistakes: mistakes.collect() }
     }
 
     /// Returns the error for more than is done.

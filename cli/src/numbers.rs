@@ -41,16 +41,41 @@ pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
     text.split(',').map(read).collect()
 }
 
-/// Reads a size in bytes: a number, with KiB, MiB or GiB behind it or not.
+/// Reads a size in bytes: a number, which may have a fraction, and a unit behind it or not: kB, MB, GB and TB are powers of 1000, KiB, MiB,
+/// GiB and TiB of 1024. What is left of a byte is dropped.
 ///
 /// # Errors
 /// What to write instead.
 pub(crate) fn size(text: &str) -> Result<usize> {
     let lower = text.trim().to_ascii_lowercase();
-    let units = [("kib", 10), ("mib", 20), ("gib", 30), ("b", 0), ("", 0)];
-    let split = units.iter().find_map(|&(unit, shift)| Some((lower.strip_suffix(unit)?, shift)));
-    let read = split.and_then(|(digits, shift)| digits.trim().parse::<usize>().ok()?.checked_mul(1 << shift));
-    read.ok_or_else(|| CliError::unreadable(format!("the size `{text}`"), "bytes such as 4096, 4KiB or 64MiB"))
+    let split = UNITS.iter().find_map(|&(unit, bytes)| Some((lower.strip_suffix(unit)?, bytes)));
+    let read = split.and_then(|(number, unit)| usize::try_from(times(number.trim(), unit)?).ok());
+    read.ok_or_else(|| CliError::unreadable(format!("the size `{text}`"), "bytes such as 4096, 64MiB, 1.5GiB or 2GB"))
+}
+
+/// The units of sizes and their bytes; one that ends as another does comes before it.
+const UNITS: [(&str, u128); 10] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("b", 1),
+    ("", 1),
+];
+
+/// A decimal number times a whole one, rounded down; without floats, so that no byte is lost.
+fn times(number: &str, unit: u128) -> Option<u128> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) || part.len() > 18 {
+        return None;
+    }
+    let part = part.parse::<u128>().ok()?.checked_mul(unit)? / 10_u128.pow(part.len() as u32);
+    whole.parse::<u128>().ok()?.checked_mul(unit)?.checked_add(part)
 }
 
 #[cfg(test)]
@@ -61,9 +86,11 @@ mod tests {
     fn sizes_are_read_as_people_write_them() {
         let read = ["512", " 4KiB", "64 MiB", "1gib", "8B"].map(|text| size(text).ok());
         assert_eq!(read, [512, 4096, 64 << 20, 1 << 30, 8].map(Some));
-        for text in ["", "KiB", "1.5KiB", "-4", "1kb", "99999999999GiB"] {
+        let read = ["2GB", "1.5MiB", "512MB", "1.5 KiB", "0.1kB", "2tb", "1.0001kB"].map(|text| size(text).ok());
+        assert_eq!(read, [2_000_000_000, 3 << 19, 512_000_000, 1536, 100, 2_000_000_000_000, 1000].map(Some));
+        for text in ["", "KiB", "1.KiB", ".5", "-4", "1e3", "2G", "99999999999GiB", "1.2.3MB"] {
             let said = size(text).unwrap_err().to_string();
-            assert_eq!(said, format!("cannot read the size `{text}`; write bytes such as 4096, 4KiB or 64MiB"));
+            assert_eq!(said, format!("cannot read the size `{text}`; write bytes such as 4096, 64MiB, 1.5GiB or 2GB"));
         }
     }
 }

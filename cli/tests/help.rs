@@ -191,7 +191,8 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     for tolerance in ["much", "nan"] {
         refused(polyshard, &format!("compare A B --tolerance {tolerance}"), "give a number, such as 0.5 or 1e9");
     }
-    refused(polyshard, "redistribute --mesh 2 [2] [2] --memory 1e3", whole);
+    let size = "write bytes such as 4096, 64MiB, 1.5GiB or 2GB";
+    refused(polyshard, "redistribute --mesh 2 [2] [2] --memory 1e3", size);
     refused(polyshard, "redistribute --mesh 2 [2] [2] --bandwidth 1 --latency x", "give a number");
     refused(polyshard, "placement --machine a100 --mesh 64 --top x", whole);
     refused(polyshard, "placement --machine a100 --mesh 64 --max-steps x", whole);

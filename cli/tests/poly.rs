@@ -32,7 +32,13 @@ const EXAMPLES: [(&str, &[&str], usize); 14] = [
 ];
 
 /// The names that files leave open, besides extents.
-const VALUES: [&str; 6] = ["--let", "steps=5", "--let", "rounds=7", "--let", "tolerance=1e-9"];
+fn values(name: &str) -> &'static [&'static str] {
+    match name {
+        "steps" | "power" => &["--let", "steps=5"],
+        "cg" | "jacobi" => &["--let", "rounds=7", "--let", "tolerance=1e-9"],
+        _ => &[],
+    }
+}
 
 fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/poly").join(format!("{name}.poly"));
@@ -104,7 +110,7 @@ fn every_file_is_right_on_threads_and_processes() {
                     Start::Plain => &["--out", &out, "--check", "--ranks", &count],
                     _ => &["--out", &out, "--check"],
                 };
-                let more = &[more, &VALUES].concat();
+                let more = &[more, values(name)].concat();
                 let said = COMMAND_LINE.said(start, &words(&["run", &file], &arrays, more));
                 assert_eq!(said.matches("\nchecked ").count(), 1, "{name} on {start:?}:\n{said}");
                 assert_eq!(said.matches("\nwrote ").count(), 1, "{name} on {start:?}:\n{said}");
@@ -134,16 +140,16 @@ fn what_a_run_prints() {
         })
         .collect();
     expect![[r#"
-        kernel  Y[m, n] += X[m, k] * W[k, n], m 53, n 41, k 37, f32, 164.7 koperations
-        kernel  Z[m, n] += Y[m, k] * V[k, n], m 53, n 29, k 41, f32, 128.4 koperations
-        ranks   2 (threads)
-        mesh    d: 2
-        moves   Y from [1 @ d] to [0 @ d]
-        words   at most 546 a rank
-        memory  at most 36.58 kB a rank
+        kernel   Y[m, n] += X[m, k] * W[k, n], m 53, n 41, k 37, f32, 164.7 koperations
+        kernel   Z[m, n] += Y[m, k] * V[k, n], m 53, n 29, k 41, f32, 128.4 koperations
+        ranks    2 (threads)
+        mesh     d: 2
+        moves    Y from [1 @ d] to [0 @ d]
+        words    at most 546 a rank
+        memory   at most 36.58 kB a rank
         ran ..
-        checked 53 of 53 rows: largest error 1.8e-7
-        wrote   out.npy, 53 x 29, f32
+        checked  53 of 53 rows against a sequential computation: largest error 1.8e-7 of the largest element
+        wrote    out.npy, 53 x 29, f32
     "#]]
     .assert_eq(&said);
 }
@@ -161,7 +167,7 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     );
     // Two are idle.
     let said = COMMAND_LINE.said(Start::Plain, &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "6"]));
-    assert!(said.contains("ranks   4 of 6 (threads)\n"), "{said}");
+    assert!(said.contains("ranks    4 of 6 (threads)\n"), "{said}");
 }
 
 #[test]
@@ -283,7 +289,7 @@ fn mistakes_are_shown_where_they_stand() {
     refused(
         &format!("{summa}{second}auto"),
         expect![[r#"
-        error: rank 0: stage 2, `second`: `C` has shape [6, 6], but `C` has [6, 5], the output of stage 1, `summa`; make them match
+        error: stage 2, `second`: `C` has shape [6, 6], but `C` has [6, 5], the output of stage 1, `summa`; make them match
     "#]],
     );
     let chain = fs::read_to_string(example("chain")).expect("the example");
@@ -348,7 +354,7 @@ fn files_and_arrays_that_do_not_fit_are_refused() {
     folder.refused(
         &words(&["run", &summa], &arrays, &["--out", &arrays[0]]),
         expect![[r#"
-        error: rank 0: cannot write `0.npy`: it is the input `0.npy`; write to another file
+        error: cannot write `0.npy`: it is the input `0.npy`; write to another file
     "#]],
     );
     folder.refused(&words(&["run", &summa], &arrays, &["--out", &out, "--let", "alpha"]), expect![[r#"
@@ -371,7 +377,107 @@ fn a_mistake_is_said_once_by_all_processes() {
     let Ended { success, stdout, stderr, .. } =
         COMMAND_LINE.run(Start::Mpi(2), &words(&["run", &file], &arrays, &["--out", &out]));
     assert!(!success && stdout.is_empty(), "{stdout}");
+    assert!(stderr.starts_with("error: no schedule step `tile`"), "{stderr}");
     assert_eq!(stderr.matches("no schedule step `tile`").count(), 1, "{stderr}");
+}
+
+#[test]
+fn values_are_checked_before_arrays_are_opened() {
+    let folder = Folder(test_folder!("poly_let"));
+    let (file, out) = (example("summa"), folder.path("out.npy"));
+    let refuse = |values: &[&str], expected: Expect| {
+        let lets = values.iter().flat_map(|value| ["--let", value]);
+        let arguments: Vec<_> = ["run", &file, "none.npy", "--out", &out].into_iter().chain(lets).collect();
+        folder.refused(&arguments, expected);
+    };
+    refuse(
+        &["q=3"],
+        expect![[r#"
+        error: no name `q` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+    "#]],
+    );
+    refuse(
+        &["C=3"],
+        expect![[r#"
+        error: no name `C` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+    "#]],
+    );
+    refuse(
+        &["m=2.5"],
+        expect![[r#"
+        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers; write `--let m=3`
+    "#]],
+    );
+    refuse(
+        &["m=2", "m=3"],
+        expect![[r#"
+        error: two values are given for `m`; give one
+    "#]],
+    );
+    let plain = folder.poly("fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }\nauto");
+    folder.refused(&["run", &plain, "none.npy", "--out", &out, "--let", "i=3"], expect![[r#"
+        error: no name `i` in `kernels.poly`, to which `--let` gives a value; the file has no names that stand for numbers
+    "#]]);
+}
+
+#[test]
+fn written_schedules_keep_to_the_memory_that_is_allowed() {
+    let folder = Folder(test_folder!("poly_memory"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
+    let run =
+        |more: &[&str]| words(&["run", &example("summa")], &arrays, &[&["--out", &out], more].concat()).join("\n");
+    let refused = run(&["--memory", "100B"]);
+    folder.refused(&refused.split('\n').collect::<Vec<_>>(), expect![[r#"
+        error: the schedules that are written need up to 228 B a rank, and `--memory` allows 100 B; allow that, or write `auto` for schedules that fit
+    "#]]);
+    assert!(!Path::new(&out).exists());
+    COMMAND_LINE.said(Start::Plain, &run(&["--memory", "1.5kB"]).split('\n').collect::<Vec<_>>());
+}
+
+#[test]
+fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
+    let folder = Folder(test_folder!("poly_advice"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "1,5"]), folder.path("out.npy"));
+    let summa = fs::read_to_string(example("summa")).expect("the example");
+    let refuse = |text: &str, expected: Expect| {
+        folder.refused(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]), expected);
+    };
+    refuse(
+        &summa,
+        expect![[r#"
+        error: `k` is 7 in 0.npy (6 x 7) and 1 in 1.npy (1 x 5)
+         --> kernels.poly:3:31
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                               ^
+          |
+          = help: extents of 1 do not broadcast: declare that dimension as 1, and write 0 for its index, `A[0, j]`
+    "#]],
+    );
+    refuse(
+        &summa.replace("shard(A, m @ x, k @ y)", "shard(A, m @ x, k @ y"),
+        expect![[r#"
+        error: `(` is not closed
+          --> kernels.poly:10:7
+           |
+        10 | .shard(A, m @ x, k @ y
+           |       ^
+           |
+           = help: write `)` where it ends
+    "#]],
+    );
+    refuse(
+        &summa.replace("* B[k, n]\n}", "* B[k, n]\n"),
+        expect![[r#"
+        error: `{` is not closed
+         --> kernels.poly:3:54
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                                                      ^
+          |
+          = help: write `}` where it ends
+    "#]],
+    );
 }
 
 #[test]
@@ -434,7 +540,7 @@ fn what_kernels_become_is_printed() {
     let again = folder.poly(&lower("chain"));
     assert_eq!(COMMAND_LINE.said(Start::Plain, &["lower", &again]), program);
     let main = lower("main");
-    assert!(main.contains("mpirun -n 4 target/release/summa A.npy B.npy C.npy"), "{main}");
+    assert!(main.contains("mpirun -n 4 target/release/compute-summa A.npy B.npy C.npy"), "{main}");
     let crate_folder = folder.path("summa");
     let _ = fs::remove_dir_all(&crate_folder);
     COMMAND_LINE

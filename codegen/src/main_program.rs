@@ -16,7 +16,7 @@ use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, S
 
 /// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
 ///
-/// The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
+/// The package is called `compute-` and the name of the last kernel. The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
 /// A program without kernels gives one that reads and writes nothing.
 ///
 /// ```
@@ -31,8 +31,9 @@ use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, S
 /// ```
 #[must_use]
 pub fn rust_main(program: &Program) -> [(&'static str, String); 2] {
-    let package =
-        program.nests().last().map_or_else(|| "program".to_owned(), |nest| nest.kernel.name().as_str().to_lowercase());
+    // Kernels may be called as packages must not be, such as `test` or `std`.
+    let last = program.nests().last().map(|nest| nest.kernel.name().as_str().to_lowercase());
+    let package = format!("compute-{}", last.as_deref().unwrap_or("nothing"));
     let manifest = format!(
         "[package]\nname = \"{package}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\npolyshard = \"{}\"\n",
         env!("CARGO_PKG_VERSION")

@@ -45,7 +45,7 @@ use rounds::Repeated;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
-use values::{Unknown, Values, alone, written};
+use values::{Unknown, Values, alone, open, written};
 
 /// The kernels of a file as they are written, before their extents are known.
 pub struct Definitions {
@@ -137,6 +137,30 @@ impl Definitions {
     #[must_use]
     pub fn inputs(&self) -> Vec<Name> {
         self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
+    }
+
+    /// Returns the names that numbers can stand for, each once and with whether it has to be a whole one: extents, bounds, moduli and rounds are,
+    /// scalars and what ends rounds need not be. Arrays say some of them.
+    ///
+    /// ```
+    /// let text = "fn f(A: [f64; n]) -> B: [f64; n] { B[i] = alpha * A[(i + 1) % p] }\nauto";
+    /// let file = polyshard_dsl::Definitions::parse(text)?;
+    /// assert_eq!(file.open(), [("n".into(), true), ("p".into(), true), ("alpha".into(), false)]);
+    /// # Ok::<(), polyshard_dsl::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn open(&self) -> Vec<(Name, bool)> {
+        let of_kernels = self.kernels.iter().flat_map(|kernel| open(&kernel.block));
+        let of_rounds = self.rounds.iter().flat_map(Repeated::open);
+        let mut found: Vec<(Name, bool)> = Vec::new();
+        for (ident, is_whole) in of_kernels.chain(of_rounds) {
+            let ident = name(&ident);
+            match found.iter_mut().find(|(other, _)| *other == ident) {
+                Some((_, whole)) => *whole |= is_whole,
+                None => found.push((ident, is_whole)),
+            }
+        }
+        found
     }
 
     /// Returns what the last kernel writes, or what the rounds carry first that it ends.
@@ -238,7 +262,14 @@ impl Definitions {
                 match first {
                     Some((name, first)) => {
                         let message = format!("`{name}` is {value} in {first} and {found} in {array}");
-                        errors.push(extent, message, "give arrays that match, or use two names");
+                        let help = match [value, found as i128].contains(&1) {
+                            // Nothing is repeated to fit.
+                            true => {
+                                "extents of 1 do not broadcast: declare that dimension as 1, and write 0 for its index, `A[0, j]`"
+                            }
+                            false => "give arrays that match, or use two names",
+                        };
+                        errors.push(extent, message, help);
                     }
                     None => {
                         let is = match written(extent) {

@@ -91,11 +91,18 @@ impl fmt::Display for EinsumError {
             }
             Self::Extents { index, first, first_in, second, second_in } => {
                 write!(f, "index `{index}` is {first} in {first_in} and {second} in {second_in}; ")?;
-                match (first, second) {
-                    (1, _) => write!(f, "extents of 1 do not broadcast: drop `{index}` from the term of the first"),
-                    (_, 1) => write!(f, "extents of 1 do not broadcast: drop `{index}` from the term of the second"),
-                    _ => f.write_str("an index has one extent"),
-                }
+                let one = match (first, second) {
+                    (1, _) => first_in,
+                    (_, 1) => second_in,
+                    _ => return f.write_str("an index has one extent"),
+                };
+                // What is summed over one element is that element.
+                let file = one.rsplit_once(" (").map_or(one.as_str(), |(file, _)| file);
+                write!(
+                    f,
+                    "extents of 1 do not broadcast: in the term of {file}, write another letter in place of `{index}`"
+                )?;
+                f.write_str(", which occurs nowhere else, or the index 0 in a statement")
             }
             Self::OutputAlone { index, there } => {
                 write!(f, "index `{index}` is in the output alone; the operands have {there}")

@@ -21,6 +21,7 @@
 //! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
 //! legal: `polyhedral` decides that when they are applied.
 
+mod brackets;
 mod chain;
 mod check;
 mod checked;

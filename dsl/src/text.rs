@@ -4,6 +4,7 @@
 //! differ: in chains, keywords of Rust are names as others are ([`of_names`]), and what comes from a file may be of any depth, where the
 //! parser, which recurses, would run out of stack ([`limited`]).
 
+use crate::brackets::{Unmatched, unmatched};
 use crate::check::check;
 use crate::errors::{parts, with_help};
 use crate::form::Form;
@@ -159,9 +160,17 @@ impl From<Step> for String {
 
 /// Reads the tokens of a text. Where brackets do not match there are no tokens, so that is the only mistake that is reported.
 pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
-    let tokens = text.parse().map_err(|wrong: proc_macro2::LexError| {
-        syn::Error::new(wrong.span(), "brackets or quotes do not match, or a character has no meaning here")
-    });
+    let tokens = match text.parse() {
+        Ok(tokens) => Ok(tokens),
+        Err(wrong) => {
+            // Where tokens end, the bracket that is to blame is long past.
+            if let Some(Unmatched { at, message, help }) = unmatched(text) {
+                return Err(ParseError { mistakes: vec![Mistake::new(text, at..at + 1, message, Some(help))] });
+            }
+            let wrong: proc_macro2::LexError = wrong;
+            Err(syn::Error::new(wrong.span(), "quotes do not match, or a character has no meaning here"))
+        }
+    };
     placed(text, tokens.and_then(parse))
 }
 

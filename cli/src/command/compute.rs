@@ -9,12 +9,12 @@ mod shared;
 
 pub(crate) use check::Checked;
 pub(crate) use choosing::{Choosing, Found};
-pub(crate) use report::{Description, described, ran};
+pub(crate) use report::{Description, described, held, ran, remark_gap, sure};
 pub(crate) use shared::Shared;
 
 use crate::error::{CliError, Result};
 use crate::progress::Shown;
-use polyshard::runtime::{Output, launched_ranks};
+use polyshard::runtime::Output;
 use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -44,14 +44,6 @@ pub(crate) struct Ran {
     pub(crate) checked: Option<Checked>,
 }
 
-/// Ends all processes with an error that all of them have found, said once; on threads it is the caller's to say.
-pub(crate) fn said_once<T>(result: Result<T>) -> Result<T> {
-    match result {
-        Err(error) if launched_ranks().is_some() => polyshard::exit(1, format_args!("error: {error}")),
-        result => result,
-    }
-}
-
 /// Runs the program that `plan` gives, on as many of the ranks as its mesh has, and returns what came of it to the first.
 ///
 /// The output file, which will hold `elements` elements, is checked before any work is done.
@@ -64,18 +56,34 @@ pub(crate) fn compute<'p, T: Element>(
     ranks: usize,
     plan: impl Fn(&World) -> Result<&'p Program> + Sync,
 ) -> Result<Option<Ran>> {
-    let results = runtime::spmd(ranks, |world| -> Result<Option<Ran>> {
-        if world.is_root() {
-            let inputs = files.inputs.iter().map(PathBuf::as_path);
-            Output::new(files.out)?.other_than(inputs)?.with_room(elements * size_of::<T>() as u128)?;
+    let on_rank = |world: &World| -> Result<Option<Ran>> {
+        // The first rank looks for all at the place that it writes to.
+        let wrong = if world.is_root() { files.check_out(elements * size_of::<T>() as u128).err() } else { None };
+        let wrong = world.broadcast_text(&wrong.map_or_else(String::new, |wrong| wrong.to_string()))?;
+        if !wrong.is_empty() {
+            return Err(CliError::Said { what: wrong });
         }
         let program = plan(world)?;
         match world.leading(program.mesh().size())? {
             Some(world) => run_on::<T>(files, program, &world),
             None => Ok(None),
         }
+    };
+    // What all ranks know is no failure of one of them.
+    let results = runtime::spmd(ranks, |world| match on_rank(world) {
+        Err(CliError::Said { what }) => Ok(Err(what)),
+        result => result.map(Ok),
     })?;
-    Ok(results.into_iter().flatten().next())
+    let results: Result<Vec<_>, String> = results.into_iter().collect();
+    Ok(results.map_err(|what| CliError::Said { what })?.into_iter().flatten().next())
+}
+
+impl Files<'_> {
+    /// Checks that this many bytes can be written to where they are to be.
+    fn check_out(&self, bytes: u128) -> Result<()> {
+        let inputs = self.inputs.iter().map(PathBuf::as_path);
+        Ok(Output::new(self.out)?.other_than(inputs)?.with_room(bytes).map(drop)?)
+    }
 }
 
 /// Runs a program on the ranks that it has.
@@ -93,7 +101,8 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let inputs: Vec<_> = inputs.iter().collect();
     world.comm().barrier()?;
-    let start = Instant::now();
+    // The machine may have been measured, and arrays were read.
+    let (start, before) = (Instant::now(), world.bytes_received());
     let shown = world.is_root().then(|| Shown::new("running"));
     let leaves = program.nests().zip(program.runs()).map(|(nest, runs)| nest.work().times.saturating_mul(runs));
     let leaves = leaves.fold(0, u64::saturating_add);
@@ -108,7 +117,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let rounds = prepared.rounds().to_vec();
     drop(prepared);
     drop(shown);
-    let received = world.bytes_received();
+    let received = world.bytes_received() - before;
     result.to_npy(world, files.out)?;
     // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
     let once = program.body().only_nest().filter(|nest| nest.applications() == 1);

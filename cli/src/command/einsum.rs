@@ -3,11 +3,14 @@
 //! The text is the language's, the schedule the search's, and running it the runtime's; here is what comes between them, files
 //! and a terminal. Under an MPI launcher all processes come here, and the first alone prints.
 
+mod homes;
 mod report;
+mod why;
 
 use crate::axes::Axes;
-use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, said_once};
-use crate::command::lower::{chains, listed};
+use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, remark_gap};
+use crate::command::files::check_npy;
+use crate::command::lower::{chains, listed, write};
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use crate::say::say;
@@ -17,8 +20,8 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choose, Clause, Contraction, ContractionSearch, DType, Element, KernelError, Mesh, Name, Operand, Order, Schedule,
-    SourceOptions, Step, einsum, parse_chain, rust_main, rust_source,
+    Choose, Contraction, ContractionSearch, DType, Element, KernelError, Mesh, Operand, Order, Schedule, SourceOptions,
+    einsum, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
 
@@ -30,7 +33,7 @@ use std::path::{Path, PathBuf};
   polyshard einsum 'ij,jk->ik' A.npy B.npy --out product.npy --ranks 2
   polyshard einsum 'C[m, n] = A[m, k] * B[k, n]' A.npy B.npy --dry-run --ranks 36 --machine a100 --top 3
   polyshard einsum 'ij,jk,lk->il' A.npy B.npy B.npy --dry-run --ranks 4 --order 'jk,lk; ij,jl'
-  polyshard einsum 'ij,jk->ik' A.npy B.npy --dry-run --mesh x=2,y=2 --shard 'A=i @ x' --shard 'B=k @ y'
+  polyshard einsum 'ij,jk->ik' A.npy B.npy --dry-run --mesh x=2,y=2 --shard 'A=i.at(x)' --shard 'B=k.at(y)'
   mpirun -n 3 polyshard einsum 'ik,jk->ij' A.npy A.npy --out S.npy --check")]
 pub(crate) struct Arguments {
     /// The einsum in numpy's notation, 'ij,jk->ik', or one statement, 'C[i, k] = A[i, j] * B[j, k]'.
@@ -38,7 +41,7 @@ pub(crate) struct Arguments {
     /// A `.npy` file for each term, or for each array of the statement in the order in which it is read first.
     #[arg(required = true, value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
-    /// The `.npy` file to write; it is written whole or not at all.
+    /// The `.npy` file to write; it is written whole or not at all. With `--print main`, a new folder for the program.
     #[arg(long, value_name = "FILE.npy", required_unless_present_any = ["dry_run", "print", "why"])]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -53,13 +56,14 @@ pub(crate) struct Arguments {
     /// Use this mesh of ranks and no other.
     #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>)]
     mesh: Option<Axes>,
-    /// Fix how an array is sharded over the mesh: 'A=i @ x, j @ y', or 'A=' to replicate it.
+    /// Fix how an array is sharded over the mesh: 'A=i.at(x), j.at(y)', which may be written 'A=i @ x, j @ y', or 'A=' to replicate it.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
     /// List this many schedules, the fastest first.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])'.
+    /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or what `--print chain`
+    /// prints.
     #[arg(long, value_name = "CHAIN")]
     why: Option<String>,
     /// Choose, and run nothing.
@@ -78,7 +82,7 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Print {
-    /// The schedule as a chain of steps.
+    /// The kernel and its schedule as a chain of steps, as files of kernels and `kernel!` have them.
     Chain,
     /// The program as a page of pseudo-code.
     Program,
@@ -105,13 +109,16 @@ struct Problem {
 /// # Errors
 /// What is wrong with the text, the files or the ranks, or that nothing fits into the memory.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let prepared = problem(arguments).and_then(|problem| {
-        let needed = arguments.mesh().map(|mesh| mesh.size());
-        let ranks = arguments.choosing.ranks(!arguments.only_chooses(), needed)?;
-        Ok((problem, ranks))
-    });
-    // All processes find the same mistake.
-    let (problem, ranks) = said_once(prepared)?;
+    if let Some(out) = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main)) {
+        check_npy(out)?;
+    }
+    let needed = arguments.mesh().map(|mesh| mesh.size());
+    let ranks = arguments.choosing.ranks(!arguments.only_chooses(), needed)?;
+    let problem = problem(arguments)?;
+    if let Some(mesh) = arguments.mesh() {
+        let kernel = problem.schedule.kernel()?;
+        arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, &mesh))?;
+    }
     if arguments.only_chooses() {
         let found = arguments.choosing.machine(ranks)?;
         let contraction = arguments.find(&problem.schedule, ranks, &found.machine)?;
@@ -136,7 +143,8 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         return Err(CliError::refused(what, "convert one of them"));
     }
     let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    let output = arguments.out.as_deref().and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("out");
+    let out = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main));
+    let output = out.and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("out");
     let spec = einsum(&arguments.einsum, &operands, dtype, output)?;
     // One file that is given twice may be one tensor.
     let mut inputs: Vec<PathBuf> = arguments.inputs.clone();
@@ -180,7 +188,7 @@ impl Arguments {
             search = search.on(&mesh);
         }
         for text in &self.shard {
-            let (tensor, clauses) = home(text)?;
+            let (tensor, clauses) = homes::read(text)?;
             search = search.shard(tensor, clauses);
         }
         Ok(if self.all_ranks { search.all_ranks() } else { search })
@@ -197,35 +205,24 @@ impl Arguments {
     fn chosen(&self, problem: &Problem, chosen: &Contraction, ranks: usize, found: &Found) -> Result<String> {
         let program = chosen.program();
         if let (Some(chain), Contraction::Whole(choice)) = (&self.why, chosen) {
-            let steps = parse_chain(chain, None).map_err(|error| CliError::invalid("`--why`", error))?;
-            return Ok(choice.why_not(&steps.into_iter().fold(problem.schedule.clone(), Schedule::apply))?);
+            return why::why_not(chain, &problem.schedule, choice, &found.machine);
+        }
+        if self.print.is_some() {
+            remark_gap(chosen.gap());
         }
         Ok(match self.print {
-            Some(Print::Chain) => match chosen {
-                Contraction::Whole(choice) => choice.chain(),
-                Contraction::Ordered(_, choice) => chains(choice.schedules(), &[])?,
-            },
+            Some(Print::Chain) => chains(chosen.schedules(), &[])?,
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),
             Some(Print::Cost) => chosen.cost().to_string(),
             Some(Print::Source) => rust_source(program, &SourceOptions::default()),
-            Some(Print::Main) => listed(&rust_main(program)),
+            Some(Print::Main) => match &self.out {
+                Some(folder) => write(folder, &rust_main(program))?,
+                None => listed(&rust_main(program)),
+            },
             None if self.json => report::json(problem.schedule.kernel()?, chosen, ranks, found, None),
             None => report::head(chosen, ranks, found) + &report::top(chosen, self.top),
         })
-    }
-}
-
-/// Reads where a tensor lies: `A=i @ x, j @ y`.
-fn home(text: &str) -> Result<(Name, Vec<Clause>)> {
-    let unreadable =
-        || CliError::unreadable(format!("`--shard {text}`"), "a name and clauses, such as 'A=i @ x, j @ y'");
-    let (name, clauses) = text.split_once('=').ok_or_else(unreadable)?;
-    let clauses = clauses.trim();
-    let step = if clauses.is_empty() { format!("shard({name})") } else { format!("shard({name}, {clauses})") };
-    match step.parse::<Step>() {
-        Ok(Step::Shard { tensor, clauses }) => Ok((tensor, clauses)),
-        _ => Err(unreadable()),
     }
 }
 

@@ -19,6 +19,20 @@ pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     Ok(path.map_or(Ok(()), |path| Output::new(path).map(drop))?)
 }
 
+/// Checks that the file for a result is called as what will be in it, before anything is read.
+///
+/// # Errors
+/// If its name does not end in `.npy` and it is no device or pipe.
+pub(crate) fn check_npy(path: &Path) -> Result<()> {
+    let is_called_so = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"));
+    let is_stream = path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir());
+    if is_called_so || is_stream {
+        return Ok(());
+    }
+    let what = format!("`--out {}` does not end in `.npy`, which is what is written", path.display());
+    Err(CliError::refused(what, format!("write `--out {}`", path.with_extension("npy").display())))
+}
+
 /// Writes a file, all of it or nothing.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! `polyshard lower`: what the kernels of a file become.
 
-use crate::command::compute::Choosing;
+use crate::command::compute::{Choosing, remark_gap};
 use crate::command::poly::{Lowered, Source};
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
@@ -63,7 +63,8 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
         Some(lowered) => lowered,
         None => kernels.chosen(choosing, ranks, choosing.machine(ranks)?)?,
     };
-    let Lowered { program, schedules, rounds, .. } = &lowered;
+    let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
+    chosen.iter().for_each(|(.., gap)| remark_gap(*gap));
     Ok(match arguments.print {
         Print::Program => program.to_string(),
         Print::Explain => program.explain(),
@@ -109,7 +110,7 @@ pub(crate) fn listed(files: &[(&str, String)]) -> String {
 }
 
 /// Writes files into a folder that is not there yet.
-fn write(folder: &Path, files: &[(&str, String)]) -> Result<String> {
+pub(crate) fn write(folder: &Path, files: &[(&str, String)]) -> Result<String> {
     let failed = |why| CliError::File { doing: "write into", path: folder.into(), why };
     if folder.exists() {
         let what = format!("`{}` exists already", folder.display());

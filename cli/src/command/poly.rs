@@ -57,8 +57,8 @@ pub(crate) struct Lowered {
     pub(crate) schedules: Vec<Schedule>,
     /// The rounds around kernels.
     pub(crate) rounds: Vec<Rounds>,
-    /// The machine for which schedules were chosen, and what the program costs there.
-    pub(crate) chosen: Option<(Found, Cost)>,
+    /// The machine for which schedules were chosen, what the program costs there, and by which part another may be faster.
+    pub(crate) chosen: Option<(Found, Cost, f64)>,
     /// The elements that a rank has to receive at least, of one kernel.
     pub(crate) bound: Option<u64>,
 }
@@ -76,6 +76,9 @@ impl Source {
         }
         let text = fs::read_to_string(&self.file).map_err(failed)?;
         let text = text.trim_start_matches('\u{feff}').to_owned();
+        let said = |error: ParseError| mistaken(&self.file, &text, error.mistakes);
+        let file = Definitions::parse(&text).map_err(said)?;
+        self.check_values(&file)?;
         let opened = self.inputs.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
         let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
         let sources: Vec<String> = self.inputs.iter().map(|path| path.display().to_string()).collect();
@@ -92,8 +95,6 @@ impl Source {
         }
         let arrays = (needs_arrays || !operands.is_empty()).then_some(&operands[..]);
         let given = Given { arrays, values: &self.values, dtype: first.or(dtype) };
-        let said = |error: ParseError| mistaken(&self.file, &text, error.mistakes);
-        let file = Definitions::parse(&text).map_err(said)?;
         let (stages, rounds) = file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(said)?;
         let other = stages.iter().filter(|stage| first.is_some_and(|first| stage.kernel.dtype != first));
         let other: Vec<_> = other
@@ -110,6 +111,30 @@ impl Source {
         }
         let schedules = stages.iter().map(Schedule::from).collect();
         Ok(Kernels { path: self.file.clone(), text, stages, rounds, schedules })
+    }
+
+    /// Checks that values are of names in the file, one of each, and whole where they have to be.
+    fn check_values(&self, file: &Definitions) -> Result<()> {
+        let open = file.open();
+        for (nth, (name, value)) in self.values.iter().enumerate() {
+            let Some((_, is_whole)) = open.iter().find(|(other, _)| other == name) else {
+                let names: Vec<_> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
+                let known = match names.is_empty() {
+                    true => "the file has no names that stand for numbers".to_owned(),
+                    false => format!("the names that stand for numbers are {}", names.join(", ")),
+                };
+                let what = format!("name `{name}` in `{}`, to which `--let` gives a value", self.file.display());
+                return Err(CliError::unknown(what, known));
+            };
+            if self.values[..nth].iter().any(|(other, _)| other == name) {
+                return Err(CliError::Twice { what: "values", subject: format!("`{name}`") });
+            }
+            if let (Number::Float(value), true) = (value, is_whole) {
+                let what = format!("`--let {name}={value}`, but extents, moduli and rounds are whole numbers");
+                return Err(CliError::refused(what, format!("write `--let {name}={}`", value.round())));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -191,7 +216,8 @@ impl Kernels {
             let choice = schedule.auto(ranks, &found.machine).limits(choosing.limits()?).find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
             let (cost, bound) = (choice.cost().clone(), Some(choice.bound().elements()));
-            return Ok(Lowered { program, schedules, rounds: Vec::new(), chosen: Some((found, cost)), bound });
+            let chosen = Some((found, cost, choice.gap()));
+            return Ok(Lowered { program, schedules, rounds: Vec::new(), chosen, bound });
         }
         let mut search = SequenceSearch::new(ranks, &found.machine).limits(choosing.limits()?);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
@@ -210,7 +236,8 @@ impl Kernels {
                 (program, cost)
             }
         };
-        Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen: Some((found, cost)), bound: None })
+        let chosen = Some((found, cost, choice.gap()));
+        Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen, bound: None })
     }
 
     /// The outermost rounds with which the file ends, of which what is carried first is the output.

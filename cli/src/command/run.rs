@@ -1,11 +1,13 @@
 //! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
 
-use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, ran, said_once};
+use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, held, ran};
+use crate::command::files::check_npy;
 use crate::command::poly::{Kernels, Lowered, Source};
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::say::say;
 use crate::with_type;
 use polyshard::Element;
+use polyshard::machine::units::scaled;
 use std::path::PathBuf;
 
 /// Arguments of `polyshard run`.
@@ -37,11 +39,9 @@ pub(crate) struct Arguments {
 /// # Errors
 /// What is wrong with the file, the arrays or the ranks.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let prepared = arguments.source.read(None, true).and_then(|kernels| {
-        let ranks = arguments.choosing.ranks(true, kernels.needed())?;
-        Ok((kernels, ranks))
-    });
-    let (kernels, ranks) = said_once(prepared)?;
+    check_npy(&arguments.out)?;
+    let kernels = arguments.source.read(None, true)?;
+    let ranks = arguments.choosing.ranks(true, kernels.needed())?;
     let (dtype, elements) = kernels.output()?;
     with_type!(dtype, T => run_typed::<T>(arguments, &kernels, elements, ranks))
 }
@@ -50,7 +50,14 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
     let files = Files { inputs: &arguments.source.inputs, out: &arguments.out, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
-    let written = said_once(kernels.written())?;
+    let written = kernels.written()?;
+    if let (Some(lowered), Some(allowed)) = (&written, choosing.memory())
+        && held(&lowered.program) > allowed
+    {
+        let [held, allowed] = [held(&lowered.program), allowed].map(|bytes| scaled(bytes as f64, "B"));
+        let what = format!("the schedules that are written need up to {held} a rank, and `--memory` allows {allowed}");
+        return Err(CliError::refused(what, "allow that, or write `auto` for schedules that fit"));
+    }
     let chosen: Shared<Lowered> = Shared::new();
     let of_run = compute::<T>(&files, elements, ranks, |world| {
         let program = match &written {
@@ -65,13 +72,14 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         }
         Ok(program)
     })?;
-    let predicted = chosen.found().and_then(|lowered| lowered.chosen.as_ref()).map(|(_, cost)| cost.seconds());
+    let predicted = chosen.found().and_then(|lowered| lowered.chosen.as_ref()).map(|(_, cost, _)| cost.seconds());
     Ok(of_run.map_or_else(String::new, |of_run| ran(&of_run, predicted)))
 }
 
 /// What is said before a run.
 pub(crate) fn head(lowered: &Lowered, ranks: usize) -> String {
     let Lowered { program, chosen, bound, .. } = lowered;
-    let chosen = chosen.as_ref().map(|(found, cost)| (found, cost));
-    described(&Description { program, ranks, grid: None, order: None, chosen, bound: *bound })
+    let gap = chosen.as_ref().map(|(.., gap)| *gap);
+    let chosen = chosen.as_ref().map(|(found, cost, _)| (found, cost));
+    described(&Description { program, ranks, grid: None, order: None, gap, chosen, bound: *bound })
 }

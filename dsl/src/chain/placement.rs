@@ -1,10 +1,11 @@
 //! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `m @ x @ y`, `dim(0) @ x`,
-//! `pin(z, 0)`, `partial(z)`.
+//! `pin(z, 0)`, `partial(z)`; and as the methods have it, `m.at(x)`, `m.at([x, y])`, `m.cyclic(x, 16)`, `m.at(x).at(y)`.
 //!
 //! ```text
-//! clause = "pin" "(" axis "," number ")" | "partial" "(" axis ")" | dim ("@" level)+
+//! clause = "pin" "(" axis "," number ")" | "partial" "(" axis ")" | dim ("@" level)+ | dim ("." method)+
 //! dim    = index | "dim" "(" number ")"
 //! level  = "[" axis, .. "]" | "cyclic" "(" axes "," number ")" | axes
+//! method = "at" "(" ("[" axis, .. "]" | axes) ")" | "cyclic" "(" axes "," number ")"
 //! axes   = sums, differences, multiples by numbers and remainders of axes: `(x + 2*y) % 4`
 //! ```
 //!
@@ -46,13 +47,19 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
         }
         _ => Dim::Var(name(&word)),
     };
+    let mut levels = Vec::new();
+    while input.peek(Token![.]) {
+        levels.push(method(input, form)?);
+    }
+    if !levels.is_empty() {
+        return Ok(Clause::Divided { dim, levels });
+    }
     if !input.peek(Token![@]) {
         let help = format!(
             "write `{word} @ x`, `{word} @ [x, y]`, `{word} @ x @ y`, `{word} @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`"
         );
         return Err(error(&word, "expected a dimension and its axes", help));
     }
-    let mut levels = Vec::new();
     while input.peek(Token![@]) {
         levels.push(level(input, form)?);
     }
@@ -67,14 +74,38 @@ fn level(input: ParseStream, form: Form) -> Result<Division> {
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
         input.parse::<Ident>()?;
-        let content = inside(input)?;
-        let at = axes(&content.parse()?)?;
-        comma(&content)?;
-        let block = size(&content, form)?;
-        end(&content)?;
-        return Ok(Division::Cyclic { at, block });
+        return cyclic(&inside(input)?, form);
     }
     Ok(Division::Block { at: axes(&input.parse()?)? })
+}
+
+/// Reads one level as it is written as a method: `.at(x)`, `.cyclic(x, 16)`.
+fn method(input: ParseStream, form: Form) -> Result<Division> {
+    input.parse::<Token![.]>()?;
+    let word: Ident = input.parse()?;
+    match word.to_string().as_str() {
+        "at" => {
+            let content = inside(input)?;
+            let at = axes(&content.parse()?)?;
+            end(&content)?;
+            Ok(Division::Block { at })
+        }
+        "cyclic" => cyclic(&inside(input)?, form),
+        _ => Err(error(
+            &word,
+            format!("no way to divide a dimension is called `{word}`"),
+            "write `.at(x)` or `.cyclic(x, 16)`",
+        )),
+    }
+}
+
+/// Reads `x, 16`, what is in the parentheses of `cyclic`.
+fn cyclic(content: ParseStream, form: Form) -> Result<Division> {
+    let at = axes(&content.parse()?)?;
+    comma(content)?;
+    let block = size(content, form)?;
+    end(content)?;
+    Ok(Division::Cyclic { at, block })
 }
 
 /// The coordinates that own a block, from an expression of Rust.

@@ -261,12 +261,16 @@ fn arguments_are_of_their_kind() {
 #[test]
 fn clauses_are_of_their_kind() {
     check(
-        ".shard(A, m) .shard(A, m.at(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @ x @) .shard(A, m @ x @ f(y)) .shard(A, m @)",
+        ".shard(A, m) .shard(A, m.on(x)) .shard(A, m.at(x * y)) .shard(A, m.cyclic(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @ x @) .shard(A, m @ x @ f(y)) .shard(A, m @)",
         expect![[r#"
             error on `m`: expected a dimension and its axes
               help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
-            error on `m`: expected a dimension and its axes
-              help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
+            error on `on`: no way to divide a dimension is called `on`
+              help: write `.at(x)` or `.cyclic(x, 16)`
+            error on `x * y`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            error on `)`: expected `,`
+              help: write `.shard(A, m @ x, k @ y)`
             error on `x * y`: this is not an expression over mesh axes
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `f(x)`: this is not an expression over mesh axes
@@ -288,6 +292,18 @@ fn clauses_are_of_their_kind() {
             error on `)`: unexpected end of input, expected an expression
               help: write `.shard(A, m @ x, k @ y)`
         "#]],
+    );
+}
+
+#[test]
+fn clauses_are_written_as_the_methods_have_them() {
+    let steps = |text: &str| {
+        let chain = crate::parse_chain(text, None).expect("a chain");
+        chain.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        steps(".shard(A, m.at(x), k.at([y, z])).shard(B, dim(0).cyclic((x + y) % 2, 16), n.at(y).at(z), pin(z, 0))"),
+        ["shard(A, m @ x, k @ [y, z])", "shard(B, dim(0) @ cyclic((x + y) % 2, 16), n @ y @ z, pin(z, 0))"]
     );
 }
 

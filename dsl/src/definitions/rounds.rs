@@ -4,6 +4,7 @@
 //! dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by rounds inside of it.
 
 use super::values::{Values, alone};
+use crate::check::index::identifiers;
 use crate::errors::{Errors, error};
 use crate::name::name;
 use crate::text::limited;
@@ -90,6 +91,12 @@ impl Repeated {
         })?;
         let Header { times, carried, until } = read;
         Ok(Self { at, times, carried, until, kernels: first..first })
+    }
+
+    /// The names in the number of rounds, which is whole, and in the bound that ends them.
+    pub(super) fn open(&self) -> Vec<(Ident, bool)> {
+        let below = self.until.iter().flat_map(|(_, below)| identifiers(below)).map(|ident| (ident, false));
+        identifiers(&self.times).into_iter().map(|ident| (ident, true)).chain(below).collect()
     }
 
     /// The rounds with numbers, of which there may be names in the text: `repeat(rounds, ..)` with `--let rounds=5`.

@@ -192,7 +192,8 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         &[],
         expect![[r#"
-            line 1, column 42: brackets or quotes do not match, or a character has no meaning here
+            line 1, column 40: `[` is not closed
+            help: write `]` where it ends
         "#]],
     );
 }

@@ -148,6 +148,47 @@ impl Values {
     }
 }
 
+/// The names of a kernel that numbers can stand for: extents, bounds and moduli, which are whole, and scalars, which need not be.
+pub(super) fn open(block: &Block) -> Vec<(Ident, bool)> {
+    let indices = indices(block);
+    let bounds = block.ranges.iter().filter_map(|range| match &range.bounds {
+        Expr::Range(bounds) => Some([&bounds.start, &bounds.end]),
+        _ => None,
+    });
+    let bounds = bounds.flatten().filter_map(|end| end.as_deref());
+    let tensors = block.inputs.iter().chain([&block.output]);
+    let extents = tensors.flat_map(|tensor| &tensor.extents).chain(bounds).flat_map(identifiers);
+    let accesses = block.statement.value.accesses().into_iter().chain([&block.statement.target]);
+    let moduli = accesses.flat_map(|access| &access.indices).filter_map(remainder);
+    let moduli = moduli.flat_map(|(left, right)| [identifiers(left), identifiers(right)].concat());
+    // An extent may be called as the index that runs over it; in an index the name is the index.
+    let moduli = moduli.filter(|ident| !indices.contains(ident));
+    let mut found: Vec<_> = extents.chain(moduli).map(|ident| (ident, true)).collect();
+    scalars(&block.statement.value, &mut |ident| {
+        if !indices.contains(ident) {
+            found.push((ident.clone(), false));
+        }
+    });
+    found
+}
+
+/// Visits the names of a value that stand alone.
+fn scalars(value: &Value, visit: &mut impl FnMut(&Ident)) {
+    match value {
+        Value::Name(ident) => visit(ident),
+        Value::Literal(_) => {}
+        Value::Access(Access { outside, .. }) => outside.iter().for_each(|outside| scalars(outside, visit)),
+        Value::Neg(inner) => scalars(inner, visit),
+        Value::Binary(left, _, right) => [left, right].into_iter().for_each(|part| scalars(part, visit)),
+        Value::Call(_, arguments) => arguments.iter().for_each(|part| scalars(part, visit)),
+        Value::If(choice) => {
+            [&choice.left, &choice.right, &choice.then, &choice.otherwise]
+                .into_iter()
+                .for_each(|part| scalars(part, visit));
+        }
+    }
+}
+
 /// What has no value: each name is said once.
 #[derive(Default)]
 pub(super) struct Unknown {

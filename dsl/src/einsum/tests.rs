@@ -91,8 +91,8 @@ fn what_is_wrong_is_said_with_the_files() {
         "ij,jk->ik",
         &[&[2, 53], &[1, 5]],
         expect![
-            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 do not broadcast: drop `j` from the \
-             term of the second"
+            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 do not broadcast: in the term of \
+             B.npy, write another letter in place of `j`, which occurs nowhere else, or the index 0 in a statement"
         ],
     );
     let fits: &[&[usize]] = &[&[2, 3], &[3, 5]];

@@ -199,7 +199,8 @@ fn mistakes_of_a_kernel_have_their_places() {
     check_kernel(
         "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = A[i]",
         expect![[r#"
-        line 2, column 14: brackets or quotes do not match, or a character has no meaning here
+        line 1, column 34: `{` is not closed
+        help: write `}` where it ends
     "#]],
     );
     check_kernel(
@@ -279,7 +280,8 @@ fn mistakes_of_a_chain_have_their_places() {
         ".split(k]",
         None,
         expect![[r#"
-        line 1, column 10: brackets or quotes do not match, or a character has no meaning here
+        line 1, column 7: `(` is not closed
+        help: write `)` where it ends
     "#]],
     );
 }

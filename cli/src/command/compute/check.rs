@@ -2,20 +2,26 @@
 
 use super::Files;
 use crate::error::{CliError, Result};
-use polyshard::ndarray::{ArrayD, Axis, Slice};
+use polyshard::__private::{Conditional, Function, Value};
+use polyshard::ndarray::{ArrayD, Axis, Dimension, Slice};
 use polyshard::runtime::NpyFile;
-use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, reference};
+use polyshard::{Assign, DType, DistArray, Element, Execute, Kernel, Name, Program, World, reference};
 
 /// What came of a check.
 pub(crate) struct Checked {
     /// The rows that were compared, and how many there are.
     pub(crate) rows: [usize; 2],
-    /// The largest difference, as a part of the largest magnitude.
+    /// The largest difference, as a part of a magnitude.
     pub(crate) error: f64,
+    /// Of which magnitude.
+    pub(crate) of: &'static str,
 }
 
 /// The most rows that are compared.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
+
+/// What an element's difference is compared with. Rounding is as large as the terms make it: a sum that cancels is far smaller than that.
+const TERMS: &str = "the sum of the absolute values of its terms";
 
 /// Computes rows of the result sequentially, at equal distances along its first dimension, and compares them with the file.
 ///
@@ -27,7 +33,8 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     let Some(Sliced { first, dims, count }) = Sliced::new(kernel) else {
         let expected = reference(kernel, &inputs.iter().collect::<Vec<_>>(), None)?;
         let rows = expected.shape().first().copied().unwrap_or(1);
-        return Ok(Checked { rows: [rows, rows], error: error(&found, &expected)? });
+        let error = error(&found, &expected, &magnitudes(kernel, &inputs.iter().collect::<Vec<_>>(), &expected)?, 0)?;
+        return Ok(Checked { rows: [rows, rows], error, of: TERMS });
     };
     // The kernel of one row.
     let mut spec = kernel.spec();
@@ -49,10 +56,11 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
                 .to_owned()
         };
         let parts: Vec<_> = inputs.iter().zip(&dims).map(|(array, dims)| one(array, dims)).collect();
-        let expected = reference(&of_row, &parts.iter().collect::<Vec<_>>(), None)?;
-        largest = largest.max(error(&one(&found, &[0]), &expected)?);
+        let parts: Vec<_> = parts.iter().collect();
+        let expected = reference(&of_row, &parts, None)?;
+        largest = largest.max(error(&one(&found, &[0]), &expected, &magnitudes(&of_row, &parts, &expected)?, row)?);
     }
-    Ok(Checked { rows: [chosen.len(), count], error: largest })
+    Ok(Checked { rows: [chosen.len(), count], error: largest, of: TERMS })
 }
 
 /// Computes all kernels of a program sequentially, on one rank, and compares what the last one writes.
@@ -67,7 +75,7 @@ pub(super) fn whole<T: Element>(
 ) -> Result<Checked> {
     let error = program.verify(world, inputs, &[result], tolerance::<T>())?;
     let rows = result.sharding().shape().first().copied().unwrap_or(1);
-    Ok(Checked { rows: [rows, rows], error })
+    Ok(Checked { rows: [rows, rows], error, of: "the largest element" })
 }
 
 /// What a row of the result needs of the inputs.
@@ -109,7 +117,7 @@ impl Sliced {
     }
 }
 
-/// What rounding explains, as a part of the largest magnitude.
+/// What rounding explains, as a part of a magnitude.
 fn tolerance<T: Element>() -> f64 {
     match T::DTYPE {
         DType::F32 => 1e-4,
@@ -118,18 +126,89 @@ fn tolerance<T: Element>() -> f64 {
     }
 }
 
-/// The largest difference, as a part of the largest magnitude that is expected.
-fn error<T: Element>(found: &ArrayD<T>, expected: &ArrayD<T>) -> Result<f64> {
-    let tolerance = tolerance::<T>();
-    let scale =
-        expected.iter().map(|element| element.distance(T::ZERO)).filter(|size| size.is_finite()).fold(0.0, f64::max);
-    let distance = found.iter().zip(expected).map(|(found, expected)| found.distance(*expected)).fold(0.0, f64::max);
-    let error = if distance > 0.0 { distance / scale } else { 0.0 };
-    if error > tolerance {
-        let what = format!(
-            "a row that was computed sequentially differs by {error:.1e} of its largest magnitude; at most {tolerance:e} is allowed"
-        );
-        return Err(CliError::Bug { what });
+/// The sum of the absolute values of the terms of each element; of what is no sum, the element's own.
+fn magnitudes<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], expected: &ArrayD<T>) -> Result<Vec<f64>> {
+    let sizes = |array: &ArrayD<T>| array.iter().map(|element| element.distance(T::ZERO)).collect();
+    if !matches!(kernel.assign(), Assign::Set | Assign::Add) || !T::DTYPE.is_float() {
+        return Ok(sizes(expected));
     }
-    Ok(error)
+    let mut spec = kernel.spec();
+    spec.value = magnitude(spec.value);
+    let kernel = spec.check().map_err(|why| CliError::Bug { what: format!("magnitudes have no kernel: {why}") })?;
+    Ok(sizes(&reference(&kernel, inputs, None)?))
+}
+
+/// The value with sums of absolute values in place of sums and differences.
+fn magnitude(value: Value) -> Value {
+    let both = |left: Box<Value>, right: Box<Value>| (Box::new(magnitude(*left)), Box::new(magnitude(*right)));
+    match value {
+        Value::Neg(inner) => magnitude(*inner),
+        Value::Add(left, right) | Value::Sub(left, right) => {
+            let (left, right) = both(left, right);
+            Value::Add(left, right)
+        }
+        Value::Mul(left, right) => {
+            let (left, right) = both(left, right);
+            Value::Mul(left, right)
+        }
+        Value::Div(left, right) => Value::Div(Box::new(magnitude(*left)), Box::new(Value::Call(Function::Abs, right))),
+        Value::If(choice) => {
+            let Conditional { compare, left, right, then, otherwise } = *choice;
+            let (then, otherwise) = (magnitude(then), magnitude(otherwise));
+            Value::If(Box::new(Conditional { compare, left, right, then, otherwise }))
+        }
+        other => Value::Call(Function::Abs, Box::new(other)),
+    }
+}
+
+/// The largest difference of elements, each as a part of its magnitude; they are of rows from `first` on.
+fn error<T: Element>(found: &ArrayD<T>, expected: &ArrayD<T>, magnitudes: &[f64], first: usize) -> Result<f64> {
+    let tolerance = tolerance::<T>();
+    let mut largest: f64 = 0.0;
+    for (((index, expected), found), magnitude) in expected.indexed_iter().zip(found).zip(magnitudes) {
+        let distance = found.distance(*expected);
+        let error = if distance > 0.0 { distance / magnitude } else { 0.0 };
+        if error > tolerance {
+            let mut index = index.slice().to_vec();
+            index.iter_mut().take(1).for_each(|row| *row += first);
+            let what = format!(
+                "element {index:?} is {found}, and {expected} if it is computed sequentially: they differ by {error:.1e} of {TERMS}, \
+                 and rounding explains {tolerance:e}"
+            );
+            return Err(CliError::Bug { what });
+        }
+        largest = largest.max(error);
+    }
+    Ok(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyshard::{Definitions, Given};
+
+    fn kernel(text: &str) -> Kernel {
+        let file = Definitions::parse(text).expect("a kernel");
+        let stages = file.bind(&Given::default()).expect("of literals");
+        stages[0].kernel.check().expect("a good kernel")
+    }
+
+    #[test]
+    fn sums_that_cancel_are_as_exact_as_their_terms() {
+        let kernel = kernel("fn f(A: [f64; 1, 4], b: [f64; 1]) -> s: [f64; 1] { s[i] = A[i, j] - 2.0 * b[i] } auto");
+        let a = ArrayD::from_shape_vec(vec![1, 4], vec![1e8, 1.0, -1e8, 7.0]).expect("four elements");
+        let b = ArrayD::from_elem(vec![1], 1.0);
+        let expected = reference(&kernel, &[&a, &b], None).expect("its arrays");
+        assert_eq!(expected[[0]], 0.0);
+        let sizes = magnitudes(&kernel, &[&a, &b], &expected).expect("its arrays");
+        assert_eq!(sizes, [2e8 + 16.0]);
+        // What the order of the sum may change is no mistake, and what is lost is one.
+        let off = |by: f64| error(&ArrayD::from_elem(vec![1], by), &expected, &sizes, 5);
+        assert!(off(1.5e-8).is_ok_and(|error| error > 0.0));
+        let said = off(1.0).expect_err("a term is lost").to_string();
+        assert!(
+            said.starts_with("element [5] is 1, and 0 if it is computed sequentially: they differ by 5.0e-9 of "),
+            "{said}"
+        );
+    }
 }

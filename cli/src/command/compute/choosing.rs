@@ -16,7 +16,7 @@ pub(crate) struct Choosing {
     /// The most ranks to use: threads, or the processes that `mpirun` has started [default: those, or one for each core].
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     ranks: Option<usize>,
-    /// The bytes that a rank may hold, such as 512MiB [default: its share of the memory].
+    /// The bytes that a rank may hold, such as 512MiB or 2GB [default: its share of the memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<usize>,
     /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
@@ -25,9 +25,9 @@ pub(crate) struct Choosing {
     /// Measure the machine that it runs on anew, and keep that, instead of taking what was measured before.
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
-    /// End the search after this many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = real, allow_negative_numbers = true)]
-    at_most: Option<f64>,
+    /// End the search after this many seconds; by how much another schedule may be faster then is said.
+    #[arg(long, value_name = "SECONDS", value_parser = real, default_value = "10", allow_negative_numbers = true)]
+    at_most: f64,
 }
 
 /// A machine to choose for.
@@ -72,20 +72,26 @@ impl Choosing {
             (None, Some(started)) => started,
             (None, None) => needed.unwrap_or_else(cores),
         };
-        match needed {
-            Some(needed) if needed > ranks => {
-                let what = format!("the mesh has {needed} ranks, and {ranks} are there");
-                Err(CliError::refused(what, "start as many, or let a mesh be chosen"))
-            }
-            _ => Ok(ranks),
+        if let Some(needed) = needed.filter(|needed| *needed > ranks) {
+            let what = format!("the mesh has {needed} ranks, and {ranks} are there");
+            return Err(CliError::refused(what, "start as many, or let a mesh be chosen"));
         }
+        // What is wrong with the others is said before anything is run, too.
+        self.limits()?;
+        self.machine.as_ref().map(|name| named(name, ranks)).transpose()?;
+        Ok(ranks)
+    }
+
+    /// The bytes that a rank may hold, if they are given.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory.map(|bytes| bytes as u64)
     }
 
     /// What the search may take, and what it may find.
     pub(crate) fn limits(&self) -> Result<Limits> {
         let range = |found| CliError::OutOfRange { what: "`--at-most`", range: "0 or more", found };
-        let at_most = self.at_most.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| range(seconds)));
-        Ok(Limits { memory: self.memory.map(|bytes| bytes as u64), at_most: at_most.transpose()? })
+        let at_most = Duration::try_from_secs_f64(self.at_most).map_err(|_| range(self.at_most))?;
+        Ok(Limits { memory: self.memory(), at_most: Some(at_most) })
     }
 
     /// The machine that is named, or this host as if it had this many ranks.

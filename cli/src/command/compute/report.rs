@@ -1,6 +1,7 @@
 //! What is said of a program before it runs, and after.
 
 use super::{Checked, Found, Ran};
+use crate::say::remark;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
 use polyshard::{Pattern, Program, launched_ranks};
@@ -15,6 +16,8 @@ pub(crate) struct Description<'a> {
     pub(crate) grid: Option<String>,
     /// What is contracted first, if that was chosen.
     pub(crate) order: Option<String>,
+    /// By which part of its time another may be faster, if it was chosen and neither of these says it.
+    pub(crate) gap: Option<f64>,
     /// What it was chosen for, and what it costs there.
     pub(crate) chosen: Option<(&'a Found, &'a Cost)>,
     /// The elements that a rank has to receive at least, if that is known.
@@ -23,9 +26,9 @@ pub(crate) struct Description<'a> {
 
 /// The kernels, how they lie, what moves, and what it costs, as a table.
 pub(crate) fn described(of: &Description<'_>) -> String {
-    let Description { program, ranks, grid, order, chosen, bound } = of;
+    let Description { program, ranks, grid, order, gap, chosen, bound } = of;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |what: &str, text: String| rows.push(vec![what.to_owned(), text]);
+    let mut row = |what: &str, text: String| rows.push(vec![label(what), text]);
     for nest in program.nests() {
         let kernel = &nest.kernel;
         let vars: Vec<_> = kernel.vars().iter().map(|var| format!("{} {}", var.name, var.extent)).collect();
@@ -52,6 +55,9 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     if let Some(order) = order {
         row("order", order.clone());
     }
+    if let Some(gap) = gap {
+        row("search", sure(*gap));
+    }
     for repeat in &program.body().repeats {
         row("rounds", program.shown_rounds(repeat));
     }
@@ -65,16 +71,59 @@ pub(crate) fn described(of: &Description<'_>) -> String {
                 "at most {words} a rank; no algorithm on as many ranks moves fewer than {bound}: {:.2}",
                 words as f64 / bound as f64
             ),
-            None => format!("at most {words} a rank"),
+            None => format!("at most {words} a rank{}", of_stages(program, words)),
         },
     );
-    let memory = chosen.map_or(report.shard_bytes + report.tile_bytes, |(_, cost)| cost.memory);
+    let memory = chosen.map_or_else(|| held(program), |(_, cost)| cost.memory);
     row("memory", format!("at most {} a rank", scaled(memory as f64, "B")));
     if let Some((_, cost)) = chosen {
         let [all, computing, moving] = [cost.seconds(), cost.computing(), cost.moving()].map(seconds);
         row("time", format!("{all} predicted: computing {computing}, moving {moving}"));
     }
     table(&rows, &[0, 1]) + &path(program)
+}
+
+/// A word that begins a line; what follows it stands in the same column, before a run and after it.
+fn label(word: &str) -> String {
+    format!("{word:<7}")
+}
+
+/// How sure it is that nothing else is better.
+pub(crate) fn sure(gap: f64) -> String {
+    match gap {
+        0.0 => "no other can be faster".to_owned(),
+        gap => {
+            format!("another may be faster by {:.0} %: the search ended before that was known", (100.0 * gap).ceil())
+        }
+    }
+}
+
+/// Says on standard error that another schedule may be faster, where standard output is for what was asked for alone.
+pub(crate) fn remark_gap(gap: f64) {
+    if gap > 0.0 {
+        remark(&format_args!("{}; `--at-most` gives it longer", sure(gap)));
+    }
+}
+
+/// The bytes that a rank holds at most, of a program that was not priced.
+pub(crate) fn held(program: &Program) -> u64 {
+    let report = program.report();
+    report.shard_bytes + report.tile_bytes
+}
+
+/// How the words of several kernels compare with what each of them moves at least, if it is run by itself.
+fn of_stages(program: &Program, words: u64) -> String {
+    let bounds = program.nests().map(|nest| {
+        let [as_they_lie, _] = nest.lower_bounds();
+        as_they_lie.elements()
+    });
+    match bounds.sum::<u64>() {
+        least if least > 0 && program.nests().count() > 1 && program.body().repeats.is_empty() => {
+            let ratio = words as f64 / least as f64;
+            format!("; the kernels one by one, as their arrays lie, move no fewer than {least}: {ratio:.2}")
+        }
+        _ => String::new(),
+    }
 }
 
 /// The products of leaves that take their operands two at a time.
@@ -130,10 +179,17 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
     // Writing to a string cannot fail.
     let rounds: Vec<_> = ran.rounds.iter().map(|rounds| counted(rounds, "round")).collect();
     let rounds = if rounds.is_empty() { String::new() } else { format!(", {}", rounds.join(" and ")) };
-    let _ = writeln!(text, "ran     {}{predicted}{rounds}", seconds(ran.seconds));
-    if let Some(Checked { rows: [rows, all], error }) = &ran.checked {
-        let _ = writeln!(text, "checked {rows} of {}: largest error {error:.1e}", counted(all, "row"));
+    let received = scaled(ran.received as f64, "B");
+    let took = seconds(ran.seconds);
+    let _ = writeln!(text, "{}  {took}{predicted}{rounds}; the first rank received {received}", label("ran"));
+    if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
+        let all = counted(all, "row");
+        let _ = writeln!(
+            text,
+            "{}  {rows} of {all} against a sequential computation: largest error {error:.1e} of {of}",
+            label("checked")
+        );
     }
-    let _ = writeln!(text, "wrote   {}, {shape}, {}", ran.out, ran.dtype);
+    let _ = writeln!(text, "{}  {}, {shape}, {}", label("wrote"), ran.out, ran.dtype);
     text
 }

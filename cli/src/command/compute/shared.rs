@@ -39,16 +39,18 @@ impl<C> Shared<C> {
         let origin = match world.backend() {
             Backend::Threads => self.once.get_or_init(|| find().map(Origin::Found)),
             Backend::Mpi => {
-                // If nothing is found, that ends all processes, also those that wait to be told.
-                let found = if world.is_root() { Some(find()?) } else { None };
-                let text = found.as_ref().map(|found| serde_json::to_string(program(found)));
-                let text = text.transpose().map_err(|why| bug(&why))?;
+                // All hear why nothing is found, too.
+                let found = world.is_root().then(find);
+                let told = found.as_ref().map(|found| found.as_ref().map(&program).map_err(ToString::to_string));
+                let text = told.map(|told| serde_json::to_string(&told)).transpose().map_err(|why| bug(&why))?;
                 let told = world.broadcast_text(&text.unwrap_or_default())?;
                 self.once.get_or_init(|| match found {
-                    Some(found) => Ok(Origin::Found(found)),
-                    None => serde_json::from_str(&told)
-                        .map(|program| Origin::Told(Box::new(program)))
-                        .map_err(|why| bug(&why)),
+                    Some(found) => found.map(Origin::Found),
+                    None => match serde_json::from_str::<Result<Program, String>>(&told) {
+                        Ok(Ok(program)) => Ok(Origin::Told(Box::new(program))),
+                        Ok(Err(what)) => Err(CliError::Said { what }),
+                        Err(why) => Err(bug(&why)),
+                    },
                 })
             }
         };

@@ -1,6 +1,6 @@
 //! What is said of a choice and of a run.
 
-use crate::command::compute::{Description, Found, Ran, described};
+use crate::command::compute::{Description, Found, Ran, described, sure};
 use crate::command::print;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::CostedPart;
@@ -14,20 +14,13 @@ pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String 
         Contraction::Ordered(order, choice) => {
             let meshes = if choice.considered() == 1 { "mesh" } else { "meshes" };
             let order = format!("{order} ({} {meshes} considered, {})", choice.considered(), sure(choice.gap()));
-            described(&Description { program, ranks, grid: None, order: Some(order), chosen: priced, bound: None })
+            let order = Some(order);
+            described(&Description { program, ranks, grid: None, order, gap: None, chosen: priced, bound: None })
         }
         Contraction::Whole(choice) => {
             let (grid, bound) = (Some(grid(choice)), Some(choice.bound().elements()));
-            described(&Description { program, ranks, grid, order: None, chosen: priced, bound })
+            described(&Description { program, ranks, grid, order: None, gap: None, chosen: priced, bound })
         }
-    }
-}
-
-/// How sure it is that nothing else is better.
-fn sure(gap: f64) -> String {
-    match gap {
-        0.0 => "no other can be faster".to_owned(),
-        gap => format!("another may be faster by {:.0} %", 100.0 * gap),
     }
 }
 

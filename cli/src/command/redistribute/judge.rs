@@ -2,7 +2,7 @@
 
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
-use crate::numbers::{real, whole};
+use crate::numbers::{real, size};
 use clap::ValueEnum;
 use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::placement::PlacedMesh;
@@ -17,7 +17,7 @@ pub(crate) struct Judge {
     #[arg(long, value_enum, default_value_t = Operations::Fused)]
     ops: Operations,
     /// Memory that a tile may take on each device [default: that of the larger of source and target tile].
-    #[arg(long, value_name = "BYTES", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     memory: Option<usize>,
     /// Element type, used to convert elements to bytes.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]

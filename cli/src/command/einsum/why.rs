@@ -1,0 +1,88 @@
+//! `--why`: why not another schedule than the one that was chosen.
+
+use crate::error::{CliError, Result};
+use polyshard::machine::Machine;
+use polyshard::machine::units::{counted, scaled, seconds};
+use polyshard::planner::cost::cost;
+use polyshard::{Choice, Definitions, Given, Schedule, Scheduled, Step, parse_chain};
+
+/// What the option is called where mistakes are shown.
+const OPTION: &str = "--why";
+
+/// Says why not the schedule that `text` holds, a chain of the kernel of `schedule` with a dot before its first step or without, or the
+/// kernel with its chain.
+///
+/// # Errors
+/// What cannot be read, where it stands, or that the machine does not say what is needed.
+pub(super) fn why_not(text: &str, schedule: &Schedule, choice: &Choice, machine: &Machine) -> Result<String> {
+    let other = steps(text, schedule)?.into_iter().fold(schedule.clone(), Schedule::apply);
+    let program = match other.lower() {
+        Ok(program) => program,
+        Err(error) => {
+            let why = [Some(error.message()), error.help()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let step = error.step().and_then(|number| Some((number, other.steps().nth(number - 1)?)));
+            return Ok(match step {
+                Some((number, step)) => format!("not possible because of step {number}, `{step}`: {why}\n"),
+                None => format!("not possible because the schedule is not legal: {why}\n"),
+            });
+        }
+    };
+    let (needed, there) = (program.mesh().size(), choice.ranks());
+    if needed > there {
+        let needed = counted(needed, "rank");
+        return Ok(format!(
+            "not possible because its mesh, ({}), has {needed}, and there are {there}\n",
+            program.mesh()
+        ));
+    }
+    let (own, others) = (choice.cost(), cost(&program, machine)?);
+    if own.seconds() == others.seconds() {
+        let [held, other_held] = [own, &others].map(|cost| scaled(cost.memory as f64, "B"));
+        let [received, other_received] = [own, &others].map(|cost| scaled(cost.received as f64, "B"));
+        return Ok(format!(
+            "a tie: both take {}; the chosen one holds {held} a rank and receives {received}, the other {other_held} and {other_received}; \
+             of schedules that tie, the one with the least memory is chosen, and then the first by the text of its chain\n",
+            seconds(own.seconds())
+        ));
+    }
+    Ok(choice.why_not(&other)?)
+}
+
+/// The steps of a text.
+fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
+    let start = text.len() - text.trim_start().len();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    match text[start..].split(|letter| !is_part(letter)).next().unwrap_or_default() {
+        "fn" | "pub" => of_kernel(text, schedule),
+        "" | "mesh" => parse_chain(text, None).map_err(|error| CliError::mistaken(OPTION, text, error, |at| at)),
+        _ => {
+            let dotted = format!("{}.{}", &text[..start], &text[start..]);
+            parse_chain(&dotted, None)
+                .map_err(|error| CliError::mistaken(OPTION, text, error, |at| at - usize::from(at > start)))
+        }
+    }
+}
+
+/// The steps behind a kernel, which has to be the one of the schedule.
+fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
+    let said = |error| CliError::mistaken(OPTION, text, error, |at| at);
+    let mut stages = Definitions::parse(text).and_then(|file| file.bind(&Given::default())).map_err(said)?;
+    let stage = stages.pop().filter(|_| stages.is_empty()).ok_or_else(|| {
+        CliError::refused(
+            "`--why` holds several kernels, and schedules of one are compared",
+            "give one, or its chain alone",
+        )
+    })?;
+    let other =
+        stage.kernel.check().map_err(|why| CliError::Bug { what: format!("a kernel was read that is none: {why}") })?;
+    let kernel = schedule.kernel()?;
+    if other.spec() != kernel.spec() {
+        let what =
+            format!("`--why` is about `{}`, and what is chosen for is `{}`", other.definition(), kernel.definition());
+        return Err(CliError::refused(what, "give the chain alone"));
+    }
+    match stage.schedule {
+        Scheduled::Steps(steps) => Ok(steps.into_iter().map(|(step, _)| step).collect()),
+        Scheduled::Auto => Err(CliError::refused("`--why` holds `auto`, which is what is chosen", "give a chain")),
+    }
+}

@@ -1,0 +1,157 @@
+//! `--mesh` and `--shard`: arrays that lie where they are told to, and what cannot be.
+
+use super::Files;
+use expect_test::{Expect, expect};
+use polyshard::DType;
+use polyshard_testing::start::Start;
+use polyshard_testing::test_folder;
+
+#[test]
+fn arrays_that_lie_on_a_mesh_stay_there() {
+    let files = Files::new(test_folder!("einsum_homes"), DType::I64, &[&[13, 10], &[10, 7]]);
+    let out = files.path("out.npy");
+    let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--out", &out, "--check"];
+    let said = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
+    assert!(
+        said.contains("\nchecked  8 of 13 rows against a sequential computation: largest error 0.0e0 of "),
+        "{said}"
+    );
+    let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--print", "chain"];
+    let chain = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
+    assert!(chain.contains(".shard(A, i @ q, j @ p)\n.shard(B)\n"), "{chain}");
+    assert!(chain.contains("mesh(p: 2, q: 2)"), "{chain}");
+}
+
+#[test]
+fn shardings_are_written_as_methods_too() {
+    let files = Files::new(test_folder!("einsum_methods"), DType::F32, &[&[13, 10], &[10, 7]]);
+    let program = |shard: &[&str]| {
+        let more = [&["--mesh", "p=2,q=2", "--machine", "a100", "--print", "program"], shard].concat();
+        files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more)
+    };
+    let methods = program(&["--shard", "A=i.at(q), j.cyclic(p, 2)", "--shard", "B=j.at([p, q])"]);
+    assert_eq!(methods, program(&["--shard", "A = i @ q, j @ cyclic(p, 2)", "--shard", "B=j @ [p, q]"]));
+}
+
+#[test]
+fn what_contradicts_is_shown_where_it_stands() {
+    let files = Files::new(test_folder!("einsum_contradicting"), DType::F64, &[&[4, 6], &[5, 3], &[6, 3]]);
+    let refused = |more: &[&str], expected: Expect| {
+        let more = [&["--dry-run", "--machine", "a100", "--mesh", "x=2,y=2"], more].concat();
+        files.refused("ij,jk->ik", &["A.npy", "C.npy"], &more, expected);
+    };
+    refused(
+        &["--shard", "A=i @ x", "--shard", "A=j.at(y)"],
+        expect![[r#"
+        error: `A` has two shardings, (i @ x) and (j @ y); give one
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), j.at(x)"],
+        expect![[r#"
+        error: `i @ x` and `j @ x` both use the axis `x`, so that some elements have no owner
+         --> --shard:1:17
+          |
+        1 | A=i.at(x), j.at(x)
+          |                 ^
+          |
+          = help: use each axis once, or skew the second, `(x + y) % parts`
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), i.at(y)"],
+        expect![[r#"
+        error: `i @ x` and `i @ y` both place the dimension `i`
+         --> --shard:1:12
+          |
+        1 | A=i.at(x), i.at(y)
+          |            ^
+          |
+          = help: give its axes as one list, `i.at([x, y])`, or as levels, `i.at(x).at(y)`
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), j.at(z)"],
+        expect![[r#"
+        error: no axis `z`
+         --> --shard:1:17
+          |
+        1 | A=i.at(x), j.at(z)
+          |                 ^
+          |
+          = help: the axes are x, y
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), q.at(y)"],
+        expect![[r#"
+        error: no dimension of `A` is indexed by `q` alone
+         --> --shard:1:12
+          |
+        1 | A=i.at(x), q.at(y)
+          |            ^
+          |
+          = help: it is `A[i, j]`; dimensions have numbers too, `dim(0).at(x)`
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), j.on(y)"],
+        expect![[r#"
+        error: no way to divide a dimension is called `on`
+         --> --shard:1:14
+          |
+        1 | A=i.at(x), j.on(y)
+          |              ^^
+          |
+          = help: write `.at(x)` or `.cyclic(x, 16)`
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x, j.at(y)"],
+        expect![[r#"
+        error: `(` is not closed
+         --> --shard:1:7
+          |
+        1 | A=i.at(x, j.at(y)
+          |       ^
+          |
+          = help: write `)` where it ends
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at(x), j"],
+        expect![[r#"
+        error: expected a dimension and its axes
+         --> --shard:1:12
+          |
+        1 | A=i.at(x), j
+          |            ^
+          |
+          = help: write `j @ x`, `j @ [x, y]`, `j @ x @ y`, `j @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
+    "#]],
+    );
+    refused(
+        &["--shard", "A"],
+        expect![[r#"
+        error: cannot read `--shard A`; write a name and clauses, such as 'A=i.at(x), j.at(y)'
+    "#]],
+    );
+    refused(
+        &["--shard", "Q=i.at(x)"],
+        expect![[r#"
+        error: no tensor `Q`
+         --> --shard:1:1
+          |
+        1 | Q=i.at(x)
+          | ^
+          |
+          = help: the tensors are A, C, out
+    "#]],
+    );
+    refused(
+        &["--ranks", "3"],
+        expect![[r#"
+        error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
+    "#]],
+    );
+}

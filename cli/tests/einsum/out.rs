@@ -1,0 +1,132 @@
+//! The file that is written: its place is looked at before there is a schedule, and what is wrong is said once.
+
+use super::{COMMAND_LINE, Files};
+use expect_test::{Expect, expect};
+use polyshard::DType;
+use polyshard::ndarray::arr2;
+use polyshard::runtime::spmd;
+use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::test_folder;
+use std::fs;
+use std::path::Path;
+
+const PRODUCT: &str = "fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }\nauto";
+
+#[test]
+fn places_that_cannot_be_written_to_are_refused_before_the_search() {
+    let files = Files::new(test_folder!("einsum_places"), DType::F64, &[&[4, 6], &[6, 3]]);
+    let poly = files.path("product.poly");
+    fs::write(&poly, PRODUCT).expect("the folder is ours");
+    let inputs = ["A.npy", "B.npy"].map(|name| files.path(name));
+    let both = |out: &str, expected: Expect| {
+        let out = files.path(out);
+        let said = [["einsum", "ij,jk->ik"], ["run", &poly]].map(|command| {
+            // No machine is measured for a result that has nowhere to go.
+            let arguments = [&command[..], &[&*inputs[0], &*inputs[1], "--out", &out, "--measure"]].concat();
+            let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Plain, &arguments);
+            assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
+            stderr.replace(&format!("{}/", files.folder.display()), "")
+        });
+        assert_eq!(said[0], said[1]);
+        expected.assert_eq(&said[0]);
+    };
+    both(
+        "no/folder/out.npy",
+        expect![[r#"
+            error: cannot write `no/folder/out.npy`: there is no folder `no/folder`; make it first
+        "#]],
+    );
+    both(
+        "A.npy",
+        expect![[r#"
+            error: cannot write `A.npy`: it is the input `A.npy`; write to another file
+        "#]],
+    );
+    both(
+        "out.txt",
+        expect![[r#"
+            error: `--out out.txt` does not end in `.npy`, which is what is written; write `--out out.npy`
+        "#]],
+    );
+    fs::create_dir_all(files.path("folder.npy")).expect("the folder is ours");
+    both(
+        "folder.npy",
+        expect![[r#"
+            error: cannot write `folder.npy`: it is a folder; name a file in it
+        "#]],
+    );
+    // The superuser may write to what is read-only.
+    let locked = files.path("locked.npy");
+    fs::write(&locked, "kept").expect("the folder is ours");
+    let mut permissions = fs::metadata(&locked).expect("it is there").permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&locked, permissions).expect("it is ours");
+    if fs::OpenOptions::new().write(true).open(&locked).is_err() {
+        both(
+            "locked.npy",
+            expect![[r#"
+            error: cannot write `locked.npy`: there is no permission to write to it; write elsewhere, or change that
+        "#]],
+        );
+    }
+    assert_eq!(fs::read_to_string(&locked).expect("it is there"), "kept");
+}
+
+#[test]
+fn sums_that_cancel_pass_the_check() {
+    let files = Files::new(test_folder!("einsum_cancels"), DType::F64, &[&[1, 4], &[4, 1]]);
+    // 1e8 + 0.1 - 1e8 - 0.1 depends on the order of its terms, and is next to nothing.
+    let write = |name: &str, values: [f64; 4], by_rows: bool| {
+        let whole = if by_rows { arr2(&[values]) } else { arr2(&values.map(|value| [value])) }.into_dyn();
+        let path = files.path(name);
+        let done = spmd(1, |world| {
+            let sharding = polyshard::Sharding::replicated(&polyshard::Mesh::new([("x", 1)]), whole.shape());
+            polyshard::DistArray::from_fn(world, &sharding, |index| whole[index])?.to_npy(world, &path)
+        });
+        done.expect("the folder is ours");
+    };
+    write("A.npy", [1e8, 0.1, -1e8, -0.1], true);
+    write("B.npy", [1.0; 4], false);
+    for ranks in ["1", "2", "3"] {
+        let more = ["--ranks", ranks, "--out", &files.path("C.npy"), "--check"];
+        let said = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
+        let line = said.lines().find(|line| line.starts_with("checked")).expect("it is checked");
+        assert!(line.starts_with("checked  1 of 1 row against a sequential computation: largest error "), "{line}");
+        assert!(line.ends_with(" of the sum of the absolute values of its terms"), "{line}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn what_is_wrong_is_said_once_by_all_processes() {
+    let files = Files::new(test_folder!("einsum_once"), DType::F64, &[&[4, 6], &[6, 3]]);
+    let [a, b, nowhere] = ["A.npy", "B.npy", "no/C.npy"].map(|name| files.path(name));
+    let poly = files.path("product.poly");
+    fs::write(&poly, PRODUCT).expect("the folder is ours");
+    let out = ["--out", "C.npy"];
+    let cases: [(&[&str], &str); 6] = [
+        // What clap refuses, what a file lacks, what has no place, and what the search does not find.
+        (&["einsum", "ij,jk->ik", &a, &b, "--otu", "C.npy"], "error: unexpected argument '--otu' found"),
+        (&["einsum", "ij,jk->il", &a, &b, "--out", "C.npy"], "error: index `l` is in the output alone"),
+        (&["einsum", "ij,jk->ik", &a, &b, "--out", &nowhere], "error: cannot write `"),
+        (
+            &["einsum", "ij,jk->ik", &a, &b, "--memory", "8B", "--machine", "a100", out[0], out[1]],
+            "error: no schedule of `einsum` on up to 3 ranks",
+        ),
+        (
+            &["run", &poly, &a, &b, "--memory", "8B", "--machine", "a100", out[0], out[1]],
+            "error: no schedule of `product` on up to 3 ranks",
+        ),
+        (&["run", &poly, &a, &b, "--let", "q=1", out[0], out[1]], "error: no name `q` in `"),
+    ];
+    for (arguments, expected) in cases {
+        let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Mpi(3), arguments);
+        assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
+        assert!(stderr.starts_with(expected), "{arguments:?}:\n{stderr}");
+        assert_eq!(stderr.matches("error: ").count(), 1, "{arguments:?}:\n{stderr}");
+    }
+    assert!(!Path::new("C.npy").exists());
+    // Help is no mistake, and is said once as well.
+    let Ended { success, stdout, .. } = COMMAND_LINE.run(Start::Mpi(3), &["einsum", "--help"]);
+    assert!(success && stdout.matches("Examples:").count() == 1, "{stdout}");
+}
