@@ -13,6 +13,7 @@ use std::ops::Range;
 mod error;
 mod gathered;
 mod owners;
+mod shares;
 mod terms;
 pub use error::ShardingError;
 pub use terms::SumsError;

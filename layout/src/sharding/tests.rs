@@ -228,6 +228,15 @@ fn shardings_of_one_dimension_are_equal_if_they_give_every_rank_the_same() {
 }
 
 #[test]
+fn terms_of_a_sum_are_no_shares() {
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    let [x, y] = mesh.axes();
+    let open = Sharding::new(&mesh, &[6], &[Placement::block(0, x), Placement::partial(y.name)]).expect("a sharding");
+    assert_eq!((open.copies(), open.closed().copies()), ([1, 1], [3, 3]));
+    assert!(!open.is_in_even_shares() && !open.closed().is_in_even_shares());
+}
+
+#[test]
 fn clauses_are_in_no_order_and_axes_of_one_rank_say_nothing() {
     for extents in SMALL_MESHES {
         let mesh = Mesh::new(["x", "y"].into_iter().zip(extents));
@@ -333,6 +342,24 @@ proptest! {
     }
 
     /// A sharding's clauses give it back.
+    #[test]
+    fn elements_have_as_many_owners_as_there_are_copies(sharding in shardings()) {
+        let [least, most] = sharding.copies();
+        let mesh = sharding.mesh();
+        let ranks: Vec<Vec<usize>> = (0..mesh.size()).map(|rank| mesh.coordinates(rank)).collect();
+        for element in elements(sharding.shape()) {
+            let owners = ranks.iter().filter(|rank| sharding.owns(rank, &element)).count();
+            prop_assert!(least <= owners && owners <= most, "{sharding}: {owners} own {element:?}");
+        }
+        let all: usize = sharding.shape().iter().product();
+        let share = all.div_ceil(ranks.len());
+        let total: usize = ranks.iter().map(|rank| sharding.local_len(rank)).sum();
+        let is_even = total == all && ranks.iter().all(|rank| sharding.local_len(rank) <= share);
+        let said = sharding.is_in_even_shares();
+        // Where some elements would have more owners than others, those may be of no index.
+        prop_assert!(if least < most { !said || is_even } else { said == is_even }, "{sharding}: {said}");
+    }
+
     #[test]
     fn placements_round_trip(sharding in shardings()) {
         let again = Sharding::new(sharding.mesh(), sharding.shape(), &sharding.placements());
