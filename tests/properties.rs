@@ -1,6 +1,8 @@
 //! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
 //! `lower` refuses with a reason.
 
+#[path = "properties/bounds.rs"]
+mod bounds;
 #[path = "properties/by_hand.rs"]
 mod by_hand;
 

@@ -99,9 +99,9 @@ fn johnson_broadcasts_twice_and_reduces() {
             -   axis z: owner and region are the same for all z, broadcast
             - run backwards, a broadcast is a reduction: reduce(z)
         lower bound
-            at least 6144 bytes received by one of 8 ranks, by any algorithm from even shares of one copy of each tensor
+            at least 6144 bytes received by one of 8 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 12288 bytes, 2.00 times as many
-            - A, B, C are not in even shares: from where all lie, at least 0 bytes
+            - A, B, C are not in even shares, for which the bound is the same
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, 0, z) owns the tile

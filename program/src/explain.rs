@@ -4,6 +4,7 @@ use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
 use crate::nest::{Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
 use crate::reduction::counted;
+use polyshard_layout::{Name, Sharding};
 use std::fmt::Write;
 
 /// How a transfer is carried out, as the program says it: a line for each decision.
@@ -135,34 +136,59 @@ impl Nest {
 
     /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.
     fn explain_bound(&self, text: &mut String) -> std::fmt::Result {
-        let [here, even] = self.lower_bounds();
-        if even.words == 0.0 {
-            return Ok(());
-        }
+        let [here, single] = self.lower_bounds();
         let size = self.kernel.dtype().size() as f64;
         let received = self.report.traffic_bytes;
         let ratio = |bound: &LowerBound| match bound.words > 0.0 && received > 0 {
             true => format!(", {:.2} times as many", received as f64 / (bound.words * size)),
             false => String::new(),
         };
+        if single.words.max(here.words) == 0.0 {
+            return Ok(());
+        }
         let bytes = |bound: &LowerBound| bound.elements().saturating_mul(self.kernel.dtype().size() as u64);
-        let (least, ranks) = (bytes(&even), self.mesh.size());
-        let of_all = "by any algorithm from even shares of one copy of each tensor";
+        let (least, ranks) = (bytes(&single), self.mesh.size());
+        let of_all = "by any algorithm that divides the work evenly, from one copy of each tensor";
         writeln!(text, "lower bound")?;
         writeln!(text, "    at least {least} bytes received by one of {ranks} ranks, {of_all}")?;
-        writeln!(text, "    - here at most {received} bytes{}", ratio(&even))?;
-        let is_shared = |axis: &usize| self.mesh.as_slice()[*axis].extent > 1;
-        let axes = || (0..self.mesh.ndim()).filter(is_shared);
-        let uneven = self.kernel.tensors().zip(&self.shardings);
-        let uneven = uneven.filter(|(_, sharding)| axes().any(|axis| !sharding.places(axis)));
-        let uneven: Vec<_> = uneven.map(|(tensor, _)| tensor.name.to_string()).collect();
+        writeln!(text, "    - here at most {received} bytes{}", ratio(&single))?;
+        let mut uneven = Vec::new();
+        let mut is_single = true;
+        for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
+            match self.show_copies(tensor.name, sharding) {
+                Some(line) => {
+                    is_single = false;
+                    writeln!(text, "    - {line}")?;
+                }
+                None if !sharding.is_in_even_shares() => uneven.push(tensor.name.to_string()),
+                None => {}
+            }
+        }
+        if !is_single {
+            writeln!(text, "    - so from where all lie, at least {} bytes{}", bytes(&here), ratio(&here))?;
+        }
         if !uneven.is_empty() {
             let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
-            let least = bytes(&here);
-            write!(text, "    - {names} {verb} not in even shares: from where all lie, at least {least} bytes")?;
-            writeln!(text, "{}", ratio(&here))?;
+            writeln!(text, "    - {names} {verb} not in even shares, for which the bound is the same")?;
         }
         Ok(())
+    }
+
+    /// What is said of a tensor of which there is not one copy, by which a bound differs.
+    fn show_copies(&self, name: Name, sharding: &Sharding) -> Option<String> {
+        let terms = self.mesh.group_size(sharding.partial());
+        let [least, most] = sharding.copies();
+        if terms > 1 {
+            return Some(format!("{name} stays a sum of {terms} terms, which need not meet"));
+        }
+        if most == 1 {
+            return None;
+        }
+        let copies = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        Some(match name == self.kernel.output().name {
+            true => format!("each element of {name} must be on {copies} ranks in the end, which all receive it"),
+            false => format!("each element of {name} is on {copies} ranks at the start, which need not fetch it"),
+        })
     }
 
     fn place(&self, level: Depth) -> String {

@@ -1,24 +1,31 @@
 //! What no algorithm can beat: the elements that the busiest rank must receive, whatever the schedule.
 
 mod holder;
+mod homes;
 mod least;
 
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use holder::Touches;
+use homes::Held;
 use least::Least;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, Sharding};
 
 /// Elements that the busiest rank must receive, and what that follows from.
 ///
-/// However a kernel's `V` instances are distributed over `P` ranks, one rank has at least `V/P` of them. What it can compute
+/// However a kernel's `V` instances are distributed over `P` ranks, `V/P` of them on each, what a rank can compute
 /// from `x` elements of each tensor is at most the product of powers of these (Hölder, Brascamp and Lieb; for a matrix
 /// product Loomis and Whitney), so it touches some least number of elements, of which it holds some from the start.
 /// See M. Christ, J. Demmel, N. Knight, T. Scanlon and K. Yelick, "Communication lower bounds and optimal algorithms for
 /// programs that reference arrays", 2013, and for products with all ranks and shapes H. Al Daas, G. Ballard, L. Grigori,
 /// S. Kumar and K. Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
 ///
-/// Every instance is assumed to be computed as the kernel states it; Strassen's algorithm, say, is not bound by it.
+/// The bound is one of the mean of all ranks, and so of the busiest: sets of elements that allow enough instances are convex in their
+/// logarithms. Therefore it asks how many copies there are of each tensor, and not which rank has which part: of a tensor on one rank
+/// alone, say, the others must receive more than this.
+///
+/// Every instance is assumed to be computed once, as the kernel states it, and each rank to compute as many as the others;
+/// Strassen's algorithm, say, is not bound by it, nor what computes the same on several ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LowerBound {
     /// Elements, at least 0: the larger of the two below.
@@ -42,7 +49,7 @@ impl LowerBound {
 
 impl Kernel {
     /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, end with
-    /// one copy of the output, and hold even shares of them. With `memory`, the elements that a rank can hold, the
+    /// one copy of the output, and compute even shares of the instances. With `memory`, the elements that a rank can hold, the
     /// bound that follows from them counts too; then the larger one holds, up to terms of lower order.
     ///
     /// Elements that the kernel may leave unread, in one branch of a choice or outside of a tensor, and indices of several variables
@@ -64,16 +71,32 @@ impl Kernel {
     /// If there are no ranks.
     #[must_use]
     pub fn lower_bound(&self, ranks: usize, memory: Option<u64>) -> LowerBound {
-        self.lower_bound_from(ranks, memory, &[])
+        self.lower_bound_in(ranks, memory, &[])
     }
 
-    /// As [`lower_bound`](Self::lower_bound), for ranks that hold as many elements of each tensor as `held` says, in the order of
-    /// [`tensors`](Self::tensors), or an even share if that is more. What is replicated at the start need not be fetched.
+    /// As [`lower_bound`](Self::lower_bound), of arrays that lie in these shardings, by name; of others there is one copy.
+    ///
+    /// What several ranks have at the start need not be fetched by them, and is not counted; what several of them must have in the end is
+    /// received more often; terms of a sum that stays open need not meet. Shares that are not even, of one copy, have the bound of even ones.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Sharding};
+    /// use polyshard_program::example;
+    /// let matmul = example::matmul(4096, 4096, 4096).check()?;
+    /// let all = Sharding::replicated(&Mesh::new([("x", 8)]), &[4096, 4096]);
+    /// let bound = |homes: &[_]| matmul.lower_bound_in(8, None, homes).elements();
+    /// let one = bound(&[]);
+    /// // Rows of A times all of B are rows of C.
+    /// assert_eq!(bound(&[("B".into(), &all)]), 0);
+    /// // If all ranks are to have all of C, each receives 7/8 of it besides.
+    /// assert_eq!(bound(&[("C".into(), &all)]), one + 4096 * 4096 * 7 / 8);
+    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// ```
     ///
     /// # Panics
     /// If there are no ranks.
     #[must_use]
-    pub fn lower_bound_from(&self, ranks: usize, memory: Option<u64>, held: &[u64]) -> LowerBound {
+    pub fn lower_bound_in(&self, ranks: usize, memory: Option<u64>, homes: &[(Name, &Sharding)]) -> LowerBound {
         assert!(ranks > 0, "a lower bound is asked for on 0 ranks; give at least 1");
         let touches = Touches::of(self);
         let names = self.tensors().map(|tensor| tensor.name);
@@ -81,20 +104,16 @@ impl Kernel {
             let touched = names.map(|name| (name, 0.0)).collect();
             return LowerBound { words: 0.0, unlimited: 0.0, limited: memory.map(|_| 0.0), touched };
         }
-        // A rank that has any instance has one.
         let share = (touches.instances - (ranks as f64).ln()).max(0.0);
-        let sizes = &touches.elements;
-        let start = |(nth, size): (usize, &f64)| {
-            let held = held.get(nth).map_or(0.0, |&held| held as f64);
-            held.max(size / ranks as f64).min(*size)
-        };
-        let starts: Vec<f64> = sizes.iter().enumerate().map(start).collect();
-        // A rank that computes anything touches an element of each tensor.
-        let touched: Vec<f64> = starts.iter().zip(sizes).map(|(start, size)| start.max(size.min(1.0))).collect();
-        let found = Least { exponents: &touches.exponents, from: &touched, to: sizes }.of(share);
-        let start: f64 = starts.iter().sum();
+        let Held { own, touched, copies } = Held::new(self, &touches, ranks, homes);
+        let to: Vec<f64> = touched.iter().zip(&touches.elements).map(|(from, size)| size.max(*from)).collect();
+        // With fewer instances than ranks, some ranks compute nothing, and of their mean no power says anything.
+        let all: f64 = self.vars().iter().map(|var| var.extent as f64).product();
+        let of_mean = if all < ranks as f64 { f64::MIN } else { share };
+        let found = Least { exponents: &touches.exponents, from: &touched, to: &to }.of(of_mean);
+        let own: f64 = own.iter().sum();
         // What is left of rounding is nothing that moves.
-        let unlimited = Some(found.least - start).filter(|words| *words > 1e-9 * start).unwrap_or(0.0);
+        let unlimited = Some(found.least - own + copies).filter(|words| *words > 1e-9 * own).unwrap_or(0.0);
         let limited = memory.map(|memory| in_memory(&touches, share, memory as f64));
         let touched = names.zip(found.at).collect();
         LowerBound { words: unlimited.max(limited.unwrap_or(0.0)), unlimited, limited, touched }
@@ -125,12 +144,11 @@ fn in_memory(touches: &Touches, share: f64, memory: f64) -> f64 {
 }
 
 impl Nest {
-    /// Returns what the busiest rank must receive if arrays lie as they do here, and if they lie in even shares, one copy each:
-    /// what is replicated or pinned at the start, or stays partial at the end, breaks that assumption.
+    /// Returns what the busiest rank must receive if arrays lie as they do here, and if there is one copy of each.
     #[must_use]
     pub fn lower_bounds(&self) -> [LowerBound; 2] {
-        let held: Vec<u64> = self.shardings.iter().map(|sharding| sharding.largest_shard()).collect();
+        let homes: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name).zip(&self.shardings).collect();
         let ranks = self.mesh.size();
-        [self.kernel.lower_bound_from(ranks, None, &held), self.kernel.lower_bound(ranks, None)]
+        [self.kernel.lower_bound_in(ranks, None, &homes), self.kernel.lower_bound(ranks, None)]
     }
 }

@@ -197,7 +197,7 @@ impl Kernels {
             programs => self.in_sequence(programs)?,
         };
         let nest = program.body().only_nest();
-        let bound = nest.map(|nest| nest.kernel.lower_bound(nest.mesh.size(), None).elements());
+        let bound = nest.map(|nest| nest.lower_bounds()[0].elements());
         Ok((!has_auto).then(|| Lowered {
             program,
             schedules: self.schedules.clone(),

@@ -8,8 +8,10 @@ use polyshard_layout::Name;
 pub(super) struct Touches {
     /// The logarithm of the number of instances; where nothing is said of an index, of those of one of its values.
     pub instances: f64,
-    /// How many elements of each tensor are touched; 0 where nothing is said of it.
+    /// How many elements of each tensor are touched by the access that touches most; 0 where nothing is said of it.
     pub elements: Vec<f64>,
+    /// How many are touched by all its accesses, at most.
+    pub by_all: Vec<f64>,
     /// In each row an exponent for each tensor: instances are at most the product of what is touched to these powers.
     pub exponents: Vec<Vec<f64>>,
 }
@@ -35,8 +37,14 @@ impl Touches {
             }
         }
         let mut elements = vec![0.0f64; names.len()];
+        let mut by_all = vec![0.0f64; names.len()];
         for (tensor, kept) in &projections {
             elements[*tensor] = elements[*tensor].max(size(kept));
+            by_all[*tensor] += size(kept);
+        }
+        for (tensor, by_all) in kernel.tensors().zip(&mut by_all) {
+            let whole: f64 = tensor.shape.iter().map(|&extent| extent as f64).product();
+            *by_all = by_all.min(whole);
         }
         projections.sort_by(|one, other| f64::total_cmp(&size(&other.1), &size(&one.1)));
         while systems(projections.len(), vars.len()) > SYSTEMS {
@@ -62,7 +70,7 @@ impl Touches {
                 exponents.push(row);
             }
         }
-        Self { instances, elements, exponents }
+        Self { instances, elements, by_all, exponents }
     }
 }
 

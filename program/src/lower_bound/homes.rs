@@ -1,0 +1,49 @@
+//! What ranks have before they receive anything, and what they must have in the end.
+
+use super::holder::Touches;
+use crate::kernel::Kernel;
+use polyshard_layout::{Name, Sharding};
+
+/// Elements of each tensor, of the mean of all ranks.
+pub(super) struct Held {
+    /// What a rank has of what the kernel touches: that need not move.
+    pub own: Vec<f64>,
+    /// What it touches at least.
+    pub touched: Vec<f64>,
+    /// What it receives of the output besides what is touched, as several ranks must have it.
+    pub copies: f64,
+}
+
+impl Held {
+    /// What ranks hold of tensors that lie so; of one that has no home here there is one copy.
+    ///
+    /// Let `n` ranks compute parts of an element of the output, and `o` ranks have to own it. Before any rank knows its value,
+    /// each of the others of the `n` has sent something of it, and after that each of the others of the `o` must receive it: that
+    /// makes `n + o - 2` elements. Terms of a sum that stays open need not move where one of them is owned.
+    pub(super) fn new(kernel: &Kernel, touches: &Touches, ranks: usize, homes: &[(Name, &Sharding)]) -> Self {
+        let instances: f64 = kernel.vars().iter().map(|var| var.extent as f64).product();
+        let ranks = ranks as f64;
+        let mut held = Self { own: Vec::new(), touched: Vec::new(), copies: 0.0 };
+        let output = kernel.output().name;
+        for (nth, tensor) in kernel.tensors().enumerate() {
+            let home = homes.iter().find(|(name, _)| *name == tensor.name).map(|(_, home)| *home);
+            let (size, by_all) = (touches.elements[nth], touches.by_all[nth]);
+            let [least, most] = home.map_or([1, 1], Sharding::copies).map(|copies| copies as f64);
+            let terms = home.map_or(1.0, |home| {
+                let extents = home.partial().iter().map(|&axis| home.mesh().as_slice()[axis].extent as f64);
+                extents.product()
+            });
+            let own = if tensor.name == output && terms == 1.0 {
+                held.copies += (least - 1.0) * size / ranks;
+                size / ranks
+            } else {
+                (terms * most * by_all / ranks).min(size)
+            };
+            // Each instance touches an element; with fewer instances than ranks, some of these compute nothing.
+            let of_one = size.min(1.0) * (instances / ranks).min(1.0);
+            held.touched.push(own.max(size / ranks).max(of_one));
+            held.own.push(own);
+        }
+        held
+    }
+}
