@@ -1,6 +1,7 @@
 //! What was chosen, and why not another.
 
 use crate::SearchError;
+use crate::variant::{Panels, Variant};
 use polyshard_layout::{Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_machine::units::{scaled, seconds, table};
@@ -8,10 +9,30 @@ use polyshard_planner::cost::{Cost, CostedPart, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
 
+/// What schedules of one grid differ in, besides which of several axes that are alike is which.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Form {
+    /// The panels, but for the axes that they are rotated by, and how many of these there are.
+    pub(crate) panels: Option<(Panels, usize)>,
+    /// Whether the interior is computed while halos come.
+    pub(crate) interior_first: bool,
+}
+
+impl Form {
+    pub(crate) fn of(variant: &Variant) -> Self {
+        let panels = variant.panels.as_ref().map(|panels| {
+            let rotated = panels.rotated.len();
+            (Panels { rotated: Vec::new(), ..panels.clone() }, rotated)
+        });
+        Self { panels, interior_first: false }
+    }
+}
+
 /// A schedule with its price.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub(crate) grid: Vec<(Name, usize)>,
+    pub(crate) form: Form,
     pub(crate) schedule: Schedule,
     pub(crate) shardings: Vec<Sharding>,
     pub(crate) words: u64,
@@ -62,6 +83,13 @@ impl Candidate {
         self.schedule.steps().map(|step| format!(".{step}\n")).collect()
     }
 
+    /// Whether it is another one with axes that are alike in each other's places: the price is the same, and all but the axes.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let [one, two] =
+            [self, other].map(|candidate| (candidate.cost.memory, candidate.cost.received, &candidate.grid));
+        one == two && self.form == other.form && self.cost.seconds() == other.cost.seconds()
+    }
+
     /// How it compares with another: by seconds, then by memory, then by the text of its chain.
     pub(crate) fn order(&self, other: &Self) -> std::cmp::Ordering {
         let by_seconds = self.cost.seconds().total_cmp(&other.cost.seconds());
@@ -80,8 +108,9 @@ pub struct Choice {
     pub(crate) program: Program,
     /// The best first; never empty.
     pub(crate) candidates: Vec<Candidate>,
-    /// Seconds below which no schedule is that was not looked at, if there is one that could be faster.
-    pub(crate) open: Option<f64>,
+    /// The tensors that lie where they were told to.
+    pub(crate) homes: Vec<Name>,
+    pub(crate) open: Open,
     pub(crate) considered: usize,
 }
 
@@ -110,21 +139,53 @@ impl Choice {
         self.best().cost()
     }
 
-    /// Returns what any algorithm on the ranks that it uses has to receive, in even shares and with the memory that was allowed.
+    /// Returns what any algorithm on the ranks that it uses has to receive, from one copy of each tensor, or from where tensors were told to
+    /// lie, and with the memory that was allowed; see [`Kernel::lower_bound_in`].
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::Choose;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let search = product.auto(4, &machine).on(&Mesh::new([("x", 4)]));
+    /// assert!(search.find()?.bound().words > 0.0);
+    /// // What all ranks have, none has to fetch.
+    /// assert_eq!(search.shard("B", []).find()?.bound().words, 0.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn bound(&self) -> LowerBound {
-        let elements = self.memory / self.program().dtype().size() as u64;
-        self.program().kernel().lower_bound(self.best().ranks(), Some(elements))
+        self.bound_in(self.best(), Some(self.memory / self.program().dtype().size() as u64))
+    }
+
+    /// Returns what any algorithm has to receive on the ranks that one of the schedules uses, as [`bound`](Self::bound) does, but with
+    /// any memory.
+    #[must_use]
+    pub fn bound_of(&self, candidate: &Candidate) -> LowerBound {
+        self.bound_in(candidate, None)
+    }
+
+    fn bound_in(&self, candidate: &Candidate, memory: Option<u64>) -> LowerBound {
+        let kernel = self.program().kernel();
+        let lie = kernel.tensors().map(|tensor| tensor.name).zip(&candidate.shardings);
+        let homes: Vec<_> = lie.filter(|(name, _)| self.homes.contains(name)).collect();
+        let ranks = candidate.shardings.first().map_or(1, |sharding| sharding.mesh().size());
+        kernel.lower_bound_in(ranks, memory, &homes)
     }
 
     /// Returns by which part of its time the best schedule may be slower than another of the space on this machine as it is described:
     /// 0 if no other is faster, but for what `pipeline` would save by less than times of one program differ from run to run, 3 %.
+    /// What was left out because of a limit counts by what it takes at least: grids, panels, and orders of contraction.
     #[must_use]
     pub fn gap(&self) -> f64 {
-        gap(self.cost(), self.open)
+        self.open.gap(self.cost())
     }
 
-    /// Returns the other schedules that were priced and fit into the memory, the fastest first.
+    /// Returns the other schedules that were priced and fit into the memory, the fastest first. Those that differ in nothing but which of
+    /// several axes that are alike is which are there once.
     #[must_use]
     pub fn others(&self) -> &[Candidate] {
         &self.candidates[1..]
@@ -153,38 +214,59 @@ impl Choice {
     /// # Errors
     /// If it is not legal, or cannot be priced.
     pub fn why_not(&self, schedule: &Schedule) -> Result<String, SearchError> {
-        let program = schedule.lower()?;
-        let other = cost(&program, &self.machine)?;
-        let best = self.cost();
-        let mut rows = vec![["", "chosen", "other", "difference"].map(String::from).to_vec()];
-        let mut row = |what: &str, [one, two]: [f64; 2], show: &dyn Fn(f64) -> String| {
-            let sign = if two >= one { "+" } else { "-" };
-            rows.push(vec![what.to_owned(), show(one), show(two), format!("{sign}{}", show((two - one).abs()))]);
-        };
-        let bytes = |value: f64| scaled(value, "B");
-        row("computing", [best.computing(), other.computing()], &seconds);
-        row("moving", [best.moving(), other.moving()], &seconds);
-        row("received", [best.received as f64, other.received as f64], &bytes);
-        row("memory", [best.memory as f64, other.memory as f64], &bytes);
-        let verdict = if other.memory > self.memory {
-            format!(
-                "not possible: it needs {} a rank, and {} are allowed",
-                bytes(other.memory as f64),
-                bytes(self.memory as f64)
-            )
-        } else if other.seconds() < best.seconds() {
-            let space = "it is not in the space that is searched, or the search ended before it";
-            format!("the other is faster, {} against {}: {space}", seconds(other.seconds()), seconds(best.seconds()))
-        } else {
-            format!("the chosen one is faster, {} against {}", seconds(best.seconds()), seconds(other.seconds()))
-        };
-        Ok(format!("{}{verdict}\n", table(&rows, &[0])))
+        let other = cost(&schedule.lower()?, &self.machine)?;
+        Ok(side_by_side(self.cost(), &other, self.memory))
     }
 }
 
-/// By which part of its time the best may be slower than what was left open, whose bound this is in seconds.
-pub(crate) fn gap(best: &Cost, open: Option<f64>) -> f64 {
-    open.map_or(0.0, |open| (best.seconds() / open - 1.0).max(0.0))
+/// What two programs spend, of which the first was chosen, and why.
+pub(crate) fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
+    let mut rows = vec![["", "chosen", "other", "difference"].map(String::from).to_vec()];
+    let mut row = |what: &str, [one, two]: [f64; 2], show: &dyn Fn(f64) -> String| {
+        let sign = if two >= one { "+" } else { "-" };
+        rows.push(vec![what.to_owned(), show(one), show(two), format!("{sign}{}", show((two - one).abs()))]);
+    };
+    let bytes = |value: f64| scaled(value, "B");
+    row("computing", [best.computing(), other.computing()], &seconds);
+    row("moving", [best.moving(), other.moving()], &seconds);
+    row("received", [best.received as f64, other.received as f64], &bytes);
+    row("memory", [best.memory as f64, other.memory as f64], &bytes);
+    let verdict = if other.memory > memory {
+        let [needed, allowed] = [other.memory, memory].map(|memory| bytes(memory as f64));
+        format!("not possible: it needs {needed} a rank, and {allowed} are allowed")
+    } else if other.seconds() < best.seconds() {
+        let space = "it is not in the space that is searched, or the search ended before it";
+        format!("the other is faster, {} against {}: {space}", seconds(other.seconds()), seconds(best.seconds()))
+    } else {
+        format!("the chosen one is faster, {} against {}", seconds(best.seconds()), seconds(other.seconds()))
+    };
+    format!("{}{verdict}\n", table(&rows, &[0]))
+}
+
+/// What a search has not looked at: the seconds that all of it takes at least, if there is something.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Open(Option<f64>);
+
+impl Open {
+    /// Leaves something open that takes so long at least.
+    pub(crate) fn leave(&mut self, seconds: f64) {
+        self.0 = Some(self.0.map_or(seconds, |open| open.min(seconds)));
+    }
+
+    /// Leaves open what another search does.
+    pub(crate) fn leave_all(&mut self, other: Self) {
+        other.0.into_iter().for_each(|seconds| self.leave(seconds));
+    }
+
+    /// The seconds that all of it takes at least, if there is something.
+    pub(crate) fn least(self) -> Option<f64> {
+        self.0
+    }
+
+    /// By which part of its time the best may be slower than what is open.
+    pub(crate) fn gap(self, best: &Cost) -> f64 {
+        self.0.map_or(0.0, |open| (best.seconds() / open - 1.0).max(0.0))
+    }
 }
 
 /// The kernel of a schedule that has no steps yet.

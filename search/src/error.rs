@@ -56,6 +56,12 @@ pub enum SearchError {
         counted(ranks, "rank"), scaled(*memory as f64, "B"), scaled(*least as f64, "B")
     )]
     Memory { kernel: String, ranks: usize, memory: u64, least: u64 },
+    /// There is not one schedule for each kernel of a sequence.
+    #[error(
+        "the sequence has {}, and {} given; give one for each",
+        counted(kernels, "kernel"), schedules_are(*schedules)
+    )]
+    Schedules { kernels: usize, schedules: usize },
     /// Kernels that run in sequence have no mesh that suits all.
     #[error("no mesh of up to {} suits all of `{kernels}`; give them schedules on one mesh", counted(ranks, "rank"))]
     NoMesh { kernels: String, ranks: usize },
@@ -74,4 +80,18 @@ pub enum SearchError {
     /// The machine does not say what is needed.
     #[error(transparent)]
     Cost(#[from] CostError),
+}
+
+fn schedules_are(count: usize) -> String {
+    format!("{} {}", counted(count, "schedule"), if count == 1 { "is" } else { "are" })
+}
+
+impl SearchError {
+    /// What is said of two ways of which neither has an answer: the first, but the one that needs less memory if that is what both lack.
+    pub(crate) fn first_or_least(first: Self, second: Self) -> Self {
+        match (&first, &second) {
+            (Self::Memory { least, .. }, Self::Memory { least: other, .. }) if other < least => second,
+            _ => first,
+        }
+    }
 }

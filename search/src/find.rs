@@ -1,6 +1,6 @@
 //! The search: grids in the order of their bounds, until none can win.
 
-use crate::choice::{Candidate, Choice, kernel_alone};
+use crate::choice::{Candidate, Choice, Form, Open, kernel_alone};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
 use crate::limits::Limits;
@@ -127,12 +127,12 @@ impl<'a> Search<'a> {
     /// # Panics
     /// If it finds neither a schedule nor an error: a bug of polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
-        let found = self.find_below(f64::INFINITY)?;
+        let found = self.find_below(f64::INFINITY, &mut Open::default())?;
         Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
     }
 
-    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does.
-    pub(crate) fn find_below(&self, seconds: f64) -> Result<Option<Choice>, SearchError> {
+    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does. What is not looked at is left open.
+    pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<Choice>, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
@@ -161,14 +161,13 @@ impl<'a> Search<'a> {
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
-        let mut open = None;
         let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
         for Bounded { least: [bound, _], way, .. } in &grids {
             if *bound >= found.wanted(self.at_least) {
                 break;
             }
             if !found.candidates.is_empty() && is_late() {
-                open = Some(*bound);
+                open.leave(*bound);
                 break;
             }
             self.variants(&space, way, |variant| match bounds.seconds_along(variant) < found.wanted(self.at_least) {
@@ -185,7 +184,7 @@ impl<'a> Search<'a> {
                 break;
             }
             if left == 0 || is_late() {
-                open = Some(open.map_or(*bound, |open: f64| open.min(*bound)));
+                open.leave(*bound);
                 break;
             }
             self.variants(&space, way, |variant| {
@@ -201,6 +200,7 @@ impl<'a> Search<'a> {
                 found.add_ahead(&space, variant, &bounds, &prices, &mut left)
             })?;
         }
+        open.leave_all(found.cut);
         // What is no faster than another search's needs no proof.
         if seconds < f64::INFINITY && found.nth(1).is_none_or(|best| best >= seconds) {
             return Ok(None);
@@ -209,8 +209,9 @@ impl<'a> Search<'a> {
         let Found { candidates, least, failed, .. } = found;
         match (best, least, failed) {
             (Some(program), ..) => {
-                let machine = self.machine.clone();
-                Ok(Some(Choice { machine, ranks: self.ranks, memory, program, candidates, open, considered }))
+                let (machine, homes) = (self.machine.clone(), self.homes.iter().map(|(tensor, _)| *tensor).collect());
+                let (ranks, open) = (self.ranks, *open);
+                Ok(Some(Choice { machine, ranks, memory, program, candidates, homes, open, considered }))
             }
             (None, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
@@ -292,12 +293,41 @@ pub(crate) struct Found {
     pub(crate) least: Option<u64>,
     /// Why the first one failed that is not legal.
     pub(crate) failed: Option<LowerError>,
+    /// The panels that were left out because enough had been priced.
+    pub(crate) cut: Open,
+    /// Of schedules that do not fit into the memory, those that need the least for where their arrays lie, if they are asked for.
+    pub(crate) smallest: Option<Vec<Candidate>>,
 }
 
 impl Found {
     /// Nothing is known, but that what takes `below` seconds or more is not wanted.
     pub(crate) fn new(memory: u64, below: f64) -> Self {
-        Self { memory, below, candidates: Vec::new(), least: None, failed: None }
+        let (candidates, cut) = (Vec::new(), Open::default());
+        Self { memory, below, candidates, least: None, failed: None, cut, smallest: None }
+    }
+
+    /// No schedule is of interest but those that need the least memory for where their arrays lie.
+    pub(crate) fn smallest() -> Self {
+        Self { smallest: Some(Vec::new()), ..Self::new(0, f64::INFINITY) }
+    }
+
+    /// Keeps a schedule; of those that are alike, the first by its text.
+    fn keep(&mut self, candidate: Candidate) {
+        match self.candidates.iter_mut().find(|other| other.is_alike(&candidate)) {
+            Some(other) if candidate.order(other).is_lt() => *other = candidate,
+            Some(_) => {}
+            None => self.candidates.push(candidate),
+        }
+    }
+
+    /// Keeps a schedule that does not fit, if it is one of the smallest.
+    fn keep_small(&mut self, candidate: Candidate) {
+        let Some(smallest) = &mut self.smallest else { return };
+        match smallest.iter_mut().find(|other| other.shardings == candidate.shardings) {
+            Some(other) if candidate.cost.memory < other.cost.memory => *other = candidate,
+            Some(_) => {}
+            None => smallest.push(candidate),
+        }
     }
 
     /// The seconds of the n-th fastest, from 1; of the fastest for 0.
@@ -384,7 +414,7 @@ impl Found {
     }
 
     /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are
-    /// clearly faster, or nothing fits into the memory; it keeps those that are clearly faster than all so far. So many are left to be priced.
+    /// clearly faster, or nothing fits into the memory; it keeps those that are clearly faster than all so far. `left` are left to be priced.
     pub(crate) fn add_ahead(
         &mut self,
         space: &Space<'_>,
@@ -401,13 +431,17 @@ impl Found {
             for start in space.rotations(whole, var, owned).into_iter().rev().chain(starts) {
                 let mut panels = Panels { ahead: true, ..start };
                 let mut last = f64::INFINITY;
-                while bound < self.clearly() && *left > 0 && panels.count * panels.within <= extent.min(MOST_PANELS) {
+                while bound < self.clearly() && panels.count * panels.within <= extent.min(MOST_PANELS) {
+                    if *left == 0 {
+                        self.cut.leave(bound);
+                        break;
+                    }
                     *left -= 1;
                     let variant = Variant { panels: Some(panels.clone()), ..whole.clone() };
                     let candidate = self.candidate(space, &variant, prices)?;
                     let seconds = candidate.as_ref().map_or(f64::INFINITY, |candidate| candidate.cost.seconds());
                     if seconds < self.clearly() {
-                        self.candidates.extend(candidate);
+                        candidate.into_iter().for_each(|candidate| self.keep(candidate));
                     }
                     if seconds > (1.0 - NOISE) * last {
                         break;
@@ -439,7 +473,10 @@ impl Found {
         let Ok(program) = schedule.unproved() else { return Ok(()) };
         let candidate = self.priced(space, whole, schedule, &program, prices)?;
         let wanted = self.clearly();
-        self.candidates.extend(candidate.filter(|candidate| candidate.cost.seconds() < wanted));
+        if let Some(mut candidate) = candidate.filter(|candidate| candidate.cost.seconds() < wanted) {
+            candidate.form.interior_first = true;
+            self.keep(candidate);
+        }
         Ok(())
     }
 
@@ -447,7 +484,7 @@ impl Found {
     fn price(&mut self, space: &Space<'_>, variant: &Variant, prices: &Prices<'_>) -> Result<bool, SearchError> {
         let candidate = self.candidate(space, variant, prices)?;
         let fits = candidate.is_some();
-        self.candidates.extend(candidate);
+        candidate.into_iter().for_each(|candidate| self.keep(candidate));
         Ok(fits)
     }
 
@@ -479,13 +516,19 @@ impl Found {
     ) -> Result<Option<Candidate>, SearchError> {
         let cost = prices.of(program)?;
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
-        if cost.memory > self.memory {
+        let fits = cost.memory <= self.memory;
+        if !fits && self.smallest.is_none() {
             return Ok(None);
         }
         let grid = space.kernel.vars().iter().zip(variant.grid()).map(|(var, ranks)| (var.name, ranks)).collect();
         let shardings = program.shardings().cloned().collect();
         let words = cost.received / space.kernel.dtype().size() as u64;
-        Ok(Some(Candidate { grid, schedule, shardings, words, cost }))
+        let candidate = Candidate { grid, form: Form::of(variant), schedule, shardings, words, cost };
+        if fits {
+            return Ok(Some(candidate));
+        }
+        self.keep_small(candidate);
+        Ok(None)
     }
 }
 

@@ -177,6 +177,17 @@ impl<'a> Bounds<'a> {
         each * (0..factors.len()).map(meets).fold(0.0, f64::max)
     }
 
+    /// Seconds that this many operations take at least on this number of ranks.
+    pub(crate) fn computing(&self, operations: f64, ranks: usize) -> f64 {
+        operations / ranks as f64 / self.rate
+    }
+
+    /// Seconds that every schedule takes at least on this number of ranks, whatever the grid.
+    pub(crate) fn least_of_all(&self, ranks: usize) -> f64 {
+        let extents: Vec<usize> = self.kernel.vars().iter().map(|var| var.extent).collect();
+        self.computing(self.operations(&extents), ranks)
+    }
+
     /// Seconds that every schedule on this grid takes at least in which nothing moves while a leaf computes.
     pub(crate) fn seconds(&self, grid: &Grid) -> f64 {
         self.least(grid)[0]

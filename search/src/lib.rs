@@ -8,7 +8,8 @@
 //!
 //! A grid has a bound in closed form: its leaf cannot be faster, nor can what it moves. Grids are taken in the order of
 //! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
-//! space is faster on this machine as it is described. A time limit ends it earlier, and leaves a gap. Panels that come while others are computed
+//! space is faster on this machine as it is described. A limit, of time or of how many are looked at, ends it earlier, and leaves a gap: how much
+//! faster what is left open may be, by its bounds. Panels that come while others are computed
 //! are tried last, on the grids that could be clearly faster so, up to a number of schedules, beyond which there is a gap too.
 //!
 //! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
@@ -32,7 +33,7 @@ pub use error::SearchError;
 pub use find::Search;
 pub use limits::Limits;
 pub use order::{Contraction, ContractionSearch, Order};
-pub use sequence::{SequenceChoice, SequenceSearch};
+pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch};
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;

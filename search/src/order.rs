@@ -3,7 +3,7 @@
 //! A kernel of several operands takes them two at a time on each rank (`polyhedral/src/products.rs`), so all ranks that need the same
 //! result of two compute it, each for itself. As kernels of their own they divide that work, and move what they have computed.
 
-use crate::choice::{Choice, kernel_alone};
+use crate::choice::{Choice, Open, kernel_alone};
 use crate::error::SearchError;
 use crate::find::Search;
 use crate::grid::{self, Bounds, factors};
@@ -126,16 +126,25 @@ impl Order {
     }
 
     /// All orders in which a product of several tensors can be contracted two at a time, none twice; of many operands, the one of the fewest operations.
-    fn all(kernel: &Kernel) -> Vec<Self> {
-        let Some(operands) = operands(kernel).filter(|operands| (3..=MOST_OPERANDS).contains(&operands.len())) else {
-            return Vec::new();
+    /// With them the operations that each of those takes at least that are left out, if some are.
+    fn all(kernel: &Kernel) -> (Vec<Self>, Option<f64>) {
+        let Some(operands) = operands(kernel).filter(|operands| operands.len() >= 3) else {
+            return (Vec::new(), None);
         };
+        if operands.len() > MOST_OPERANDS {
+            // Each operand is in one step, which has as many operations as either of its two has elements.
+            let elements = |factor: &Factor| -> f64 {
+                factor.indices().into_iter().map(|index| extent(kernel, index) as f64).product()
+            };
+            return (Vec::new(), Some(operands.iter().map(elements).sum::<f64>() / 2.0));
+        }
         if operands.len() > MOST_COMPARED {
-            return vec![Self::of(kernel, fewest(kernel, operands))];
+            let (operations, left) = fewest(kernel, operands);
+            return (vec![Self::of(kernel, left)], Some(operations));
         }
         let mut orders = Vec::new();
         pairs(kernel, operands, &mut orders);
-        orders
+        (orders, None)
     }
 
     /// The kernels, the last of which contracts what is left.
@@ -299,9 +308,9 @@ fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
     }
 }
 
-/// The order of the fewest operations, two operands at a time, by all sets of operands (P. A. Pfeifer, J. Haegeman and F. Verstraete, "Faster
+/// The fewest operations of any order, two operands at a time, and that order, by all sets of operands (P. A. Pfeifer, J. Haegeman and F. Verstraete, "Faster
 /// identification of optimal contraction sequences for tensor networks", Phys. Rev. E 90, 2014).
-fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
+fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> (f64, Vec<Factor>) {
     let all = (1usize << operands.len()) - 1;
     let indices: Vec<Vec<Name>> = operands.iter().map(Factor::indices).collect();
     let target: Vec<Name> = kernel.target().index.iter().filter_map(Affine::as_variable).collect();
@@ -318,9 +327,12 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
             of(set).into_iter().filter(|name| rest.contains(name) || target.contains(name)).collect()
         })
         .collect();
-    let points = |one: usize, other: usize| -> f64 {
+    // A multiplication, and an addition where something is summed.
+    let operations = |one: usize, other: usize| -> f64 {
         let names = each_once(open[one].iter().chain(&open[other]).copied());
-        names.into_iter().map(|index| extent(kernel, index) as f64).product()
+        let sums = names.len() > open[one | other].len() || one | other == all && kernel.assign() != Assign::Set;
+        let points: f64 = names.into_iter().map(|index| extent(kernel, index) as f64).product();
+        if sums { 2.0 * points } else { points }
     };
     let mut best: Vec<(f64, usize)> = vec![(0.0, 0); all + 1];
     for set in 1..=all {
@@ -334,7 +346,7 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
         while half > 0 {
             if half & lowest != 0 {
                 let other = set & !half;
-                let cost = best[half].0 + best[other].0 + points(half, other);
+                let cost = best[half].0 + best[other].0 + operations(half, other);
                 if cost < best[set].0 {
                     best[set] = (cost, half);
                 }
@@ -356,7 +368,7 @@ fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> Vec<Factor> {
         let second = build(kernel, set & !half, best, operands, &others(set & !half));
         joined(kernel, vec![first, second], outside)
     }
-    vec![build(kernel, all, &best, &operands, &[])]
+    (best[all].0, vec![build(kernel, all, &best, &operands, &[])])
 }
 
 /// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
@@ -433,12 +445,20 @@ impl Contraction {
         }
     }
 
-    /// As [`Choice::gap`].
+    /// As [`Choice::gap`], of one kernel and of all orders that take two operands at a time, or of the one order that was given.
     #[must_use]
     pub fn gap(&self) -> f64 {
         match self {
             Self::Whole(choice) => choice.gap(),
             Self::Ordered(_, choice) => choice.gap(),
+        }
+    }
+
+    /// Leaves open what no search has looked at.
+    fn leave_all(&mut self, open: Open) {
+        match self {
+            Self::Whole(choice) => choice.open.leave_all(open),
+            Self::Ordered(_, choice) => choice.open.leave_all(open),
         }
     }
 }
@@ -476,15 +496,22 @@ impl<'a> ContractionSearch<'a> {
     pub fn find(&self) -> Result<Contraction, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         let start = Instant::now();
+        let mut open = Open::default();
+        let of_all = Bounds::new(kernel, self.machine, self.ranks, []);
         let orders = match &self.order {
             Some(order) => vec![Some(order.clone())],
-            None => [None].into_iter().chain(Order::all(kernel).into_iter().map(Some)).collect(),
+            None => {
+                let (orders, left_out) = Order::all(kernel);
+                left_out.into_iter().for_each(|operations| open.leave(of_all.computing(operations, self.ranks)));
+                [None].into_iter().chain(orders.into_iter().map(Some)).collect()
+            }
         };
         // What is one kernel may be pipelined.
         let least = |kernel: &Kernel, ahead: bool| {
             let bounds = Bounds::new(kernel, self.machine, self.ranks, []);
             let grids = grid::all(kernel, self.ranks).unwrap_or_default();
-            grids.iter().map(|grid| bounds.least(grid)[usize::from(ahead)]).reduce(f64::min).unwrap_or(0.0)
+            let of_grids = grids.iter().map(|grid| bounds.least(grid)[usize::from(ahead)]).reduce(f64::min);
+            of_grids.unwrap_or_else(|| bounds.least_of_all(self.ranks))
         };
         let bound = |order: &Option<Order>| match order {
             Some(order) => order.stages.iter().map(|stage| least(stage, false)).sum(),
@@ -504,26 +531,39 @@ impl<'a> ContractionSearch<'a> {
                 continue;
             }
             if best.is_some() && at_most == Some(Duration::ZERO) {
-                break;
+                open.leave(bound);
+                continue;
             }
             let found = match order {
                 None => {
                     let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(limits);
-                    whole.find_below(so_far).map(|found| found.map(|choice| Contraction::Whole(Box::new(choice))))
+                    let found = whole.find_below(so_far, &mut open);
+                    if matches!(found, Err(SearchError::TooMany { .. })) {
+                        open.leave(of_all.least_of_all(self.ranks));
+                    }
+                    found.map(|found| found.map(|choice| Contraction::Whole(Box::new(choice))))
                 }
                 Some(order) => {
-                    let found = self.ordered(&order, limits).find_below(so_far);
+                    let found = self.ordered(&order, limits).find_below(so_far, &mut open);
                     found.map(|found| found.map(|choice| Contraction::Ordered(order, Box::new(choice))))
                 }
             };
             match found {
                 Ok(Some(found)) if found.cost().seconds() < so_far => best = Some(found),
                 Ok(_) => {}
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    failed = Some(match failed {
+                        Some(first) => SearchError::first_or_least(first, error),
+                        None => error,
+                    });
+                }
             }
         }
         match (best, failed) {
-            (Some(best), _) => Ok(best),
+            (Some(mut best), _) => {
+                best.leave_all(open);
+                Ok(best)
+            }
             (None, Some(failed)) => Err(failed),
             (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
         }

@@ -52,8 +52,7 @@ pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     for candidate in [choice.best()].into_iter().chain(choice.others()).take(top) {
         let grid: Vec<_> = candidate.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
         let steps = candidate.steps();
-        let kernel = choice.program().kernel();
-        let bound = kernel.lower_bound(candidate.ranks(), None).words;
+        let bound = choice.bound_of(candidate).words;
         let ratio = if bound > 0.0 { format!("{:.3}", candidate.words() as f64 / bound) } else { String::new() };
         rows.push(vec![
             grid.join(" "),

@@ -1,0 +1,203 @@
+//! What is chosen of a sequence, and why not another.
+
+use super::stage::{Stage, in_sequence, is_given};
+use crate::SearchError;
+use crate::choice::{Open, side_by_side};
+use polyshard_layout::{Name, Sharding};
+use polyshard_machine::Machine;
+use polyshard_planner::cost::{Cost, cost};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{LowerBound, Program};
+
+/// Schedules of the kernels of a sequence, with their price together.
+#[derive(Clone, Debug)]
+pub struct SequenceCandidate {
+    pub(super) schedules: Vec<Schedule>,
+    /// Over how many ranks each loop of each kernel is divided; empty of one whose schedule is given.
+    pub(super) grids: Vec<Vec<(Name, usize)>>,
+    pub(super) cost: Cost,
+}
+
+impl SequenceCandidate {
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.schedules
+    }
+
+    /// Returns what their program costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// Whether it is another one with axes that are alike in each other's places.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        let [one, two] = [self, other].map(|one| (one.cost.memory, one.cost.received, &one.grids));
+        one == two && self.cost.seconds() == other.cost.seconds()
+    }
+
+    /// The chains of all kernels.
+    fn text(&self) -> String {
+        let steps = self.schedules.iter().flat_map(|schedule| schedule.steps().map(|step| format!(".{step}\n")));
+        steps.collect()
+    }
+
+    /// Keeps, of those that are alike, the first by its text; the fastest first.
+    pub(super) fn each_once(mut all: Vec<Self>) -> Vec<Self> {
+        all.sort_by(|one, other| {
+            let by_seconds = one.cost.seconds().total_cmp(&other.cost.seconds());
+            by_seconds.then(one.cost.memory.cmp(&other.cost.memory)).then_with(|| one.text().cmp(&other.text()))
+        });
+        let mut kept: Vec<Self> = Vec::new();
+        for candidate in all {
+            if !kept.iter().any(|other| other.is_alike(&candidate)) {
+                kept.push(candidate);
+            }
+        }
+        kept
+    }
+}
+
+/// The best program of a sequence that was found.
+#[derive(Clone, Debug)]
+pub struct SequenceChoice {
+    pub(super) stages: Vec<Stage>,
+    pub(super) machine: Machine,
+    pub(super) memory: u64,
+    pub(super) program: Program,
+    pub(super) best: SequenceCandidate,
+    pub(super) others: Vec<SequenceCandidate>,
+    pub(super) considered: usize,
+    pub(crate) open: Open,
+}
+
+impl SequenceChoice {
+    /// Returns the program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Returns what it costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.best.cost
+    }
+
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.best.schedules
+    }
+
+    /// Returns the others that were priced as whole programs and fit into the memory, the fastest first. Branches that could not be faster
+    /// than what was known are not among them; those that differ in nothing but which of several axes that are alike is which are there once.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[1, 4])?;
+    /// let product = Schedule::from_spec(example::matmul(512, 512, 512));
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    /// let choice = search.find()?;
+    /// assert!(choice.others().iter().all(|other| other.cost().seconds() >= choice.cost().seconds()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn others(&self) -> &[SequenceCandidate] {
+        &self.others
+    }
+
+    /// Returns how many meshes there were to choose from.
+    #[must_use]
+    pub fn considered(&self) -> usize {
+        self.considered
+    }
+
+    /// As [`Choice::gap`](crate::Choice::gap). `pipeline` is looked for in the best program that does without, where arrays stay as they lie.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        self.open.gap(&self.best.cost)
+    }
+
+    /// Returns what any algorithm that runs these kernels as they are, one after the other, has to receive on the ranks of the mesh: the sum of
+    /// what each has to by itself ([`Kernel::lower_bound_in`](polyshard_program::Kernel::lower_bound_in)), where what comes from
+    /// outside and what is left lie as they do here. A value that several of them read counts for the first one alone, since it may stay. The elements that are touched go by
+    /// the names of values, kernel after kernel.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let spec = example::matmul(4096, 4096, 4096);
+    /// let (one, product) = (spec.clone().check()?.lower_bound(4, None).words, Schedule::from_spec(spec));
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    /// assert_eq!(search.find()?.bound().unlimited, 2.0 * one);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn bound(&self) -> LowerBound {
+        let mesh = self.program.mesh();
+        let elements = self.memory / self.program.dtype().size() as u64;
+        let mut sum = LowerBound { words: 0.0, unlimited: 0.0, limited: Some(0.0), touched: Vec::new() };
+        let mut read: Vec<Name> = Vec::new();
+        let given: Vec<_> = self.program.inputs().chain(self.program.outputs()).collect();
+        for (stage, nest) in self.stages.iter().zip(self.program.nests()) {
+            let kernel = &nest.kernel;
+            let values = || stage.inputs.iter().copied().chain([stage.output]);
+            let mut homes: Vec<(Name, Sharding)> = Vec::new();
+            for (tensor, value) in kernel.tensors().zip(values()) {
+                let is_output = tensor.name == kernel.output().name;
+                // What a stage before this one has read may have stayed, and is not fetched again.
+                if !is_output && read.contains(&value) {
+                    homes.push((tensor.name, Sharding::replicated(mesh, &tensor.shape)));
+                } else if is_output || is_given(&self.stages, value) {
+                    let home = given.iter().find(|array| array.name == value);
+                    homes.extend(home.map(|array| (tensor.name, array.sharding.clone())));
+                }
+                if !is_output {
+                    read.push(value);
+                }
+            }
+            let homes: Vec<(Name, &Sharding)> = homes.iter().map(|(name, home)| (*name, home)).collect();
+            let bound = kernel.lower_bound_in(mesh.size(), Some(elements), &homes);
+            sum.unlimited += bound.unlimited;
+            sum.limited = sum.limited.zip(bound.limited).map(|(sum, limited)| sum + limited);
+            sum.touched.extend(values().zip(bound.touched).map(|(value, (_, touched))| (value, touched)));
+        }
+        sum.words = sum.unlimited.max(sum.limited.unwrap_or(0.0));
+        sum
+    }
+
+    /// Says why not these schedules of the same kernels, in order: what both programs spend, side by side.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    /// // One rank computes all.
+    /// let why = search.find()?.why_not(&[product.clone(), product])?;
+    /// assert!(why.contains("the chosen one is faster"), "{why}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SearchError::Schedules`] if there is not one for each kernel; if one is not legal, they are not on one mesh, or cannot be priced.
+    pub fn why_not(&self, schedules: &[Schedule]) -> Result<String, SearchError> {
+        if schedules.len() != self.stages.len() {
+            return Err(SearchError::Schedules { kernels: self.stages.len(), schedules: schedules.len() });
+        }
+        let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
+        let program = in_sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?;
+        Ok(side_by_side(&self.best.cost, &cost(&program, &self.machine)?, self.memory))
+    }
+}

@@ -1,0 +1,425 @@
+//! The search on one mesh after the other: what is known so far, and what can still be the best.
+
+use super::SequenceSearch;
+use super::choice::SequenceCandidate;
+use super::laid::Laid;
+use super::stage::{Stage, in_sequence, is_given};
+use crate::SearchError;
+use crate::choice::{Candidate, Form, Open};
+use crate::find::Found;
+use crate::grid::Bounds;
+use crate::space::Space;
+use crate::variant::{Along, Variant};
+use polyshard_dsl::{Clause, Step};
+use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_planner::cost::Prices;
+use polyshard_planner::redistribution;
+use polyshard_polyhedral::{LowerError, Schedule};
+use polyshard_program::{Kernel, Program};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// The most schedules of a stage that are priced in which panels move while others are computed.
+const MOST_AHEAD: usize = 16;
+
+/// A way to run a stage, and its program once that is asked for.
+pub(super) struct StageWay {
+    pub(super) candidate: Candidate,
+    /// How its loops lie on the mesh; none if its schedule is given.
+    pub(super) along: Option<Along>,
+    pub(super) program: OnceCell<Result<Program, LowerError>>,
+}
+
+impl StageWay {
+    /// The program, which is proved.
+    fn program(&self) -> Result<&Program, LowerError> {
+        self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// A search that is going on.
+pub(super) struct State<'a> {
+    pub(super) search: &'a SequenceSearch<'a>,
+    pub(super) prices: Prices<'a>,
+    pub(super) kernels: &'a [&'a Kernel],
+    bounds: &'a [Bounds<'a>],
+    pub(super) fixed: &'a [Option<Program>],
+    pub(super) memory: u64,
+    /// Bytes that a rank holds at least, while a stage runs, of values that the stage neither reads nor writes.
+    besides: Vec<u64>,
+    until: Option<Instant>,
+    /// What it takes to get an array from one sharding to another.
+    moves: HashMap<[Sharding; 2], f64>,
+    pub(super) best: Option<Best>,
+    /// Whole programs that fit into the memory.
+    pub(super) whole: Vec<SequenceCandidate>,
+    /// Seconds that the best takes less than.
+    pub(super) below: f64,
+    /// Whether something did not fit into the memory.
+    pub(super) is_short: bool,
+    /// The least memory of any program, if none fits.
+    pub(super) least_memory: Option<u64>,
+    pub(super) failed: Option<SearchError>,
+    pub(super) open: Open,
+    /// Whether a time limit has ended it.
+    pub(super) is_cut: bool,
+}
+
+/// The best program so far, with the program of each stage, and how its loops lie on the mesh.
+pub(super) struct Best {
+    pub(super) program: Program,
+    pub(super) stages: Vec<Program>,
+    pub(super) candidate: SequenceCandidate,
+    pub(super) along: Vec<Option<Along>>,
+}
+
+/// Where the tensors of a kernel lie.
+type Homes = Vec<(Name, Vec<Clause>)>;
+
+/// What a search ends with: the program, its schedules, and the others; or the least memory; or what failed.
+type Ended = (Option<(Program, SequenceCandidate, Vec<SequenceCandidate>)>, Option<u64>, Option<SearchError>);
+
+/// The stages so far.
+struct Chosen<'c> {
+    ways: Vec<&'c StageWay>,
+    /// The values, in the shardings in which they are; each the first time as it was given or written.
+    arrays: Vec<(Name, &'c Sharding)>,
+    seconds: f64,
+}
+
+impl<'a> State<'a> {
+    /// Nothing is known. Given are the bytes and the number of ranks that there are.
+    pub(super) fn new(
+        search: &'a SequenceSearch<'a>,
+        kernels: &'a [&'a Kernel],
+        bounds: &'a [Bounds<'a>],
+        fixed: &'a [Option<Program>],
+        [memory, ranks]: [u64; 2],
+        until: Option<Instant>,
+    ) -> Self {
+        Self {
+            search,
+            prices: Prices::new(search.machine),
+            kernels,
+            bounds,
+            fixed,
+            memory,
+            besides: besides(&search.stages, kernels, ranks),
+            until,
+            moves: HashMap::new(),
+            best: None,
+            whole: Vec::new(),
+            below: f64::INFINITY,
+            is_short: false,
+            least_memory: None,
+            failed: None,
+            open: Open::default(),
+            is_cut: false,
+        }
+    }
+
+    /// What was found.
+    pub(super) fn ended(self) -> Ended {
+        let Some(Best { program, candidate, .. }) = self.best else { return (None, self.least_memory, self.failed) };
+        // What is alike is the best by another name.
+        let mut all = self.whole;
+        let chosen = candidate.clone();
+        all.insert(0, candidate);
+        let mut all = SequenceCandidate::each_once(all);
+        let at = all.iter().position(|other| other.is_alike(&chosen)).unwrap_or(0);
+        all.remove(at);
+        (Some((program, chosen, all)), None, None)
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.best.as_ref().map_or(self.below, |best| best.candidate.cost.seconds())
+    }
+
+    fn is_late(&self) -> bool {
+        self.best.is_some() && self.until.is_some_and(|until| Instant::now() > until)
+    }
+
+    /// Looks at all that could be the best on a mesh.
+    pub(super) fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
+        let mut found: Vec<Vec<StageWay>> = laid.ways.iter().map(|_| Vec::new()).collect();
+        let mut tried = vec![0; laid.ways.len()];
+        // What each stage takes at least: as the bounds say, until its fastest way is known.
+        let mut least: Vec<f64> = laid.ways.iter().map(|ways| ways[0].0).collect();
+        // First the ways up to the fastest of each stage, then all that these leave room for.
+        for of_all in [false, true] {
+            for (nth, ways) in laid.ways.iter().enumerate() {
+                while let Some((bound, along)) = ways.get(tried[nth]) {
+                    let fastest =
+                        found[nth].iter().map(|way| way.candidate.cost.seconds()).fold(f64::INFINITY, f64::min);
+                    if !of_all && fastest <= *bound {
+                        break;
+                    }
+                    let others: f64 = least.iter().sum::<f64>() - least[nth];
+                    if others + bound.max(if of_all { least[nth] } else { 0.0 }) >= self.seconds() {
+                        break;
+                    }
+                    if self.is_late() {
+                        self.cut(laid);
+                        return Ok(());
+                    }
+                    tried[nth] += 1;
+                    self.add(nth, &laid.mesh, along, &mut found[nth])?;
+                }
+                if found[nth].is_empty() {
+                    return Ok(());
+                }
+                undominated(&mut found[nth]);
+                let next = ways.get(tried[nth]).map_or(f64::INFINITY, |(bound, _)| *bound);
+                least[nth] = found[nth][0].candidate.cost.seconds().min(next);
+            }
+            let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), seconds: 0.0 };
+            self.descend(laid, &found, &least, &mut chosen)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves open what is not looked at on a mesh, and on those behind it.
+    fn cut(&mut self, laid: &Laid) {
+        self.open.leave(laid.least());
+        self.is_cut = true;
+    }
+
+    /// The one way of a stage whose schedule is given.
+    pub(super) fn given(&self, nth: usize, program: &Program) -> Result<StageWay, SearchError> {
+        let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
+        let shardings = program.shardings().cloned().collect();
+        let (grid, form) = (Vec::new(), Form::default());
+        let candidate = Candidate { grid, form, schedule, shardings, words: 0, cost };
+        Ok(StageWay { candidate, along: None, program: Ok(program.clone()).into() })
+    }
+
+    /// Adds the schedules of a stage with its loops along these axes.
+    fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<StageWay>) -> Result<(), SearchError> {
+        let kernel = self.kernels[nth];
+        if let Some(program) = &self.fixed[nth] {
+            ways.push(self.given(nth, program)?);
+            return Ok(());
+        }
+        let mut found = Found::new(self.memory.saturating_sub(self.besides[nth]), f64::INFINITY);
+        let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
+        // What other kernels read and write is not skewed.
+        let space = Space { kernel, homes: &[], rotates: false };
+        found.add(&space, &variant, &self.prices)?;
+        if self.bounds[nth].has_halos() {
+            found.add_interior_first(&space, &variant, &self.prices)?;
+        }
+        self.is_short |= found.candidates.is_empty() && found.least.is_some();
+        if let Some(failed) = found.failed {
+            self.failed.get_or_insert(failed.into());
+        }
+        let way = |candidate| StageWay { candidate, along: Some(along.clone()), program: OnceCell::new() };
+        ways.extend(found.candidates.into_iter().map(way));
+        Ok(())
+    }
+
+    /// Tries all ways of the next stage behind those that are chosen, the fastest first.
+    fn descend<'c>(
+        &mut self,
+        laid: &Laid,
+        ways: &'c [Vec<StageWay>],
+        least: &[f64],
+        chosen: &mut Chosen<'c>,
+    ) -> Result<(), SearchError> {
+        let nth = chosen.ways.len();
+        let Some(next) = ways.get(nth) else { return self.whole(laid, chosen) };
+        let rest: f64 = least[nth + 1..].iter().sum();
+        for way in next {
+            if self.is_late() {
+                self.cut(laid);
+                break;
+            }
+            let (arrays, seconds) = (chosen.arrays.len(), chosen.seconds);
+            if seconds + way.candidate.cost.seconds() + rest >= self.seconds() {
+                break;
+            }
+            self.append(nth, way, chosen)?;
+            if chosen.seconds + rest < self.seconds() {
+                self.descend(laid, ways, least, chosen)?;
+            }
+            chosen.ways.pop();
+            chosen.arrays.truncate(arrays);
+            chosen.seconds = seconds;
+        }
+        Ok(())
+    }
+
+    /// Appends a stage, with the moves that it needs.
+    fn append<'c>(&mut self, nth: usize, way: &'c StageWay, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
+        let stage = &self.search.stages[nth];
+        let (output, inputs) = way.candidate.shardings.split_last().expect("a kernel has an output");
+        for (value, wanted) in stage.inputs.iter().zip(inputs) {
+            let mut places = chosen.arrays.iter().filter(|(name, _)| name == value).map(|(_, sharding)| *sharding);
+            let home = places.clone().next();
+            if places.any(|sharding| sharding == wanted) {
+                continue;
+            }
+            if let Some(home) = home {
+                chosen.seconds += self.moved(home, wanted)?;
+            }
+            chosen.arrays.push((*value, wanted));
+        }
+        chosen.arrays.push((stage.output, output));
+        chosen.seconds += way.candidate.cost.seconds();
+        chosen.ways.push(way);
+        Ok(())
+    }
+
+    /// What it takes to get an array from one sharding to another.
+    fn moved(&mut self, source: &Sharding, target: &Sharding) -> Result<f64, SearchError> {
+        let key = [source.clone(), target.clone()];
+        if let Some(&seconds) = self.moves.get(&key) {
+            return Ok(seconds);
+        }
+        // What cannot be moved is what no program moves.
+        let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
+            Ok(program) => self.prices.of(&program)?.seconds(),
+            Err(_) => f64::INFINITY,
+        };
+        self.moves.insert(key, seconds);
+        Ok(seconds)
+    }
+
+    /// Puts the program of all stages together, and keeps it if it fits; it may be the best.
+    fn whole(&mut self, laid: &Laid, chosen: &Chosen<'_>) -> Result<(), SearchError> {
+        let Some(found) = self.together(&chosen.ways)? else { return Ok(()) };
+        let (memory, seconds) = (found.candidate.cost.memory, found.candidate.cost.seconds());
+        if memory > self.memory {
+            // Finer panels of the same stages may fit together.
+            self.is_short = true;
+            self.open.leave(laid.least());
+            return Ok(());
+        }
+        if seconds < self.seconds() {
+            self.best.replace(found).into_iter().for_each(|other| self.whole.push(other.candidate));
+        } else {
+            self.whole.push(found.candidate);
+        }
+        Ok(())
+    }
+
+    /// The program of these stages, with its price; none if one of them is not legal.
+    pub(super) fn together(&mut self, ways: &[&StageWay]) -> Result<Option<Best>, SearchError> {
+        let programs = match ways.iter().map(|way| way.program()).collect::<Result<Vec<_>, _>>() {
+            Ok(programs) => programs,
+            Err(failed) => {
+                self.failed.get_or_insert(failed.into());
+                return Ok(None);
+            }
+        };
+        let program = in_sequence(&self.search.stages, &programs).build()?;
+        let candidate = SequenceCandidate {
+            schedules: ways.iter().map(|way| way.candidate.schedule.clone()).collect(),
+            grids: ways.iter().map(|way| way.candidate.grid.clone()).collect(),
+            cost: self.prices.of(&program)?,
+        };
+        let along = ways.iter().map(|way| way.along.clone()).collect();
+        Ok(Some(Best { program, stages: programs.into_iter().cloned().collect(), candidate, along }))
+    }
+
+    /// Has panels of the best program's stages come while others are computed, one stage after the other, where that is clearly faster. Arrays
+    /// stay as they lie, so that no other stage changes.
+    pub(super) fn pipeline(&mut self) -> Result<(), SearchError> {
+        for nth in 0..self.kernels.len() {
+            let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };
+            let (whole, seconds) = (candidate.cost.seconds(), self.prices.of(&stages[nth])?.seconds());
+            let Some((space_homes, variant)) = self.as_it_lies(nth) else { continue };
+            if !self.bounds[nth].sends() {
+                return Ok(());
+            }
+            if self.is_late() {
+                let ahead = self.bounds[nth].ahead(&variant.grid());
+                ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(whole - seconds + bound));
+                continue;
+            }
+            let space = Space { kernel: self.kernels[nth], homes: &space_homes, rotates: false };
+            let (mut found, mut left) = (Found::new(self.memory, seconds), MOST_AHEAD);
+            found.add_ahead(&space, &variant, &self.bounds[nth], &self.prices, &mut left)?;
+            found.cut.least().into_iter().for_each(|bound| self.open.leave(whole - seconds + bound));
+            found.candidates.sort_by(Candidate::order);
+            for candidate in found.candidates {
+                if self.try_stage(nth, &candidate.schedule)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The homes of the best program's arrays for a stage, and how its loops lie; none if its schedule is given.
+    pub(super) fn as_it_lies(&self, nth: usize) -> Option<(Homes, Variant)> {
+        let Best { program, candidate, along, .. } = self.best.as_ref()?;
+        let homes = candidate.schedules[nth].steps().filter_map(home).collect();
+        Some((homes, Variant { mesh: program.mesh().clone(), along: along[nth].clone()?, panels: None }))
+    }
+
+    /// Puts another schedule in the place of the best program's for a stage, if that is faster and fits into the memory; returns whether it is.
+    pub(super) fn try_stage(&mut self, nth: usize, schedule: &Schedule) -> Result<bool, SearchError> {
+        let Some(best) = &mut self.best else { return Ok(false) };
+        let Ok(stage) = schedule.lower() else { return Ok(false) };
+        let mut stages: Vec<&Program> = best.stages.iter().collect();
+        stages[nth] = &stage;
+        let program = in_sequence(&self.search.stages, &stages).build()?;
+        let cost = self.prices.of(&program)?;
+        let is_better = cost.memory <= self.memory && cost.seconds() < best.candidate.cost.seconds();
+        if is_better {
+            let mut candidate = SequenceCandidate { cost, ..best.candidate.clone() };
+            candidate.schedules[nth] = schedule.clone();
+            self.whole.push(std::mem::replace(&mut best.candidate, candidate));
+            best.program = program;
+            best.stages[nth] = stage;
+        }
+        Ok(is_better)
+    }
+}
+
+/// For each stage, the bytes that a rank holds at least, on average, of values that it neither reads nor writes while it runs: what comes from outside, and
+/// what is read later.
+fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
+    let mut values: Vec<(Name, u64)> = Vec::new();
+    for (stage, kernel) in stages.iter().zip(kernels) {
+        for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().copied().chain([stage.output])) {
+            if values.iter().all(|(name, _)| *name != value) {
+                let elements = tensor.shape.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
+                values.push((value, elements.saturating_mul(kernel.dtype().size() as u64) / ranks));
+            }
+        }
+    }
+    let is_held = |nth: usize, value: Name| {
+        let touches = |stage: &Stage| stage.inputs.contains(&value) || stage.output == value;
+        let is_made = is_given(stages, value) || stages[..nth].iter().any(|stage| stage.output == value);
+        let is_read = stages[nth..].iter().any(|stage| stage.inputs.contains(&value));
+        !touches(&stages[nth]) && (is_given(stages, value) || is_made && is_read)
+    };
+    let of_stage = |nth: usize| values.iter().filter(|(value, _)| is_held(nth, *value)).map(|(_, bytes)| bytes).sum();
+    (0..stages.len()).map(of_stage).collect()
+}
+
+/// The tensor that a step shards, and how.
+fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
+    match step {
+        Step::Shard { tensor, clauses } => Some((*tensor, clauses.clone())),
+        _ => None,
+    }
+}
+
+/// Keeps, of the ways whose arrays lie alike, those that none is better than in time and memory; the fastest first.
+fn undominated(ways: &mut Vec<StageWay>) {
+    ways.sort_by(|one, other| one.candidate.order(&other.candidate));
+    let mut kept: Vec<StageWay> = Vec::new();
+    for way in ways.drain(..) {
+        let is_worse = |other: &StageWay| {
+            let [one, other] = [&way.candidate, &other.candidate];
+            other.cost.memory <= one.cost.memory && other.shardings == one.shardings
+        };
+        if !kept.iter().any(is_worse) {
+            kept.push(way);
+        }
+    }
+    *ways = kept;
+}

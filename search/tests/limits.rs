@@ -1,0 +1,191 @@
+//! What limits leave open, what memory a search says to be enough, and that nothing is listed twice.
+
+mod machines;
+
+use machines::machine;
+use polyshard::{Operand, einsum};
+use polyshard_layout::{DType, Mesh, Name};
+use polyshard_machine::Machine;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::example;
+use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, SearchError, SequenceSearch};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::time::Duration;
+
+fn square(extent: usize) -> Schedule {
+    Schedule::from_spec(example::matmul(extent, extent, extent))
+}
+
+/// An einsum over arrays of these shapes.
+fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {
+    let operands: Vec<_> = names.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    Schedule::from_spec(einsum(text, &operands, DType::F64, output).expect("an einsum"))
+}
+
+/// A chain of square matrices.
+fn chain(count: usize, extent: usize) -> Schedule {
+    let letters: Vec<char> = ('a'..='z').take(count + 1).collect();
+    let terms: Vec<String> = letters.windows(2).map(|pair| pair.iter().collect()).collect();
+    let names: Vec<String> = (0..count).map(|nth| format!("A{nth}")).collect();
+    let text = format!("{}->{}{}", terms.join(","), letters[0], letters[count]);
+    let (names, shape): (Vec<&str>, &[usize]) = (names.iter().map(String::as_str).collect(), &[extent, extent]);
+    kernel(&text, &names, &vec![shape; count], "C")
+}
+
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+}
+
+#[test]
+fn orders_that_are_not_looked_at_are_open() {
+    let machine = machine(4, 10.0);
+    let find = |count| ContractionSearch::new(&chain(count, 64), 4, &machine).find().expect("one");
+    // Of three matrices, all orders are compared; of five, one is, and others have no fewer operations.
+    assert_eq!(find(3).gap(), 0.0);
+    let five = find(5);
+    let operations = 4.0 * 2.0 * 64f64.powi(3);
+    let expected = five.cost().seconds() / (operations / 4.0 / 1e10) - 1.0;
+    assert!(expected > 0.0 && (five.gap() - expected).abs() < 1e-9, "{}, not {expected}", five.gap());
+    // Of an order that is given, there is no other.
+    let kernel = chain(5, 64).kernel().expect("a kernel").clone();
+    let order = polyshard_search::Order::parse(&kernel, "A0,A1; A3,A4; ac,A2; ad,df").expect("an order");
+    let given = ContractionSearch::new(&chain(5, 64), 4, &machine).order(order).find().expect("one");
+    assert!(given.gap() < five.gap() && given.cost().seconds() >= five.cost().seconds() * 0.99);
+}
+
+#[test]
+fn orders_that_a_time_limit_leaves_out_are_open() {
+    let machine = machine(8, 30.0);
+    let search = ContractionSearch::new(&chain(4, 96), 8, &machine);
+    let (all, early) = (search.find().expect("one"), search.clone().at_most(Duration::ZERO).find().expect("one"));
+    assert!(early.gap() > 0.0);
+    assert!(early.cost().seconds() <= (1.0 + early.gap()) * all.cost().seconds() * (1.0 + 1e-9));
+    assert!(matches!(all, Contraction::Ordered(..)));
+}
+
+/// The grid, the steps, words, seconds and bytes, how many loops panels are rotated by, and whether they come ahead.
+type Shown = (Vec<(Name, usize)>, [u64; 4], usize, bool);
+
+/// What each row of a list shows.
+fn shown(candidate: &Candidate) -> Shown {
+    let chain = candidate.chain();
+    let rotated = chain.lines().find(|line| line.starts_with(".rotate(")).map_or(0, |line| line.matches(',').count());
+    let cost = candidate.cost();
+    let seconds = cost.seconds().to_bits();
+    let ahead = chain.contains(".pipeline(");
+    (candidate.grid().to_vec(), [candidate.steps(), candidate.words(), seconds, cost.memory], rotated, ahead)
+}
+
+#[test]
+fn what_differs_in_the_names_of_axes_is_listed_once() {
+    let (machine, mesh) = (machine(4, 100.0), Mesh::new([("x", 2), ("y", 2)]));
+    for search in [square(64).auto(4, &machine).on(&mesh), square(64).auto(4, &machine)] {
+        let choice = search.at_least(usize::MAX).find().expect("a choice");
+        let mut all: Vec<_> = [choice.best()].into_iter().chain(choice.others()).map(shown).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert!(count > 10 && all.len() == count, "{} of {count} are different", all.len());
+    }
+}
+
+/// A random kernel or two of them, one after the other.
+fn sequence<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+    let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
+    let first = match kinds[0] % 3 {
+        0 => kernel("ij,jk->ik", &["X", "V"], &[&[i, j], &[j, k]], "Y"),
+        1 => kernel("ij,ik,j->ik", &["X", "V", "u"], &[&[i, j], &[i, k], &[j]], "Y"),
+        _ => kernel("i,k->ik", &["X", "V"], &[&[i], &[k]], "Y"),
+    };
+    let second = match kinds[1] % 3 {
+        0 => kernel("ik,kl->il", &["Y", "W"], &[&[i, k], &[k, l]], "Z"),
+        1 => kernel("ik,il->kl", &["Y", "W"], &[&[i, k], &[i, l]], "Z"),
+        _ => kernel("ik,ik->", &["Y", "W"], &[&[i, k], &[i, k]], "Z"),
+    };
+    [(first, "Y"), (second, "Z")].into_iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
+        let inputs: Vec<Name> = schedule.kernel().expect("a kernel").inputs().iter().map(|one| one.name).collect();
+        search.stage(&schedule, inputs, output)
+    })
+}
+
+/// The memory that a search says to be enough.
+fn least<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<u64, TestCaseError> {
+    match found {
+        Err(SearchError::Memory { least, .. }) => Ok(least),
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_memory_that_is_said_to_do_does_and_less_does_not() {
+    let problem = (prop::collection::vec(1usize..14, 4), [0usize..3, 0usize..3], 1usize..7, any::<bool>());
+    let machines = [machine(6, 1.0), machine(6, 300.0)];
+    let law = |(extents, kinds, ranks, slow): (Vec<usize>, [usize; 2], usize, bool)| {
+        let machine = &machines[usize::from(slow)];
+        let [i, j, k, _] = extents[..] else { unreachable!("there are four") };
+        let text = ["ij,jk->ik", "ik,jk,ij->i", "ij,jk->"][kinds[0]];
+        let names = if kinds[0] == 1 { vec!["A", "B", "D"] } else { vec!["A", "B"] };
+        let shapes: [&[usize]; 3] = match kinds[0] {
+            1 => [&[i, k], &[j, k], &[i, j]],
+            _ => [&[i, j], &[j, k], &[]],
+        };
+        let one = kernel(text, &names, &shapes[..names.len()], "C");
+        let one = one.auto(ranks, machine);
+        let enough = least(one.clone().memory(1).find())?;
+        let found = one.clone().memory(enough).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        prop_assert!(found.cost().memory <= enough);
+        prop_assert_eq!(least(one.memory(enough - 1).find())?, enough);
+        let both = sequence(kinds, &extents, ranks, machine);
+        let enough = least(both.clone().memory(1).find())?;
+        let found =
+            both.clone().memory(enough).find().map_err(|why| TestCaseError::fail(format!("{enough}: {why}")))?;
+        prop_assert!(found.cost().memory <= enough, "{} > {enough}", found.cost().memory);
+        prop_assert_eq!(least(both.clone().memory(enough - 1).find())?, enough);
+        // With more, nothing is refused, and nothing is larger than it may be.
+        let more = enough + enough / 7 + 9;
+        let found = both.memory(more).find().map_err(|why| TestCaseError::fail(format!("{more}: {why}")))?;
+        prop_assert!(found.cost().memory <= more);
+        Ok(())
+    };
+    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn several_orders_say_the_least_memory_of_all() {
+    let machine = machine(4, 10.0);
+    let search = ContractionSearch::new(&chain(3, 48), 4, &machine);
+    let enough = least(search.clone().memory(1000).find()).expect("it does not fit");
+    let found = search.clone().memory(enough).find().expect("what is said to do does");
+    assert!(found.cost().memory <= enough);
+    assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
+}
+
+#[test]
+fn a_sequence_says_what_else_there_was_and_what_no_other_can_beat() {
+    let machine = machine(4, 100.0);
+    let product = Schedule::from_spec(example::matmul(256, 256, 256));
+    let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    let choice = search.find().expect("a choice");
+    let words = choice.cost().received / 4;
+    let bound = choice.bound();
+    let one = example::matmul(256, 256, 256).check().expect("a kernel").lower_bound(4, None).words;
+    assert!((bound.words - 2.0 * one).abs() < 1e-6 && bound.elements() <= words, "{bound:?}, {words}");
+    let touched: Vec<_> = bound.touched.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(touched, ["X", "V", "Y", "Y", "W", "Z"]);
+    assert!(!choice.others().is_empty());
+    let seconds: Vec<f64> = choice.others().iter().map(|other| other.cost().seconds()).collect();
+    assert!(seconds.is_sorted() && seconds[0] >= choice.cost().seconds());
+    for other in choice.others() {
+        assert_eq!(other.schedules().len(), 2);
+        let why = choice.why_not(other.schedules()).expect("it was priced");
+        assert!(why.contains("the chosen one is faster"), "{why}");
+    }
+    let refused = choice.why_not(std::slice::from_ref(&product)).expect_err("one is missing");
+    assert_eq!(refused.to_string(), "the sequence has 2 kernels, and 1 schedule is given; give one for each");
+    // A value that two kernels read may stay where the first one has it.
+    let again = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "V"], "Z");
+    let again = again.find().expect("a choice").bound().words;
+    assert!(again < bound.words && again >= one, "{again}");
+}
