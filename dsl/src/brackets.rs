@@ -56,14 +56,14 @@ fn quoted(text: &str) -> Option<usize> {
     if text.starts_with("/*") {
         return end(comment(text));
     }
-    if text.starts_with('"') {
+    if let Some(inside) = text.strip_prefix('"') {
         let mut escaped = false;
         let closes = |(at, letter): (usize, char)| {
             let is_end = letter == '"' && !escaped;
             escaped = letter == '\\' && !escaped;
             is_end.then_some(at + 2)
         };
-        return end(text[1..].char_indices().find_map(closes));
+        return end(inside.char_indices().find_map(closes));
     }
     // `'(` may be a lifetime's quote: a character has one at its end too.
     let mut letters = text.strip_prefix('\'')?.char_indices();

@@ -84,7 +84,7 @@ fn words(tokens: TokenStream) -> Vec<String> {
 fn named_items(program: &Program) -> TokenStream {
     let nest = program.nest();
     let names = Names::new(nest);
-    let items = items(nest, &program.body().statements, &names);
+    let items = items(nest, &program.body().statements, &[], &names);
     names.wanted.chosen(&items).write(items)
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn kernel(text: &str) -> Kernel {
         let file = Definitions::parse(text).expect("a kernel");
         let stages = file.bind(&Given::default()).expect("of literals");
-        stages[0].kernel.check().expect("a good kernel")
+        stages[0].kernel.clone().check().expect("a good kernel")
     }
 
     #[test]

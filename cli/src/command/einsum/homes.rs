@@ -110,7 +110,8 @@ fn place(text: &str, name: Name, nth: usize) -> Range<usize> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let is_alone = |at: &usize| {
         let after = &text[at + name.len()..];
-        !text[..*at].ends_with(is_part) && !after.starts_with(is_part) && !(name == "at" && after.starts_with('('))
+        let is_call = name == "at" && after.starts_with('(');
+        !(is_call || text[..*at].ends_with(is_part) || after.starts_with(is_part))
     };
     let found = text.match_indices(name).map(|(at, _)| at).filter(is_alone).nth(nth);
     found.map_or(0..text.len(), |at| at..at + name.len())

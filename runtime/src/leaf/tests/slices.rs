@@ -51,7 +51,7 @@ impl Case {
     fn bits<T: Element>(
         &self,
         of: Option<SlicesOf>,
-        run: &dyn Fn(&[usize], [Strided<'_, T>; 2], StridedMut<'_, T>),
+        run: impl Fn(&[usize], [Strided<'_, T>; 2], StridedMut<'_, T>),
     ) -> Vec<u8> {
         let moves = |without: Role| move |l: usize| self.roles[l] != without;
         let operands = [Role::N, Role::M, Role::K].into_iter().zip(&self.by);
@@ -89,7 +89,7 @@ impl Case {
             contract(counts, &self.roles, alpha, a, b, c);
         };
         let of = if self.roles[self.along] == Role::Batch { SlicesOf::Batch } else { SlicesOf::Panels };
-        prop_assert_eq!(self.bits(None, &run), self.bits(Some(of), &run), "of {:?}", T::DTYPE);
+        prop_assert_eq!(self.bits(None, run), self.bits(Some(of), run), "of {:?}", T::DTYPE);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Case {
             nest(counts, c, op, &operands, &kernel);
         };
         let of = if self.roles.contains(&Role::K) { SlicesOf::Sums } else { SlicesOf::Values };
-        prop_assert_eq!(self.bits(None, &run), self.bits(Some(of), &run), "of {:?}", T::DTYPE);
+        prop_assert_eq!(self.bits(None, run), self.bits(Some(of), run), "of {:?}", T::DTYPE);
         Ok(())
     }
 }
