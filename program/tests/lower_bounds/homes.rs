@@ -1,8 +1,10 @@
 //! Bounds of arrays that do not lie in one copy.
 
 use super::{check, kernel, matmul};
+use polyshard_dsl::{Var, partial, pin};
 use polyshard_layout::{Mesh, Name, Placement, Sharding};
-use polyshard_program::Kernel;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Kernel, example};
 
 /// The bound of arrays that lie so on this mesh; the others lie in one copy.
 fn bound(kernel: &Kernel, mesh: &Mesh, homes: &[(&str, &[Placement])]) -> f64 {
@@ -88,4 +90,29 @@ fn terms_of_a_sum_that_stays_open_need_not_meet() {
 fn ranks_that_have_nothing_to_compute_receive_nothing() {
     check(&matmul([1, 1, 1]), 3, 0.0);
     check(&matmul([1, 2, 1]), 3, 2.0 / 3.0 - 1.0 / 3.0);
+}
+
+#[test]
+fn an_explanation_says_what_of_the_start_and_of_the_end_is_not_one_copy() {
+    let mesh = Mesh::new([("x", 4)]);
+    let (k, x) = (Var::new("k"), mesh.axis("x").expect("an axis"));
+    let product = Schedule::from_spec(example::matmul(8, 8, 64)).distribute(["k"], ["ko"], ["ki"], &mesh);
+    let product = product.shard("A", [k.at(x)]);
+    let check = |schedule: Schedule, expected: &str| {
+        let said = schedule.lower().expect("a program").explain();
+        assert!(said.contains(expected), "{said}");
+    };
+    check(
+        product.clone().shard("B", [k.at(x)]).shard("C", [partial(x)]),
+        "    - C stays a sum of 4 terms, which need not meet\n    - so from where all lie, at least 0 bytes\nproved",
+    );
+    check(
+        product.clone().shard("B", []).shard("C", []),
+        "    - each element of B is on 4 ranks at the start, which need not fetch it\n    \
+         - each element of C must be on 4 ranks in the end, which all receive it\n    - so from where all lie, at least 192 bytes",
+    );
+    check(
+        product.shard("B", [k.at(x)]).shard("C", [pin(x, 1)]),
+        "    - C is not in even shares, for which the bound is the same\nproved",
+    );
 }
