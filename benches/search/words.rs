@@ -70,9 +70,15 @@ pub(crate) fn compare() -> polyshard::Result<()> {
             row(&product(extents), &format!("{extents:?}"), ranks, known, if extents == cube { 1e4 } else { 1e3 })?;
         }
     }
-    for (extent, columns, ranks, known) in
-        [(1724, 42, 8, 1.0), (2900, 68, 64, 1.0), (1908, 48, 12, 1.022), (3425, 85, 125, 1.0), (64, 4096, 64, 1.0)]
-    {
+    for (extent, columns, ranks, known) in [
+        (1724, 42, 8, 1.0),
+        (2900, 68, 64, 1.0),
+        (3425, 85, 125, 1.0),
+        (4872, 120, 512, 1.0),
+        (1908, 48, 12, 1.022),
+        (4116, 126, 252, 1.003),
+        (64, 4096, 64, 1.0),
+    ] {
         row(&mttkrp([extent; 3], columns), &format!("{extent}^3, {columns}"), ranks, known, 450.0 * extent as f64)?;
     }
     println!("\nwhere memory is short: the bytes that a rank may hold, in even shares of a product of 4096^3");
@@ -82,7 +88,7 @@ pub(crate) fn compare() -> polyshard::Result<()> {
         short(ranks, shares)?;
     }
     println!();
-    for ranks in [8, 64] {
+    for ranks in [8, 64, 512] {
         row(&tucker(256, 16), "256^3 to 16^3", ranks, 1.0, 3e4)?;
     }
     Ok(())
@@ -94,6 +100,7 @@ fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64, slow: f64) -> p
     let machine = machine(ranks, slow)?;
     let choice = kernel.schedule(DType::F64)?.auto(ranks, &machine).find()?;
     let best = choice.best();
+    // What all ranks could do, though some of them are idle.
     let bound = choice.program().kernel().lower_bound(ranks, None).words;
     let grid: Vec<_> = best.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
     println!(
