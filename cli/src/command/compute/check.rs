@@ -181,34 +181,3 @@ fn error<T: Element>(found: &ArrayD<T>, expected: &ArrayD<T>, magnitudes: &[f64]
     }
     Ok(largest)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use polyshard::{Definitions, Given};
-
-    fn kernel(text: &str) -> Kernel {
-        let file = Definitions::parse(text).expect("a kernel");
-        let stages = file.bind(&Given::default()).expect("of literals");
-        stages[0].kernel.clone().check().expect("a good kernel")
-    }
-
-    #[test]
-    fn sums_that_cancel_are_as_exact_as_their_terms() {
-        let kernel = kernel("fn f(A: [f64; 1, 4], b: [f64; 1]) -> s: [f64; 1] { s[i] = A[i, j] - 2.0 * b[i] } auto");
-        let a = ArrayD::from_shape_vec(vec![1, 4], vec![1e8, 1.0, -1e8, 7.0]).expect("four elements");
-        let b = ArrayD::from_elem(vec![1], 1.0);
-        let expected = reference(&kernel, &[&a, &b], None).expect("its arrays");
-        assert_eq!(expected[[0]], 0.0);
-        let sizes = magnitudes(&kernel, &[&a, &b], &expected).expect("its arrays");
-        assert_eq!(sizes, [2e8 + 16.0]);
-        // What the order of the sum may change is no mistake, and what is lost is one.
-        let off = |by: f64| error(&ArrayD::from_elem(vec![1], by), &expected, &sizes, 5);
-        assert!(off(1.5e-8).is_ok_and(|error| error > 0.0));
-        let said = off(1.0).expect_err("a term is lost").to_string();
-        assert!(
-            said.starts_with("element [5] is 1, and 0 if it is computed sequentially: they differ by 5.0e-9 of "),
-            "{said}"
-        );
-    }
-}
