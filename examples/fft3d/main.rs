@@ -11,12 +11,11 @@
 //! ```
 
 use clap::Parser;
-use polyshard::MachineError;
-use polyshard::launched_ranks;
 use polyshard::machine::{Device, Interconnect, Level};
-use polyshard::planner::sweep::{Cube, Network, best_grid};
+use polyshard::planner::sweep::best_grid;
 use polyshard::prelude::*;
 use polyshard::runtime::Sweep;
+use polyshard::{DType, launched_ranks};
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 use std::error::Error;
@@ -104,13 +103,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the grid of this many ranks on which a sweep moves its array fastest; slabs if there are more ranks than lines.
-fn grid(ranks: usize, size: [usize; 3]) -> Result<Mesh, MachineError> {
-    // About what processes of one node take: 1 us for a message, and 10 GB/s for complex numbers of 16 bytes.
+fn grid(ranks: usize, [n0, n1, n2]: [usize; 3]) -> Result<Mesh, Box<dyn Error>> {
+    // About what processes of one node take: 1 us for messages, and 10 GB/s.
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
     let machine = Machine::new("node", vec![Level::new("rank", ranks, Interconnect::Switch, 1e10, 1e-6)], device)?;
-    let network = Network::of(&machine, 16)?;
-    let cube = Cube { extent: size.into_iter().min().unwrap_or(0), ndim: size.len() };
-    let extents = best_grid(ranks, cube, network).map_or(vec![ranks], |grid| grid.extents);
+    let best = best_grid(ranks, &[n0, n1, n2, 2], 3, DType::F64, &machine)?;
+    let extents = best.map_or(vec![ranks], |grid| grid.extents);
     Ok(Mesh::new(["p0", "p1"].into_iter().zip(extents)))
 }
 

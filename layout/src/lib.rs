@@ -32,6 +32,7 @@ mod solve;
 mod source;
 mod stages;
 mod sums;
+mod sweep;
 
 pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, AxisExpr};
@@ -49,3 +50,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::SumKind;
+pub use sweep::SweepStage;

@@ -16,7 +16,10 @@ pub struct GroupedCollective {
 
 impl GroupedCollective {
     /// Checks that a machine can do it.
-    pub(crate) fn check(&self, machine: &Machine) -> Result<(), MachineError> {
+    ///
+    /// # Errors
+    /// [`MachineError`] if a rank is not on the machine or twice in the groups, or the bytes are negative or not finite.
+    pub fn check(&self, machine: &Machine) -> Result<(), MachineError> {
         if !(self.bytes >= 0.0 && self.bytes.is_finite()) {
             return Err(MachineError::Bytes { bytes: self.bytes.to_string() });
         }

@@ -1,17 +1,19 @@
 //! What a program costs on a machine: seconds of each of its parts, and the memory that it takes.
 //!
-//! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is; where all ranks of its
+//! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is, and what few ranks exchange between
+//! arrays as the messages that they send; where all ranks of its
 //! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
 //! rates, of products of matrices and of nests, and what it touches takes to be read and written: so thin products are slower
 //! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
 //! architectures", CACM 52(4), 2009). Parts follow one another, but for transfers that begin some iterations ahead, or end some later:
 //! of what they take by messages, as much is hidden as is computed meanwhile. Every figure is the machine's.
 
+mod alone;
 mod legs;
 
 use crate::placement::PlacedMesh;
 use legs::{Action, Groups, Operation};
-use polyshard_layout::{DType, Mesh};
+use polyshard_layout::{DType, Mesh, Neighbours, Sharding};
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{
@@ -269,8 +271,13 @@ pub struct Prices<'a> {
     machine: &'a Machine,
     /// The device of each rank, if it has not the rank's number.
     devices: Option<&'a [usize]>,
+    algorithm: Algorithm,
     known: RefCell<HashMap<Alike, Asked>>,
+    exchanges: RefCell<HashMap<Exchange, Option<Option<Seconds>>>>,
 }
+
+/// How an array lies before and after, where those are that have something for a rank, and the type of elements.
+type Exchange = ([Sharding; 2], Neighbours, DType);
 
 /// An operation, the extents of the mesh, and the axes of the groups.
 type Alike = (Operation, Vec<usize>, Vec<usize>);
@@ -288,7 +295,13 @@ impl<'a> Prices<'a> {
     /// Returns the prices on a machine, whose devices `0..` the ranks are.
     #[must_use]
     pub fn new(machine: &'a Machine) -> Self {
-        Self { machine, devices: None, known: RefCell::default() }
+        Self {
+            machine,
+            devices: None,
+            algorithm: Algorithm::default(),
+            known: RefCell::default(),
+            exchanges: RefCell::default(),
+        }
     }
 
     /// Returns the prices on a mesh that is placed.
@@ -313,14 +326,61 @@ impl<'a> Prices<'a> {
         Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
     }
 
-    /// Seconds of an operation in groups of ranks, and what they are spent on; none if all see one another's memory.
+    /// Seconds of what is done once, where each rank has this many bytes per second of its memory, and how they pass.
+    fn once(&self, mesh: &Mesh, action: &Action, memory: f64) -> Result<(Seconds, Spent), MachineError> {
+        let (messages, touched, how) = match action {
+            // What is copied is read and written.
+            Action::Copy { bytes, .. } => (None, 2.0 * bytes, Spent::Memory),
+            Action::Together { operation, groups, bytes, touched, .. } => {
+                (self.messages(mesh, *operation, groups, *bytes)?, *touched, Spent::InPlace)
+            }
+            Action::Exchanged { seconds, touched } => (seconds.clone(), *touched, Spent::InPlace),
+        };
+        let Some(seconds) = messages else {
+            let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
+            return Ok((Seconds { transfer: touched / memory, latency: 0.0, bottleneck }, how));
+        };
+        let bottleneck = seconds.bottleneck.clone().unwrap_or_else(|| "latency".to_owned());
+        Ok((seconds, Spent::Messages(bottleneck)))
+    }
+
+    /// Seconds of an exchange between two arrays by the messages that are sent, if there are few; of them none if all ranks that send some
+    /// see one another's memory.
+    fn exchange(
+        &self,
+        ends: [&Sharding; 2],
+        mesh: &Mesh,
+        reach: &Neighbours,
+        dtype: DType,
+    ) -> Result<Option<Option<Seconds>>, MachineError> {
+        let key = (ends.map(Sharding::clone), reach.clone(), dtype);
+        if let Some(known) = self.exchanges.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let device = |rank: usize| self.devices.map_or(rank, |devices| devices[rank]);
+        let found = match legs::messages(ends, mesh, reach, dtype) {
+            None => None,
+            Some(messages) => {
+                let sent: Vec<_> =
+                    messages.iter().map(|&(from, to, bytes)| (device(from), device(to), bytes)).collect();
+                match sent.iter().all(|&(from, to, _)| self.machine.shares_memory(&[from, to])) {
+                    true => Some(None),
+                    false => Some(Some(seconds_of_messages(self.machine, &sent)?)),
+                }
+            }
+        };
+        self.exchanges.borrow_mut().insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// Seconds of an operation in groups of ranks by messages; none if all see one another's memory.
     fn messages(
         &self,
         mesh: &Mesh,
         operation: Operation,
         groups: &Groups,
         bytes: f64,
-    ) -> Result<Option<(f64, Spent)>, CostError> {
+    ) -> Result<Option<Seconds>, MachineError> {
         let asked = match groups {
             Groups::Along(axes) => {
                 let key = (operation, mesh.extents(), axes.clone());
@@ -350,10 +410,10 @@ impl<'a> Prices<'a> {
             }
         };
         let bottleneck = taken.bottleneck.clone().filter(|_| bytes > 0.0);
-        Ok(Some((taken.total(), Spent::Messages(bottleneck.unwrap_or_else(|| "latency".to_owned())))))
+        Ok(Some(Seconds { bottleneck, ..taken }))
     }
 
-    fn ask(&self, operation: Operation, groups: Vec<Vec<usize>>) -> Result<Asked, CostError> {
+    fn ask(&self, operation: Operation, groups: Vec<Vec<usize>>) -> Result<Asked, MachineError> {
         let groups = self.on_devices(groups);
         let visible = groups.iter().all(|group| self.machine.shares_memory(group));
         // Profiles say other factors for other sizes.
@@ -362,14 +422,14 @@ impl<'a> Prices<'a> {
         Ok(Asked { visible, each })
     }
 
-    fn seconds(&self, operation: Operation, groups: Vec<Vec<usize>>, bytes: f64) -> Result<Seconds, CostError> {
+    fn seconds(&self, operation: Operation, groups: Vec<Vec<usize>>, bytes: f64) -> Result<Seconds, MachineError> {
         let Operation::Collective(operation) = operation else {
             let to_first =
                 |group: &Vec<usize>| group.iter().skip(1).map(|&from| (from, group[0], bytes)).collect::<Vec<_>>();
             let messages: Vec<_> = groups.iter().flat_map(to_first).collect();
-            return Ok(seconds_of_messages(self.machine, &messages)?);
+            return seconds_of_messages(self.machine, &messages);
         };
-        Ok(seconds(self.machine, &GroupedCollective { operation, groups, bytes }, Algorithm::Ring)?)
+        seconds(self.machine, &GroupedCollective { operation, groups, bytes }, self.algorithm)
     }
 
     fn on_devices(&self, groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
@@ -382,9 +442,6 @@ impl<'a> Prices<'a> {
 struct Pricing<'a> {
     prices: &'a Prices<'a>,
     mesh: &'a Mesh,
-    /// Operations per second, of products of matrices and element by element.
-    rate: f64,
-    elementwise: f64,
     /// Bytes per second between a rank and its memory.
     memory: f64,
 }
@@ -396,14 +453,18 @@ impl<'a> Pricing<'a> {
         if ranks > devices {
             return Err(CostError::Devices { ranks, machine: name(), devices });
         }
-        let (dtype, flops) = (program.dtype(), &machine.device().flops);
-        let Some(&rate) = flops.get(dtype.name()) else {
-            let stated =
-                if flops.is_empty() { "no type".to_owned() } else { Vec::from_iter(flops.keys().cloned()).join(", ") };
-            return Err(CostError::Rate { machine: name(), dtype, stated });
+        Ok(Self { prices, mesh: program.mesh(), memory: machine.memory_bandwidth(ranks) })
+    }
+
+    /// Operations per second, of products of matrices and element by element.
+    fn rates(&self, dtype: DType) -> Result<[f64; 2], CostError> {
+        let (machine, device) = (self.prices.machine.name().to_owned(), self.prices.machine.device());
+        let Some(&rate) = device.flops.get(dtype.name()) else {
+            let types = Vec::from_iter(device.flops.keys().cloned()).join(", ");
+            let stated = if types.is_empty() { "no type".to_owned() } else { types };
+            return Err(CostError::Rate { machine, dtype, stated });
         };
-        let elementwise = machine.device().nests.get(dtype.name()).copied().unwrap_or(rate);
-        Ok(Self { prices, mesh: program.mesh(), rate, elementwise, memory: machine.memory_bandwidth(ranks) })
+        Ok([rate, device.nests.get(dtype.name()).copied().unwrap_or(rate)])
     }
 
     /// Adds what statements cost, and returns the bytes that one rank receives at most.
@@ -423,7 +484,7 @@ impl<'a> Pricing<'a> {
                     let name =
                         format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
                     let of_move = program.volume(transfer).received;
-                    let priced = legs::of_move(program, moved, of_move as f64);
+                    let priced = legs::of_move(program, moved, of_move as f64, self.prices)?;
                     parts.extend(self.transfer(transfer, name, 1, of_move, &priced)?);
                     InRounds::alike(of_move)
                 }
@@ -484,7 +545,7 @@ impl<'a> Pricing<'a> {
             }
         }
         let memory = touched / self.memory + rows as f64 * device.row_latency;
-        let computing = self.computing(nest, &work);
+        let computing = self.computing(nest, &work)?;
         // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
         let at_once = device.streams || !packs;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
@@ -503,12 +564,13 @@ impl<'a> Pricing<'a> {
     }
 
     /// The seconds that leaves compute.
-    fn computing(&self, nest: &Nest, work: &Work) -> f64 {
-        let elementwise = work.elementwise as f64 / self.elementwise;
+    fn computing(&self, nest: &Nest, work: &Work) -> Result<f64, CostError> {
+        let [rate, elementwise] = self.rates(nest.kernel.dtype())?;
+        let elementwise = work.elementwise as f64 / elementwise;
         let others = work.operations.saturating_sub(work.elementwise) as f64;
         let (products, dtype) = (nest.products(), nest.kernel.dtype().name());
         let Some(thin) = self.prices.machine.device().products.get(dtype) else {
-            return others / self.rate + elementwise;
+            return Ok(others / rate + elementwise);
         };
         let all: f64 = products.iter().map(|product| product.operations as f64).sum();
         // Operations are those of the rank that has most, in all steps; what is no product of two matrices is as fast as large ones.
@@ -516,10 +578,10 @@ impl<'a> Pricing<'a> {
             let operations = others * product.operations as f64 / all;
             let times = work.times.saturating_mul(product.times) as f64;
             let shape = product.shape.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
-            times * thin.latency + operations / (self.rate * thin.part_of(self.rate, shape))
+            times * thin.latency + operations / (rate * thin.part_of(rate, shape))
         });
-        let products = if all > 0.0 { seconds.sum() } else { others / self.rate };
-        products + elementwise
+        let products = if all > 0.0 { seconds.sum() } else { others / rate };
+        Ok(products + elementwise)
     }
 
     /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.
@@ -549,18 +611,10 @@ impl<'a> Pricing<'a> {
         received: u64,
         priced: &[Action],
     ) -> Result<Option<PartCost>, CostError> {
-        let memory = self.memory;
         let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
         for leg in priced {
-            let (seconds, how) = match leg {
-                // What is copied is read and written.
-                Action::Copy { times, bytes } => (*times as f64 * 2.0 * bytes / memory, Spent::Memory),
-                Action::Together { times, operation, groups, bytes, touched } => {
-                    let messages = self.prices.messages(self.mesh, *operation, groups, *bytes)?;
-                    let (each, how) = messages.unwrap_or((touched / memory, Spent::InPlace));
-                    (*times as f64 * each, how)
-                }
-            };
+            let (once, how) = self.prices.once(self.mesh, leg, self.memory)?;
+            let seconds = leg.times() as f64 * once.total();
             all += seconds;
             if seconds > longest || (spent.is_none() && received > 0) {
                 (longest, spent) = (seconds, Some(how));

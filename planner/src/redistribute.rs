@@ -45,7 +45,7 @@ pub use report::{Report, StepReport};
 pub use step::PlanStep;
 
 use crate::{DistType, PlanError};
-use polyshard_layout::{Mesh, Sharding};
+use polyshard_layout::{DType, Mesh, Sharding};
 use std::fmt::Display;
 
 /// Which operations a plan may use.
@@ -81,13 +81,13 @@ pub struct PlanOptions {
     pub memory: MemoryBound,
     /// What counts as cost.
     pub model: CostModel,
-    /// The bytes of an element.
-    pub element_bytes: usize,
+    /// The type of elements, by whose size memory and time are counted.
+    pub dtype: DType,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { ops: Ops::default(), memory: MemoryBound::default(), model: CostModel::Elements, element_bytes: 8 }
+        Self { ops: Ops::default(), memory: MemoryBound::default(), model: CostModel::Elements, dtype: DType::F64 }
     }
 }
 
@@ -113,8 +113,7 @@ impl Plan {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [source.shape(), target.shape()])?;
         let [from, to] = DistType::covering(source, target)?;
-        let shardings = Some(Box::new([source.clone(), target.clone()]));
-        Ok(Self { shardings, ..Self::new(&from, &to, options)? })
+        Self::cheapest(&from, &to, Some([source, target]), options)
     }
 
     /// Returns the cheapest plan from `source` to `target`.
@@ -134,18 +133,28 @@ impl Plan {
     /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is of another
     /// mesh.
     pub fn new(source: &DistType, target: &DistType, options: &PlanOptions) -> Result<Self, PlanError> {
+        Self::cheapest(source, target, None, options)
+    }
+
+    /// The cheapest plan between types, of arrays that lie by these shardings, where that is not what the types say.
+    fn cheapest(
+        source: &DistType,
+        target: &DistType,
+        shardings: Option<[&Sharding; 2]>,
+        options: &PlanOptions,
+    ) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [&source.shape(), &target.shape()])?;
         options.model.check(source.mesh())?;
         let tiles = source.tile_len().max(target.tile_len());
         let most = match options.memory {
             MemoryBound::Strict => tiles,
-            MemoryBound::Bytes(bytes) => bytes / options.element_bytes.max(1),
+            MemoryBound::Bytes(bytes) => bytes / options.dtype.size(),
         };
         if tiles > most
             && let MemoryBound::Bytes(bytes) = options.memory
         {
-            let bytes_of = |dist_type: &DistType| dist_type.tile_len().saturating_mul(options.element_bytes);
+            let bytes_of = |dist_type: &DistType| dist_type.tile_len().saturating_mul(options.dtype.size());
             let (source_bytes, target_bytes) = (bytes_of(source), bytes_of(target));
             return Err(PlanError::Memory { bytes, source_bytes, target_bytes });
         }
@@ -167,10 +176,11 @@ impl Plan {
             others.extend(Self::alternatives(source, target, options.ops != Ops::Paper, first.weak_cost));
             others.retain(|plan| plan.peak() <= most);
         }
-        let cheaper = |best: Self, plan: Self| {
-            if plan.compare(&best, &options.model, options.element_bytes).is_lt() { plan } else { best }
-        };
-        Ok(others.into_iter().fold(first, cheaper))
+        let between =
+            |plan: Self| Self { shardings: shardings.map(|[from, to]| Box::new([from.clone(), to.clone()])), ..plan };
+        let plans = std::iter::once(first).chain(others).map(between);
+        let cheapest = options.model.cheapest(plans, options.dtype);
+        Ok(cheapest.expect("the first plan is one of them; this is a bug of polyshard"))
     }
 }
 

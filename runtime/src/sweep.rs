@@ -10,7 +10,9 @@
 //!
 //! It does nothing to the elements, and does not know what is done between the moves.
 
-use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
+pub use crate::layout::SweepStage as Stage;
+
+use crate::layout::Mesh;
 use crate::redistribute::Redistribution;
 use crate::transport::Transport;
 use crate::{DistArray, Element, RedistributionError, Result, World};
@@ -52,14 +54,6 @@ pub struct Sweep {
     moves: Vec<Move>,
 }
 
-/// One layout of a sweep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
-    sharding: Sharding,
-    local: Vec<usize>,
-    new: Vec<usize>,
-}
-
 /// What is between two stages.
 struct Move {
     axis: usize,
@@ -88,7 +82,7 @@ impl Sweep {
         let (stages, axes) = plan(mesh, shape, swept)?;
         let mut moves = Vec::with_capacity(axes.len());
         for (pair, axis) in stages.windows(2).zip(axes) {
-            let between = |from: &Stage, to: &Stage| Redistribution::new(world, &from.sharding, &to.sharding);
+            let between = |from: &Stage, to: &Stage| Redistribution::new(world, from.sharding(), to.sharding());
             moves.push(Move { axis, forward: between(&pair[0], &pair[1])?, backward: between(&pair[1], &pair[0])? });
         }
         Ok(Self { stages, moves })
@@ -159,13 +153,13 @@ impl Sweep {
     /// If there is no such stage.
     #[track_caller]
     pub fn array<T: Element>(&self, world: &World, stage: usize) -> Result<DistArray<T>> {
-        let Some(Stage { sharding, .. }) = self.stages.get(stage) else {
+        let Some(laid_out) = self.stages.get(stage) else {
             panic!("no stage {stage}: the sweep has stages 0..{}", self.stages.len())
         };
         match (stage.checked_sub(1).map(|before| &self.moves[before].forward), self.moves.get(stage)) {
             (Some(arriving), _) => arriving.output(world),
             (None, Some(leaving)) => leaving.backward.output(world),
-            (None, None) => DistArray::filled(world, sharding, T::ZERO),
+            (None, None) => DistArray::filled(world, laid_out.sharding(), T::ZERO),
         }
     }
 
@@ -183,65 +177,10 @@ impl Sweep {
     }
 }
 
-impl Stage {
-    /// Returns how arrays lie in this stage.
-    #[must_use]
-    pub fn sharding(&self) -> &Sharding {
-        &self.sharding
-    }
-
-    /// Returns the swept dimensions that are whole on every rank, ascending.
-    #[must_use]
-    pub fn local_dims(&self) -> &[usize] {
-        &self.local
-    }
-
-    /// Returns those that were not whole in any earlier stage, ascending; every swept dimension is new once.
-    #[must_use]
-    pub fn new_dims(&self) -> &[usize] {
-        &self.new
-    }
-}
-
 /// The stages, and the mesh axis of each move between them.
 fn plan(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<(Vec<Stage>, Vec<usize>)> {
-    let axes = mesh.as_slice();
     check(mesh, shape, swept)?;
-    // The dimension that each axis distributes.
-    let mut dims: Vec<usize> = (0..axes.len()).collect();
-    let first = stage(mesh, shape, swept, &dims, &[])?;
-    let mut done = first.new.clone();
-    let mut stages = vec![first];
-    let mut order = Vec::with_capacity(axes.len());
-    // Axis `j` still has dimension `j` when its turn comes; the last goes first, as it has the inmost.
-    for axis in (0..axes.len()).rev() {
-        let free = done.iter().copied().filter(|dim| !dims.contains(dim));
-        dims[axis] = roomiest(free, shape, axes[axis]);
-        let next = stage(mesh, shape, swept, &dims, &done)?;
-        done.extend(&next.new);
-        done.sort_unstable();
-        stages.push(next);
-        order.push(axis);
-    }
-    Ok((stages, order))
-}
-
-/// The outermost dimension with an index for each coordinate of the axis, as inner ones make shorter rows; or
-/// else the one that leaves fewest ranks without any.
-fn roomiest(free: impl Iterator<Item = usize>, shape: &[usize], axis: MeshAxis) -> usize {
-    let room = |dim: &usize| (shape[*dim].min(axis.extent), std::cmp::Reverse(*dim));
-    free.max_by_key(room).expect("a sweep has more dimensions than axes, so one that is done is whole")
-}
-
-/// The stage in which axis `j` distributes dimension `dims[j]`.
-fn stage(mesh: &Mesh, shape: &[usize], swept: usize, dims: &[usize], done: &[usize]) -> Result<Stage> {
-    let axes = mesh.as_slice().iter().map(|axis| mesh.axis(axis.name.as_str()).expect("the mesh has its own axes"));
-    let placements: Vec<_> = dims.iter().zip(axes).map(|(&dim, axis)| Placement::block(dim, axis)).collect();
-    let sharding = Sharding::new(mesh, shape, &placements)
-        .unwrap_or_else(|error| panic!("a stage of a sweep has no sharding: {error}; this is a bug of polyshard"));
-    let local: Vec<usize> = (0..swept).filter(|dim| !dims.contains(dim)).collect();
-    let new = local.iter().copied().filter(|dim| !done.contains(dim)).collect();
-    Ok(Stage { sharding, local, new })
+    Ok((Stage::all(mesh, shape, swept), (0..mesh.ndim()).rev().collect()))
 }
 
 fn check(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<()> {

@@ -46,11 +46,11 @@ fn a_workload_ranks_placements_and_says_what_each_part_takes() {
         mesh 8x2x4 on a100: 4 node x 16 gpu
         AllReduce 0 of 1 GB, AllToAll 1 of 200 MB, AllGather 1,2 of 10 MB, by ring
             matrix                seconds  slower  AllReduce 0  AllToAll 1  AllGather 1,2  axis 0          axis 1  axis 2
-        *1  [[1 8] [1 2] [4 1]]  76.92 ms   1.00x      6.51 ms    373.4 us       70.05 ms  8 gpu           2 gpu   4 node
-         2  [[1 8] [2 1] [2 2]]  276.6 ms   3.60x      6.51 ms    200.0 ms       70.05 ms  8 gpu           2 node  2 node x 2 gpu
-         3  [[2 4] [1 2] [2 2]]  541.0 ms   7.03x     505.6 ms    373.4 us       35.03 ms  2 node x 4 gpu  2 gpu   2 node x 2 gpu
-         4  [[2 4] [2 1] [1 4]]  740.7 ms   9.63x     505.6 ms    200.0 ms       35.03 ms  2 node x 4 gpu  2 node  4 gpu
-         5  [[4 2] [1 2] [1 4]]    1.50 s  19.56x       1.50 s    373.4 us       271.3 us  4 node x 2 gpu  2 gpu   4 gpu
+        *1  [[1 8] [1 2] [4 1]]  147.0 ms   1.00x      6.51 ms    373.4 us       140.1 ms  8 gpu           2 gpu   4 node
+         2  [[1 8] [2 1] [2 2]]  276.6 ms   1.88x      6.51 ms    200.0 ms       70.05 ms  8 gpu           2 node  2 node x 2 gpu
+         3  [[2 4] [1 2] [2 2]]  576.0 ms   3.92x     505.6 ms    373.4 us       70.05 ms  2 node x 4 gpu  2 gpu   2 node x 2 gpu
+         4  [[2 4] [2 1] [1 4]]  740.7 ms   5.04x     505.6 ms    200.0 ms       35.03 ms  2 node x 4 gpu  2 node  4 gpu
+         5  [[4 2] [1 2] [1 4]]    1.50 s  10.24x       1.50 s    373.4 us       271.3 us  4 node x 2 gpu  2 gpu   4 gpu
     "#]].assert_eq(&said(&[
         "placement",
         "--machine",

@@ -20,19 +20,19 @@ fn a_product_is_told_with_its_case_its_sequences_and_the_cheapest() {
         *1  I_X J K_Y  25.17 MB  562.2 us  348.8 us  562.2 us  911.1 us  83.89 MB  all_gather(X) B; A * B
          2  I J_X K_Y  50.33 MB   1.31 ms  348.8 us   1.31 ms   1.66 ms  144.7 MB  all_to_all(X) A; A * B; reduce_scatter(X) C
          3  I_X J_Y K  58.72 MB   1.36 ms  348.8 us   1.36 ms   1.71 ms  207.6 MB  exchange B; A * B; reduce_scatter(Y) C
-         4  I_XY J K   132.1 MB   1.56 ms  348.8 us   1.56 ms   1.91 ms  337.6 MB  all_gather(X, Y) B; A * B; all_to_all(Y) C
-         5  I J_Y K_X  67.11 MB   1.57 ms  348.8 us   1.57 ms   1.92 ms  172.0 MB  permute B; all_gather(X) A; A * B; exchange C
-         6  I_Y J_X K  67.11 MB   1.57 ms  348.8 us   1.57 ms   1.92 ms  180.4 MB  permute A; all_gather(Y) B; A * B; exchange C
-         7  I_Y J K_X  75.50 MB   1.72 ms  348.8 us   1.72 ms   2.07 ms  138.4 MB  permute B; all_gather(Y) B; broadcast(X) A; A * B; permute C
-         8  I J_XY K   138.4 MB   1.75 ms  352.1 us   1.75 ms   2.10 ms  469.8 MB  all_to_all(Y) B; exchange A; A * B; reduce_scatter(X, Y) C
-         9  I_X J K    125.8 MB   1.49 ms   1.40 ms   1.49 ms   2.88 ms  362.8 MB  all_gather(X, Y) B; A * B; local C
+         4  I J_Y K_X  67.11 MB   1.57 ms  348.8 us   1.57 ms   1.92 ms  178.3 MB  all_gather(X) A; permute B; A * B; exchange C
+         5  I_XY J K   132.1 MB   1.59 ms  348.8 us   1.59 ms   1.94 ms  337.6 MB  all_gather(X, Y) B; A * B; all_to_all(Y) C
+         6  I_Y J_X K  67.11 MB   1.62 ms  348.8 us   1.62 ms   1.96 ms  184.5 MB  exchange A; all_gather(Y) B; A * B; exchange C
+         7  I_Y J K_X  75.50 MB   1.76 ms  348.8 us   1.76 ms   2.11 ms  165.7 MB  broadcast(X) A; exchange B; A * B; permute C
+         8  I J_XY K   138.4 MB   1.78 ms  352.1 us   1.78 ms   2.14 ms  469.8 MB  all_to_all(Y) B; exchange A; A * B; reduce_scatter(X, Y) C
+         9  I_X J K    125.8 MB   1.42 ms   1.40 ms   1.42 ms   2.82 ms  362.8 MB  all_gather(X, Y) B; A * B; local C
         10  I J K_XY   117.4 MB   2.65 ms  348.8 us   2.65 ms   3.00 ms  272.6 MB  all_gather(X) A; exchange B; A * B; exchange C
         11  I J_X K    75.50 MB   2.06 ms   1.40 ms   2.06 ms   3.45 ms  306.2 MB  all_to_all(X) A; all_gather(Y) B; A * B; exchange C
         12  I J_Y K    83.89 MB   2.11 ms   1.40 ms   2.11 ms   3.51 ms  327.2 MB  all_gather(X) A; exchange B; A * B; exchange C
-        13  I_Y J K    167.8 MB   2.36 ms   1.40 ms   2.36 ms   3.75 ms  396.4 MB  broadcast(X) A; all_gather(X, Y) B; A * B; permute C
-        14  I J K_Y    125.8 MB   2.89 ms   1.40 ms   2.89 ms   4.28 ms  253.8 MB  all_gather(X) A; all_gather(X) B; A * B; local C
-        15  I J K_X    142.6 MB   3.21 ms   1.40 ms   3.21 ms   4.61 ms  264.2 MB  all_gather(X) A; permute B; all_gather(Y) B; A * B; permute C
-        16  I J K      226.5 MB   3.98 ms   5.58 ms   5.58 ms   9.56 ms  597.7 MB  all_gather(X) A; all_gather(X, Y) B; A * B; local C
+        13  I_Y J K    167.8 MB   2.72 ms   1.40 ms   2.72 ms   4.12 ms  396.4 MB  broadcast(X) A; all_gather(X, Y) B; A * B; permute C
+        14  I J K_Y    125.8 MB   2.82 ms   1.40 ms   2.82 ms   4.22 ms  253.8 MB  all_gather(X) A; all_gather(X) B; A * B; local C
+        15  I J K_X    142.6 MB   3.61 ms   1.40 ms   3.61 ms   5.00 ms  285.2 MB  all_gather(X) A; exchange B; A * B; permute C
+        16  I J K      226.5 MB   3.66 ms   5.58 ms   5.58 ms   9.25 ms  597.7 MB  all_gather(X) A; all_gather(X, Y) B; A * B; local C
         best, of 16 GB per device:
         1 all_gather(X) B[J_X, K_Y] -> B[J, K_Y]: 25.17 MB in 562.2 us
         2 A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]: 68.72 GFLOP in 348.8 us

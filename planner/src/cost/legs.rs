@@ -1,16 +1,34 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use polyshard_layout::{Collective, DType, Mesh, Reach, Sharding, Stages};
-use polyshard_program::reduction::{Lowered, LoweredStep};
+use super::Prices;
+use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages};
+use polyshard_machine::{GroupedCollective, MachineError, Seconds};
+use polyshard_program::reduction::{LoweredStep, Procedure};
 use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, Way};
 
 /// What is done for a transfer, all of it in a run.
+#[derive(Clone)]
 pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
     /// `touched` bytes there and in their own, besides what a leaf reads anyway.
     Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64 },
+    /// Ranks exchange once what takes so long by messages; none where they see one another's memory, as above.
+    Exchanged { seconds: Option<Seconds>, touched: f64 },
+}
+
+/// The most pairs of ranks that are gone through one by one.
+const PAIRS: usize = 4096;
+
+impl Action {
+    /// How often it is done.
+    pub(super) fn times(&self) -> u64 {
+        match self {
+            Self::Copy { times, .. } | Self::Together { times, .. } => *times,
+            Self::Exchanged { .. } => 1,
+        }
+    }
 }
 
 /// What ranks do together.
@@ -86,15 +104,26 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
 }
 
 /// The legs of a move between two arrays, by which no rank receives more bytes than `received`.
-pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Action> {
+pub(super) fn of_move(
+    program: &Program,
+    moved: &Move,
+    received: f64,
+    prices: &Prices<'_>,
+) -> Result<Vec<Action>, MachineError> {
     let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
     let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
     if received == 0.0 && moved.way.procedure().is_none() {
-        return vec![Action::Copy { times: 1, bytes: bytes_of(from) }];
+        return Ok(vec![Action::Copy { times: 1, bytes: bytes_of(to) }]);
     }
     let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(from), to);
     let then = if moved.way.closes_sums() && moved.way.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
     let leg = |(leg, direction): (&Leg, Direction)| {
+        if let (Leg::Exchange { reach }, false) = (leg, moved.way.closes_sums()) {
+            let from = moved.kept.as_ref().unwrap_or(from);
+            if let Some(seconds) = prices.exchange([from, to], &mesh, reach, program.dtype())? {
+                return Ok(vec![Action::Exchanged { seconds, touched: 2.0 * received }]);
+            }
+        }
         let carried = Carried {
             mesh: &mesh,
             program: program.mesh(),
@@ -108,9 +137,41 @@ pub(super) fn of_move(program: &Program, moved: &Move, received: f64) -> Vec<Act
             in_pieces: moved.way.in_pieces,
             is_ahead: false,
         };
-        carried.by(leg)
+        Ok(carried.by(leg))
     };
-    moved.way.taken().into_iter().flat_map(leg).collect()
+    let legs = moved.way.taken().into_iter().map(leg).collect::<Result<Vec<_>, MachineError>>()?;
+    Ok(legs.concat())
+}
+
+/// The messages of an exchange, where these are few: ranks may reach some that have nothing for them. None as well where several ranks in reach
+/// own the same.
+pub(super) fn messages(
+    [from, to]: [&Sharding; 2],
+    mesh: &Mesh,
+    reach: &Neighbours,
+    dtype: DType,
+) -> Option<Vec<(usize, usize, f64)>> {
+    let ranks = mesh.size();
+    if ranks.saturating_mul(mesh.others_in_reach(reach)) > PAIRS {
+        return None;
+    }
+    let at = |sharding: &Sharding| (0..ranks).map(|rank| sharding.mesh().coordinates(rank)).collect::<Vec<_>>();
+    let (owners, readers) = (at(from), at(to));
+    let mut messages = Vec::new();
+    for (rank, reader) in readers.iter().enumerate() {
+        let mut found = 0;
+        for owner in mesh.in_reach(&mesh.coordinates(rank), reach).map(|at| mesh.rank(&at)) {
+            let common = from.common_len(&owners[owner], to, reader);
+            if owner != rank && common > 0 {
+                messages.push((owner, rank, common as f64 * dtype.size() as f64));
+            }
+            found += common;
+        }
+        if found != to.local_len(reader) {
+            return None;
+        }
+    }
+    Some(messages)
 }
 
 impl Carried<'_> {
@@ -128,14 +189,8 @@ impl Carried<'_> {
             (Leg::Collective { by: Some(CollectiveBy::Stages(stages)), .. }, Direction::Out { any_order }) => {
                 met(times, leg, stages, mesh, tile, !any_order && meets_in_order(self.dtype))
             }
-            (Leg::Collective { axes, by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
-                match procedure.steps() {
-                    Some(lowered) => by_steps(times, lowered, tile),
-                    None => {
-                        let (groups, members) = (self.groups(axes), members(axes));
-                        sums(times, Collective::AllReduce, &groups, members, [tile, received], Some(true))
-                    }
-                }
+            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+                of_procedure(times, procedure, tile)
             }
             (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
             (Leg::Copy, _) => vec![Action::Copy { times, bytes: tile }],
@@ -313,14 +368,48 @@ fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) ->
     }
 }
 
-/// The steps of a procedure, on `bytes` bytes each time.
-fn by_steps(times: u64, lowered: &Lowered, bytes: f64) -> Vec<Action> {
-    let step = |step: &LoweredStep| {
-        let (operation, groups) = (step.collective.into(), Groups::Of(step.groups.to_vec()));
-        let bytes = bytes / step.parts as f64;
-        Action::Together { times, operation, groups, bytes, touched: combined(bytes, 2.0) }
-    };
-    lowered.steps().iter().map(step).collect()
+/// What ranks do by a procedure that combines `bytes` bytes each time.
+pub(super) fn of_procedure(times: u64, procedure: &Procedure, bytes: f64) -> Vec<Action> {
+    if let Some(lowered) = procedure.steps() {
+        return lowered.steps().iter().map(|step| of_step(times, step, bytes)).collect();
+    }
+    let members = procedure.groups().iter().map(Vec::len).max().unwrap_or(1) as f64;
+    if members < 2.0 {
+        return Vec::new();
+    }
+    // Each rank gets its piece of all others, and what they made of theirs.
+    let received = 2.0 * bytes * (members - 1.0) / members;
+    let groups = Groups::Of(procedure.groups().to_vec());
+    sums(times, Collective::AllReduce, &groups, members, [bytes, received], Some(true))
+}
+
+/// What ranks do in one of several steps that combine `bytes` bytes each time.
+pub(super) fn of_step(times: u64, step: &LoweredStep, bytes: f64) -> Action {
+    let (operation, groups) = (step.collective, step.groups.to_vec());
+    of_collective(times, GroupedCollective { operation, groups, bytes: bytes / step.parts as f64 })
+}
+
+/// What ranks do by a collective that is in no program of a kernel.
+pub(super) fn of_collective(times: u64, collective: GroupedCollective) -> Action {
+    let GroupedCollective { operation, groups, bytes } = collective;
+    let members = groups.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let touched = touched(operation, members, bytes);
+    Action::Together { times, operation: operation.into(), groups: Groups::Of(groups), bytes, touched }
+}
+
+/// The bytes that a rank reads and writes where it sees the other members of its group, each of which holds `bytes` before.
+fn touched(operation: Collective, members: f64, bytes: f64) -> f64 {
+    let others = members - 1.0;
+    match operation {
+        Collective::Slice => 0.0,
+        Collective::Permute | Collective::Broadcast => 2.0 * bytes,
+        Collective::AllGather => 2.0 * bytes * others,
+        Collective::AllToAll | Collective::Exchange => 2.0 * bytes * others / members,
+        Collective::Reduce => combined(bytes * others, members),
+        Collective::ReduceScatter => combined(bytes * others / members, members),
+        // Each sums up a piece, and gets all others.
+        Collective::AllReduce => combined(bytes * others / members, members) + 2.0 * bytes * others / members,
+    }
 }
 
 /// The bytes that a rank holds before an exchange in which no rank receives more than `received`: its own part stays. One rank alone holds

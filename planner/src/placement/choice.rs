@@ -1,12 +1,13 @@
 //! The placement that is best for a workload.
 //!
 //! A workload is a list of collectives along axes of the mesh with their bytes; they run one after the other, as
-//! often as they are listed. All matrices are tried, and for each every all-reduce takes its fastest program, since
+//! often as they are listed, at the prices that programs have. All matrices are tried, and for each every all-reduce takes its fastest program, since
 //! a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
 
 use super::{ParallelismMatrix, matrices};
+use crate::cost::Prices;
 use crate::reduce::{self, ReduceError};
-use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
+use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine};
 
 /// One collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +105,11 @@ fn one(
         };
         return Ok(fastest.simulation.total());
     }
-    let (operation, groups, bytes) = (traffic.operation, matrix.groups(&traffic.axes)?, traffic.bytes);
-    Ok(seconds(machine, &GroupedCollective { operation, groups, bytes }, algorithm)?.total())
+    let (operation, mut groups, bytes) = (traffic.operation, matrix.groups(&traffic.axes)?, traffic.bytes);
+    if operation != Collective::AllReduce {
+        // In the order of the mesh, as programs have their parts.
+        groups.iter_mut().for_each(|group| group.sort_by_cached_key(|&device| matrix.coordinates(device)));
+    }
+    let collective = GroupedCollective { operation, groups, bytes };
+    Ok(Prices::new(machine).by(algorithm).collective(&collective)?.total())
 }

@@ -1,10 +1,11 @@
 //! What a plan is judged by: elements, or seconds on a machine.
 
-use super::step::PlanStep;
+use super::plan::Plan;
 use crate::PlanError;
+use crate::cost::Prices;
 use crate::placement::PlacedMesh;
-use polyshard_layout::{Collective, Mesh};
-use polyshard_machine::{Algorithm, GroupedCollective, seconds};
+use polyshard_layout::{DType, Mesh};
+use polyshard_program::Program;
 use std::sync::Arc;
 
 /// How plans are compared.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 pub enum CostModel {
     /// By the elements that a device sends (Rink et al., figure 11).
     Elements,
-    /// By the seconds that their steps take on a machine on which the mesh is placed, one after the other.
+    /// By the seconds that their programs take on a machine on which the mesh is placed, as [`cost_on`](crate::cost_on) has them.
     Seconds(Arc<PlacedMesh>),
 }
 
@@ -27,26 +28,24 @@ impl CostModel {
             _ => Ok(()),
         }
     }
-}
 
-/// The seconds that a step takes: those of an all-gather whose pieces follow one another, or else of the messages between pairs of devices
-/// that carry it out.
-pub(super) fn step_seconds(placed: &PlacedMesh, step: &PlanStep, element_bytes: usize) -> f64 {
-    let bytes = |elements: f64| elements * element_bytes as f64;
-    let (operation, bytes) = match step.op() {
-        Collective::Slice => return 0.0,
-        Collective::Permute => (Collective::Permute, bytes(step.elements() as f64)),
-        Collective::AllGather if step.is_gathered() => (Collective::AllGather, bytes(step.from().tile_len() as f64)),
-        _ => {
-            // Of what is held, the own part stays.
-            let members = step.group_size() as f64;
-            (Collective::Exchange, bytes(step.received_at_most() as f64) * members / (members - 1.0).max(1.0))
+    /// Returns the cheapest of plans for arrays of `dtype`; of those that cost the same the first.
+    pub(super) fn cheapest(&self, plans: impl Iterator<Item = Plan>, dtype: DType) -> Option<Plan> {
+        match self {
+            Self::Elements => plans.min_by_key(Plan::total_cost),
+            Self::Seconds(placed) => {
+                let prices = Prices::on(placed);
+                let priced = plans.map(|plan| (prices.moves(&plan.program("A", dtype)), plan));
+                priced.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, plan)| plan)
+            }
         }
-    };
-    let on_devices = |group: Vec<usize>| group.into_iter().map(|rank| placed.ranks()[rank]).collect();
-    let groups = step.groups().into_iter().map(on_devices).collect();
-    let taken = seconds(placed.machine(), &GroupedCollective { operation, groups, bytes }, Algorithm::Ring);
-    taken
-        .unwrap_or_else(|error| panic!("a placed mesh does not do `{step}`: {error}; this is a bug of polyshard"))
-        .total()
+    }
+
+    /// Returns what a program of moves is judged by: its seconds, or the most bytes that a rank receives.
+    pub(super) fn of_program(&self, program: &Program) -> f64 {
+        match self {
+            Self::Elements => program.report().traffic_bytes as f64,
+            Self::Seconds(placed) => Prices::on(placed).moves(program),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
 
 /// Returns the program that moves an array of `dtype`, named `A`, between two shardings as it is moved between the stages of a
-/// [`Sequence`](crate::Sequence): by the cheapest plan, sums first where less moves then, or directly where no plan is known for one of
+/// [`Sequence`](crate::Sequence): by the cheapest plan, sums first where that is cheaper, or directly where no plan is known for one of
 /// them.
 ///
 /// ```
@@ -32,7 +32,7 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, P
 /// Those of [`Plan::between`], [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the shapes
 /// differ, or the target opens sums that are complete.
 pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Result<Program, PlanError> {
-    redistribution_with(source, target, dtype, &PlanOptions { element_bytes: dtype.size(), ..PlanOptions::default() })
+    redistribution_with(source, target, dtype, &PlanOptions { dtype, ..PlanOptions::default() })
 }
 
 /// As [`redistribution`], judged by these options.
@@ -54,8 +54,10 @@ pub(crate) fn redistribution_with(
             if direct.moves().all(|moved| is_one(&moved.pattern)) {
                 return Ok(direct);
             }
+            options.model.check(source.mesh())?;
+            let judged = |program: &Program| options.model.of_program(program);
             let summed = sums_first(source, target, dtype, options);
-            Ok(summed.filter(|summed| receives(summed) < receives(&direct)).unwrap_or(direct))
+            Ok(summed.filter(|summed| judged(summed) < judged(&direct)).unwrap_or(direct))
         }
         Err(why) => Err(why),
     }
@@ -65,13 +67,8 @@ fn array(sharding: &Sharding, kind: ArrayKind) -> Array {
     Array { name: Name::new("A"), sharding: sharding.clone(), kind }
 }
 
-/// The most bytes that a rank receives.
-fn receives(program: &Program) -> u64 {
-    program.report().traffic_bytes
-}
-
-/// Of the programs that close sums before they move what they are, the one in which a rank receives least; none where nothing
-/// is to be closed, or only if that is all there is to do.
+/// Of the programs that close sums before they move what they are, the cheapest; none where nothing is to be closed, or only if that is
+/// all there is to do.
 fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &PlanOptions) -> Option<Program> {
     let closed = source.closed_axes(target).ok().filter(|closed| !closed.is_empty())?;
     // Each rank along the axes gets all of the sums, or a share of them along a dimension.
@@ -90,7 +87,8 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
         let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays, dtype);
         Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
     });
-    programs.reduce(|best, other| if receives(&other) < receives(&best) { other } else { best })
+    let judged = programs.map(|program| (options.model.of_program(&program), program));
+    judged.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, program)| program)
 }
 
 /// The program of these moves, the last of which ends in `target`.

@@ -1,13 +1,12 @@
 //! Plans: what to do, step by step, and what it costs.
 
-use super::cost::{CostModel, step_seconds};
 use super::problem::{Cost, gather_cost};
 use super::step::PlanStep;
 use super::volume;
 use crate::DistType;
+use crate::cost::Prices;
 use crate::placement::PlacedMesh;
-use polyshard_layout::{Collective, Sharding};
-use std::cmp::Ordering;
+use polyshard_layout::{Collective, DType, Sharding};
 
 /// How an array gets from one distributed type to another.
 ///
@@ -113,23 +112,14 @@ impl Plan {
         self.steps.iter().map(PlanStep::received_by_all).sum()
     }
 
-    /// Returns the seconds that the steps take on a machine on which the mesh is placed, one after the other.
+    /// Returns the seconds that the plan's [program](Self::program) takes for an array of `dtype` on a machine on which the mesh is
+    /// placed, as [`cost_on`](crate::cost_on) has them: slices that nothing follows are copied.
     ///
     /// # Panics
     /// If another mesh is placed.
     #[must_use]
-    pub fn seconds(&self, placed: &PlacedMesh, element_bytes: usize) -> f64 {
+    pub fn seconds(&self, placed: &PlacedMesh, dtype: DType) -> f64 {
         assert_eq!(placed.mesh(), self.source.mesh(), "the plan's mesh is to be placed");
-        self.steps.iter().map(|step| step_seconds(placed, step, element_bytes)).sum()
-    }
-
-    /// Compares two plans; the cheaper is less.
-    pub(super) fn compare(&self, other: &Self, model: &CostModel, element_bytes: usize) -> Ordering {
-        match model {
-            CostModel::Elements => self.total_cost().cmp(&other.total_cost()),
-            CostModel::Seconds(placed) => {
-                self.seconds(placed, element_bytes).total_cmp(&other.seconds(placed, element_bytes))
-            }
-        }
+        Prices::on(placed).moves(&self.program("A", dtype))
     }
 }

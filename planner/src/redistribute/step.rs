@@ -143,18 +143,6 @@ impl PlanStep {
         Senders::new(&self.to, &self.from).sender(rank)
     }
 
-    /// Whether it is an all-gather in which the tiles of a group, one after the other, are the tile that each of its members gets, as
-    /// [`Sharding::gathered_groups`](polyshard_layout::Sharding::gathered_groups) finds.
-    pub(super) fn is_gathered(&self) -> bool {
-        let mut gathered = (0..self.from.ndim()).filter(|&dim| self.from.dims()[dim] != self.to.dims()[dim]);
-        let (Some(dim), None) = (gathered.next(), gathered.next()) else { return false };
-        let [before, after] = [&self.from, &self.to].map(|side| &side.dims()[dim].parts);
-        let Some((low, _)) = split(before, extent(before) / extent(after)) else { return false };
-        // Minor digits first, and ranks go through the digits of the last axis first.
-        let in_order = low.is_sorted_by(|a, b| a.axis > b.axis || a.axis == b.axis && a.stride < b.stride);
-        self.op == Collective::AllGather && in_order && self.to.dims()[..dim].iter().all(|before| before.tile == 1)
-    }
-
     /// Returns the step's cost in elements, as the literature counts it (Rink et al., figure 11): a device's whole tile
     /// for an all-to-all or a permutation, with the part that stays; its tile afterwards for an all-gather; nothing for
     /// a slice. For an exchange, the most that a device gets from others.

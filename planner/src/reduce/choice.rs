@@ -1,11 +1,11 @@
 //! The fastest program of a reduction.
 //!
-//! All programs are synthesised, lowered and simulated. Steps that are the same in several are simulated once, so a
+//! All programs are synthesised, lowered and priced. Steps that are the same in several are priced once, so a
 //! thousand programs cost little more than their few dozen different steps.
 
 use super::lower::Lowering;
-use super::simulate::step_seconds;
 use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, Simulation, synthesize};
+use crate::cost::Prices;
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
@@ -82,6 +82,7 @@ pub fn best_with(
     }
     let hierarchy = Hierarchy::on_machine(machine, matrix, axes)?;
     let mut lowering = Lowering::new(matrix, axes)?;
+    let prices = Prices::new(machine).by(options.algorithm);
     // Groups that are equal are the same allocation, which `lowering` keeps alive.
     let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
     let mut ranked = Vec::new();
@@ -92,7 +93,7 @@ pub fn best_with(
             let key = (step.collective, step.parts, Arc::as_ptr(&step.groups));
             let seconds = match known.get(&key) {
                 Some(seconds) => seconds.clone(),
-                None => step_seconds(machine, step, bytes, options.algorithm)?,
+                None => prices.step(step, bytes)?,
             };
             known.insert(key, seconds.clone());
             simulation.steps.push(seconds);

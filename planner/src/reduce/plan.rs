@@ -7,11 +7,12 @@
 use super::choice::best;
 use super::error::ReduceError;
 use super::program::ReductionProgram;
-use super::simulate::{Simulation, simulate};
+use super::simulate::Simulation;
 use super::strategy::Strategy;
+use crate::cost::Prices;
 use crate::placement::{AxisRef, PlacedMesh};
 use polyshard_layout::{Name, Placement, Sharding};
-use polyshard_machine::{Algorithm, Collective, GroupedCollective, seconds};
+use polyshard_machine::Collective;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure, listed};
 use polyshard_program::{self as data, DType};
 
@@ -77,22 +78,23 @@ impl PlacedMesh {
         let bytes = elements as f64 * dtype.size() as f64;
         let (machine, matrix) = (self.machine(), self.matrix());
         let groups = matrix.groups(&axes)?;
-        let simulated = |lowered: &Lowered| simulate(machine, lowered, bytes, Algorithm::default());
-        let one = direct(groups.clone())?;
-        let time_of_one = simulated(&one)?;
-        let (mut instructions, procedure, simulation);
-        instructions = None;
-        match &strategy {
-            Strategy::Direct => (procedure, simulation) = (Procedure::by_steps(one)?, time_of_one.clone()),
+        let prices = Prices::new(machine);
+        let priced = |procedure: &Procedure| -> Result<Simulation, ReduceError> {
+            Ok(Simulation { steps: prices.procedure(procedure, bytes)? })
+        };
+        let one = Procedure::by_steps(direct(groups.clone())?)?;
+        let direct = priced(&one)?;
+        let mut instructions = None;
+        let procedure = match &strategy {
+            Strategy::Direct => one,
             Strategy::Best => {
                 let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
                     panic!("{matrix} has no program for axes {axes:?}: this is a bug of polyshard")
                 };
                 instructions = Some(fastest.program);
-                simulation = fastest.simulation;
-                procedure = Procedure::by_steps(fastest.lowered).unwrap_or_else(|error| {
+                Procedure::by_steps(fastest.lowered).unwrap_or_else(|error| {
                     panic!("a program of the planner is wrong: {error}; this is a bug of polyshard")
-                });
+                })
             }
             Strategy::Program(program) => {
                 let refused = |why: ReduceError| ReduceError::WrongProgram {
@@ -102,35 +104,21 @@ impl PlacedMesh {
                     why: Box::new(why),
                 };
                 let lowered = program.lower(matrix, &axes).map_err(refused)?;
-                simulation = simulated(&lowered)?;
-                procedure = Procedure::by_steps(lowered).map_err(|error| refused(error.into()))?;
                 instructions = Some(program.clone());
+                Procedure::by_steps(lowered).map_err(|error| refused(error.into()))?
             }
             Strategy::Lowered(lowered) => {
                 self.same_groups(&axes, lowered.reduced(), &groups)?;
-                procedure = Procedure::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
+                Procedure::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
                     over: self.named(&axes),
                     placed: self.to_string(),
                     why: Box::new(why),
-                })?;
-                simulation = simulated(lowered)?;
+                })?
             }
-            Strategy::Deterministic => {
-                let groups = self.groups(&axes)?;
-                let mut steps = Vec::new();
-                // All-to-all of the data, then the pieces back.
-                let size = groups[0].len();
-                for (operation, bytes) in [(Collective::AllToAll, bytes), (Collective::AllGather, bytes / size as f64)]
-                    .into_iter()
-                    .take(2 * usize::from(size > 1))
-                {
-                    let collective = GroupedCollective { operation, groups: groups.clone(), bytes };
-                    steps.push(seconds(machine, &collective, Algorithm::default())?);
-                }
-                (procedure, simulation) = (Procedure::in_order(groups)?, Simulation { steps });
-            }
-        }
-        let (placed, direct) = (self.clone(), time_of_one);
+            // All-to-all of the data, then the pieces back.
+            Strategy::Deterministic => Procedure::in_order(self.groups(&axes)?)?,
+        };
+        let (simulation, placed) = (priced(&procedure)?, self.clone());
         Ok(ReductionPlan { placed, axes, elements, dtype, strategy, instructions, procedure, simulation, direct })
     }
 

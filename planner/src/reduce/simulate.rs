@@ -1,11 +1,9 @@
-//! How long a lowered program takes.
-//!
-//! The sum over its steps of the slowest shared resource, plus latency: steps wait for one another, the groups of a
-//! step run at once. Adding up itself costs nothing here.
+//! How long a lowered program takes, step by step, by the prices of all programs.
 
 use super::ReduceError;
-use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds};
-use polyshard_program::reduction::{Lowered, LoweredStep};
+use crate::cost::Prices;
+use polyshard_machine::{Algorithm, Machine, Seconds};
+use polyshard_program::reduction::Lowered;
 use std::fmt;
 
 /// The time of a program, step by step.
@@ -54,17 +52,7 @@ pub fn simulate(
     bytes: f64,
     algorithm: Algorithm,
 ) -> Result<Simulation, ReduceError> {
-    let steps = lowered.steps().iter().map(|step| step_seconds(machine, step, bytes, algorithm));
+    let prices = Prices::new(machine).by(algorithm);
+    let steps = lowered.steps().iter().map(|step| prices.step(step, bytes));
     Ok(Simulation { steps: steps.collect::<Result<_, _>>()? })
-}
-
-/// The time of one step of a program that sums `bytes`.
-pub(super) fn step_seconds(
-    machine: &Machine,
-    step: &LoweredStep,
-    bytes: f64,
-    algorithm: Algorithm,
-) -> Result<Seconds, MachineError> {
-    let (operation, groups) = (step.collective, step.groups.to_vec());
-    seconds(machine, &GroupedCollective { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
 }

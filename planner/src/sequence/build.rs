@@ -24,7 +24,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     if let Some(&value) = named.find(|&&output| written().all(|other| other != output)) {
         return Err(Box::new(SequenceError::Output { value, written: listed(written()) }));
     }
-    let options = PlanOptions { element_bytes: dtype.size(), ..options };
+    let options = PlanOptions { dtype, ..options };
     // What the last stage writes is an output, as it is left if nothing else is said; of what rounds leave, all of it, or what is named.
     let is_given = |name: &Name| outputs.iter().any(|(other, _)| other == name);
     let mut last = items.last().map(Item::leaves).unwrap_or_default();

@@ -5,8 +5,9 @@ use crate::error::{CliError, Result};
 use crate::numbers::{real, size};
 use clap::ValueEnum;
 use polyshard::machine::{Device, Interconnect, Level};
+use polyshard::planner::cost::{PartCost, Spent};
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::planner::{CostModel, MemoryBound, Ops};
+use polyshard::planner::{CostModel, MemoryBound, Ops, cost_on};
 use polyshard::{DType, DistType, Mesh, Plan, PlanOptions};
 use std::sync::Arc;
 
@@ -65,18 +66,21 @@ impl Judge {
             model: self
                 .links(source.mesh())?
                 .map_or(CostModel::Elements, |placed| CostModel::Seconds(Arc::new(placed))),
-            element_bytes: self.dtype.size(),
+            dtype: self.dtype,
         };
         Ok(Plan::new(source, target, &options)?)
     }
 
-    /// Returns the seconds that a plan takes, if links are given.
+    /// Returns the seconds that a plan takes over the links, if some are given.
     ///
     /// # Errors
     /// If a latency or bandwidth cannot be one.
     pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>> {
         let placed = self.links(plan.source().mesh())?;
-        Ok(placed.map(|placed| plan.seconds(&placed, self.dtype.size())))
+        let Some(placed) = placed else { return Ok(None) };
+        let cost = cost_on(&plan.program("A", self.dtype), &placed).map_err(polyshard::Error::from)?;
+        let by_messages = cost.parts.iter().filter(|part| matches!(part.spent, Spent::Messages(_)));
+        Ok(Some(by_messages.map(PartCost::added).sum()))
     }
 
     /// The mesh on a machine whose axes are switches with the links that are given.
@@ -116,8 +120,8 @@ impl Judge {
             })?);
         }
         let latency = self.latency.unwrap_or(0.0);
-        // Nothing is computed, and nothing is held.
-        let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
+        // Nothing is computed, nothing is held, and what is copied takes no time beside what is sent.
+        let device = Device { memory_bandwidth: f64::MAX, memory_capacity: 1, ..Device::default() };
         let switch = |axis: usize| Level::new("", 1, Interconnect::Switch, bandwidths[axis], latency);
         Ok(Some(PlacedMesh::along_axes(mesh, "links", device, switch)?))
     }
