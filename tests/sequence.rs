@@ -92,7 +92,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             at least 106496 bytes received by one of 32 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 0 bytes
             - each element of X is on 32 ranks at the start, which need not fetch it
-            - so from where all lie, at least 0 bytes
+            - so with these shardings, at least 0 bytes
         2. move Y' = Y: [1 @ devs] to [0 @ devs], all_to_all(devs)
             exchange with the owners at any devs
             at most 15872 bytes received per rank
@@ -111,7 +111,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             at least 47104 bytes received by one of 32 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 0 bytes
             - each element of W2 is on 32 ranks at the start, which need not fetch it
-            - so from where all lie, at least 0 bytes
+            - so with these shardings, at least 0 bytes
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of W1: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside W1; each rank owns its tile

@@ -213,7 +213,7 @@ fn what_is_chosen_is_printed() {
         ranks    6 (threads) on a100: 4 node x 16 gpu
         grid     j 6 (all 6 ranks; 25 grids considered, no other can be faster)
         moves    out reduce_scatter(x), 880.6 kB
-        words    at most 220160 a rank; no algorithm on as many ranks moves fewer than 107102: 2.06
+        words    at most 220160 a rank; no algorithm that divides the work evenly moves fewer than 107102: 2.06
         memory   at most 2.46 MB a rank
         time     8.55 us predicted: computing 2.31 us, moving 6.24 us
 

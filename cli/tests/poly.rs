@@ -162,7 +162,7 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     folder.refused(
         &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
         expect![[r#"
-        error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
+        error: the mesh needs 4 ranks, but there are 3; start as many as it needs, or leave the mesh out to have one chosen
     "#]],
     );
     // Two are idle.
@@ -405,7 +405,7 @@ fn values_are_checked_before_arrays_are_opened() {
     refuse(
         &["m=2.5"],
         expect![[r#"
-        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers; write `--let m=3`
+        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers; give a whole number
     "#]],
     );
     refuse(
@@ -428,7 +428,7 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
         |more: &[&str]| words(&["run", &example("summa")], &arrays, &[&["--out", &out], more].concat()).join("\n");
     let refused = run(&["--memory", "100B"]);
     folder.refused(&refused.split('\n').collect::<Vec<_>>(), expect![[r#"
-        error: the schedules that are written need up to 228 B a rank, and `--memory` allows 100 B; allow that, or write `auto` for schedules that fit
+        error: the schedules in the file need up to 228 B a rank, but `--memory` allows 100 B; raise `--memory`, or write `auto` to have schedules chosen that fit
     "#]]);
     assert!(!Path::new(&out).exists());
     COMMAND_LINE.said(Start::Plain, &run(&["--memory", "1.5kB"]).split('\n').collect::<Vec<_>>());

@@ -63,7 +63,7 @@ fn blocks_that_a_rank_owns_are_copied_once() {
                 at least 108 bytes received by one of 4 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
                 - here at most 0 bytes
                 - each element of B is on 4 ranks at the start, which need not fetch it
-                - so from where all lie, at least 0 bytes
+                - so with these shardings, at least 0 bytes
         "#]],
     );
 }
@@ -100,7 +100,7 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 at least 108 bytes received by one of 4 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
                 - here at most 576 bytes, 5.49 times as many
                 - each element of B is on 4 ranks at the start, which need not fetch it
-                - so from where all lie, at least 0 bytes
+                - so with these shardings, at least 0 bytes
         "#]],
     );
 }
@@ -137,8 +137,8 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 - here at most 712 bytes, 6.13 times as many
                 - each element of A is on 2 ranks at the start, which need not fetch it
                 - each element of B is on 6 ranks at the start, which need not fetch it
-                - each element of C must be on 3 ranks in the end, which all receive it
-                - so from where all lie, at least 248 bytes, 2.89 times as many
+                - each element of C must be on 3 ranks in the end, so all but one of them receive it
+                - so with these shardings, at least 248 bytes, 2.89 times as many
         "#]],
     );
 }

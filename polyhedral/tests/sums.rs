@@ -101,7 +101,7 @@ fn johnson_broadcasts_twice_and_reduces() {
         lower bound
             at least 6144 bytes received by one of 8 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 12288 bytes, 2.00 times as many
-            - A, B, C are not in even shares, for which the bound is the same
+            - A, B, C are not in even shares, which does not change the bound
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, 0, z) owns the tile

@@ -43,7 +43,7 @@ impl Nest {
             if let Some((nest, tile)) = transfer.kept_by() {
                 let other = &nests[nest.0];
                 let (kernel, tensor) = (other.kernel.name(), other.tensor_name(other.transfers[tile.0].tensor));
-                writeln!(text, "{moved}: kept since `{kernel}`, nothing is sent")?;
+                writeln!(text, "{moved}: kept by `{kernel}`, nothing is sent")?;
                 writeln!(text, "    it is in the tile of {tensor} there, and nothing has written it since")?;
                 continue;
             }
@@ -165,11 +165,11 @@ impl Nest {
             }
         }
         if !is_single {
-            writeln!(text, "    - so from where all lie, at least {} bytes{}", bytes(&here), ratio(&here))?;
+            writeln!(text, "    - so with these shardings, at least {} bytes{}", bytes(&here), ratio(&here))?;
         }
         if !uneven.is_empty() {
             let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
-            writeln!(text, "    - {names} {verb} not in even shares, for which the bound is the same")?;
+            writeln!(text, "    - {names} {verb} not in even shares, which does not change the bound")?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Nest {
         }
         let copies = if least == most { most.to_string() } else { format!("{least} to {most}") };
         Some(match name == self.kernel.output().name {
-            true => format!("each element of {name} must be on {copies} ranks in the end, which all receive it"),
+            true => format!("each element of {name} must be on {copies} ranks in the end, so all but one of them receive it"),
             false => format!("each element of {name} is on {copies} ranks at the start, which need not fetch it"),
         })
     }

@@ -41,6 +41,11 @@ impl Assign {
             other => other,
         }
     }
+
+    /// Whether what is combined in another order may be rounded otherwise.
+    pub(crate) fn depends_on_order(self, dtype: DType) -> bool {
+        dtype.is_float() && !matches!(self, Self::Max | Self::Min)
+    }
 }
 
 /// A tensor of a kernel.

@@ -130,13 +130,20 @@ impl<'a> SequenceSearch<'a> {
         });
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
         let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
+        // What an earlier stage reads may be in its tile, and need not come again.
+        let shared: Vec<Vec<Name>> = (0..kernels.len()).map(|nth| self.read_before(nth, kernels[nth])).collect();
+        let least: Vec<_> = kernels
+            .iter()
+            .zip(&shared)
+            .map(|(kernel, shared)| Bounds::new(kernel, self.machine, self.ranks, shared.iter().copied()))
+            .collect();
         let meshes = match fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
             None => self.meshes(&kernels),
         };
         let considered = meshes.len();
         let mut meshes: Vec<Laid> =
-            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &bounds, &fixed)).collect();
+            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &least, &fixed)).collect();
         // Among equal bounds, meshes of fewer axes are laid over more simply.
         meshes.sort_by(|one, other| {
             let by_bound = one.least().total_cmp(&other.least());
@@ -158,6 +165,10 @@ impl<'a> SequenceSearch<'a> {
             }
             state.on_mesh(laid)?;
         }
+        // Stages are compared one by one, as if nothing were kept for others.
+        if shared.iter().any(|shared| !shared.is_empty()) {
+            meshes.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
+        }
         if state.best.is_none() && state.is_short {
             let looked_at = &meshes[..meshes.len().min(self.most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
@@ -178,6 +189,13 @@ impl<'a> SequenceSearch<'a> {
             (None, None, Some(failed)) => Err(failed),
             (None, ..) => Ok(None),
         }
+    }
+
+    /// The tensors of a stage's kernel that are values which an earlier stage reads, too.
+    fn read_before(&self, nth: usize, kernel: &Kernel) -> Vec<Name> {
+        let inputs = kernel.inputs().iter().zip(&self.stages[nth].inputs);
+        let is_read = |value: &Name| self.stages[..nth].iter().any(|before| before.inputs.contains(value));
+        inputs.filter(|(_, value)| is_read(value)).map(|(tensor, _)| tensor.name).collect()
     }
 
     /// The meshes of up to [`MOST_AXES`] axes over at most this many ranks; in all orders, if the machine has several levels.

@@ -437,5 +437,5 @@ fn rounds_do_not_end_by_sums_in_any_order() {
     assert!(rounds(square.clone()).is_ok());
     // The largest is the same in any order.
     assert!(rounds(largest.reassociate("s")).is_ok());
-    expect![["rounds end by `s`, but `square` adds up terms in any order, so that not all ranks might end after the same round; leave `reassociate` and procedures out of its schedule"]].assert_eq(&rounds(square.reassociate("s")).expect_err("it is refused").to_string());
+    expect![["rounds end by `s`, but the terms of `s` are added up in any order, so that not all ranks might end after the same round; leave `reassociate(s)` out of the schedule"]].assert_eq(&rounds(square.reassociate("s")).expect_err("it is refused").to_string());
 }

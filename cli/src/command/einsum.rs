@@ -205,7 +205,7 @@ impl Arguments {
     fn chosen(&self, problem: &Problem, chosen: &Contraction, ranks: usize, found: &Found) -> Result<String> {
         let program = chosen.program();
         if let (Some(chain), Contraction::Whole(choice)) = (&self.why, chosen) {
-            return why::why_not(chain, &problem.schedule, choice, &found.machine);
+            return why::why_not(chain, &problem.schedule, choice, &found.machine, self.choosing.memory());
         }
         if self.print.is_some() {
             remark_gap(chosen.gap());

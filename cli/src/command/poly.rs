@@ -131,7 +131,7 @@ impl Source {
             }
             if let (Number::Float(value), true) = (value, is_whole) {
                 let what = format!("`--let {name}={value}`, but extents, moduli and rounds are whole numbers");
-                return Err(CliError::refused(what, format!("write `--let {name}={}`", value.round())));
+                return Err(CliError::refused(what, "give a whole number"));
             }
         }
         Ok(())

@@ -55,8 +55,8 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         && held(&lowered.program) > allowed
     {
         let [held, allowed] = [held(&lowered.program), allowed].map(|bytes| scaled(bytes as f64, "B"));
-        let what = format!("the schedules that are written need up to {held} a rank, and `--memory` allows {allowed}");
-        return Err(CliError::refused(what, "allow that, or write `auto` for schedules that fit"));
+        let what = format!("the schedules in the file need up to {held} a rank, but `--memory` allows {allowed}");
+        return Err(CliError::refused(what, "raise `--memory`, or write `auto` to have schedules chosen that fit"));
     }
     let chosen: Shared<Lowered> = Shared::new();
     let of_run = compute::<T>(&files, elements, ranks, |world| {

@@ -151,7 +151,7 @@ fn what_contradicts_is_shown_where_it_stands() {
     refused(
         &["--ranks", "3"],
         expect![[r#"
-        error: the mesh has 4 ranks, and 3 are there; start as many, or let a mesh be chosen
+        error: the mesh needs 4 ranks, but there are 3; start as many as it needs, or leave the mesh out to have one chosen
     "#]],
     );
 }

@@ -341,7 +341,7 @@ proptest! {
         }
     }
 
-    /// A sharding's clauses give it back.
+    /// No element has fewer or more owners than is said, and shares are even if that is said.
     #[test]
     fn elements_have_as_many_owners_as_there_are_copies(sharding in shardings()) {
         let [least, most] = sharding.copies();
@@ -360,6 +360,7 @@ proptest! {
         prop_assert!(if least < most { !said || is_even } else { said == is_even }, "{sharding}: {said}");
     }
 
+    /// A sharding's clauses give it back.
     #[test]
     fn placements_round_trip(sharding in shardings()) {
         let again = Sharding::new(sharding.mesh(), sharding.shape(), &sharding.placements());

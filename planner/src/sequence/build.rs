@@ -5,7 +5,7 @@ use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, Repeat, Statement, Until,
+    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, ProgramError, Repeat, Statement, Until,
 };
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;
@@ -48,8 +48,11 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
     let Builder { arrays, body, .. } = builder;
-    Ok(Program::new(&mesh, dtype, arrays, body.with_kept_tiles())
-        .unwrap_or_else(|error| panic!("stages that fit make no program: {error}; this is a bug of polyshard")))
+    match Program::new(&mesh, dtype, arrays, body.with_kept_tiles()) {
+        Ok(program) => Ok(program),
+        Err(ProgramError::AnyOrder { scalar, of, .. }) => Err(Box::new(SequenceError::AnyOrder { value: scalar, of })),
+        Err(error) => panic!("stages that fit make no program: {error}; this is a bug of polyshard"),
+    }
 }
 
 /// Checks what stages and rounds are by themselves; returns the mesh and the element type of all.
@@ -148,16 +151,6 @@ impl Item {
 }
 
 impl Sequence {
-    /// Its stages, those of rounds included.
-    fn stages(&self) -> Box<dyn Iterator<Item = &Stage> + '_> {
-        Box::new(self.items.iter().flat_map(|item| -> Box<dyn Iterator<Item = &Stage> + '_> {
-            match item {
-                Item::Stage(stage) => Box::new(std::iter::once(&**stage)),
-                Item::Rounds(_, round) => round.stages(),
-            }
-        }))
-    }
-
     /// The sharding in which a round leaves a value, if a stage of it does.
     fn left(&self, value: Name) -> Option<&Sharding> {
         let mut value = value;
@@ -428,10 +421,6 @@ impl Builder {
         if !sharding.shape().is_empty() || below.is_nan() {
             let (shape, below) = (sharding.shape().to_vec(), below.to_string());
             return Err(Box::new(SequenceError::NoScalar { value: scalar, shape, below }));
-        }
-        if let Some(stage) = round.stages().find(|stage| stage.program.nest().sums_may_differ()) {
-            let stage = format!("`{}`", stage.program.nest().kernel.name());
-            return Err(Box::new(SequenceError::AnyOrder { stage, value: scalar }));
         }
         let everywhere = Sharding::replicated(sharding.mesh(), &[]);
         let scalar =

@@ -91,10 +91,10 @@ pub enum SequenceError {
     NoScalar { value: Name, shape: Vec<usize>, below: String },
     /// What ends rounds may differ from rank to rank.
     #[error(
-        "rounds end by `{value}`, but {stage} adds up terms in any order, so that not all ranks might end after the same round; \
-         leave `reassociate` and procedures out of its schedule"
+        "rounds end by `{value}`, but the terms of `{of}` are added up in any order, so that not all ranks might end after the \
+         same round; leave `reassociate({of})` out of the schedule"
     )]
-    AnyOrder { stage: String, value: Name },
+    AnyOrder { value: Name, of: Name },
     /// There are too many rounds.
     #[error("there are {times} rounds; at most {most} can be counted")]
     Rounds { times: u64, most: u64 },

@@ -3,7 +3,6 @@
 use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{ArrayId, AxisId, NestId, OperandId, TensorId, TileId};
-use crate::kernel::Assign;
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, Stages, SumKind};
 use std::collections::BTreeSet;
@@ -147,15 +146,14 @@ impl Nest {
         self.output().direction == Direction::Out { any_order: true }
     }
 
-    /// Returns whether ranks that each have a sum may have it rounded otherwise: the communication library adds up its terms on each of
+    /// Returns whether ranks that each have a sum may round it differently: the communication library adds up its terms on each of
     /// them as it likes, and does not promise the same bits.
     #[must_use]
     pub fn sums_may_differ(&self) -> bool {
         let Transfer { route, .. } = self.output();
         let is_of_all = |leg: &Leg| matches!(leg, Leg::Collective { owners: Owners::All, .. });
-        let depends_on_order =
-            !matches!(self.kernel.assign(), Assign::Max | Assign::Min) && self.kernel.dtype().is_float();
-        let is_by_library = self.any_order() || route.procedure().is_some();
+        let is_by_library = self.any_order() || route.procedure().is_some_and(|procedure| procedure.steps().is_some());
+        let depends_on_order = self.kernel.assign().depends_on_order(self.kernel.dtype());
         depends_on_order && is_by_library && route.legs.iter().any(is_of_all)
     }
 

@@ -98,17 +98,6 @@ impl Body {
         })
     }
 
-    /// The nests that run in statements, those of rounds included.
-    pub(super) fn nests_of<'a>(&'a self, statements: &'a [Statement]) -> Box<dyn Iterator<Item = &'a Nest> + 'a> {
-        Box::new(Self::parts_of(statements).flat_map(move |part| -> Box<dyn Iterator<Item = &'a Nest> + 'a> {
-            match part {
-                Part::Nest(id, _) => Box::new(std::iter::once(&self.nests[id.0])),
-                Part::Repeat(_, round) => self.nests_of(round),
-                Part::Begin(_) | Part::Await(_) | Part::Free(_) => Box::new(std::iter::empty()),
-            }
-        }))
-    }
-
     /// Returns the arrays that are there after a part and were not before.
     ///
     /// # Panics

@@ -30,6 +30,12 @@ pub enum ProgramError {
     /// An array is not sharded, or has not the type or shape, that a statement needs.
     #[error("statement {}: {why}", .statement.0)]
     Misfit { statement: StatementId, why: String },
+    /// Rounds end by a scalar that ranks may round differently.
+    #[error(
+        "statement {}: `{scalar}` ends the rounds, but the terms of `{of}` are added up in any order, so that not all ranks \
+         might end after the same one", .statement.0
+    )]
+    AnyOrder { statement: StatementId, scalar: Name, of: Name },
     /// A nest, a move or a repetition is left out, or a move is not awaited.
     #[error("{what}")]
     Unfinished { what: String },
@@ -149,11 +155,10 @@ impl Check<'_> {
         for transfer in &nest.transfers {
             let Some((id, tile)) = transfer.kept_by() else { continue };
             let other = self.together.contains(&id).then(|| &self.body.nests[id.0]);
-            let kept = other.and_then(|other| other.keeps(tile, nest, transfer).then_some(()));
-            if kept.is_none() {
+            if !other.is_some_and(|other| other.keeps(tile, nest, transfer)) {
                 let tensor = nest.tensor_name(transfer.tensor);
                 return Err(format!(
-                    "reads `{tensor}` from tile {} of nest {}, which does not keep it since a run in the same round",
+                    "reads `{tensor}` from tile {} of nest {}, but no run of that nest in the same round leaves it there",
                     tile.0, id.0
                 ));
             }
@@ -207,18 +212,12 @@ impl Check<'_> {
             }
         }
         if let Some(until) = until {
-            if let Some(nest) = self.body.nests_of(body).find(|nest| nest.sums_may_differ()) {
-                let (kernel, scalar) = (nest.kernel.name(), until.scalar);
-                self.exist(statement, &[scalar])?;
-                let name = self.arrays[scalar.0].name;
-                return Err(misfit(format!(
-                    "`{name}` ends the rounds, but `{kernel}` adds up terms in any order, so that not all ranks might end after \
-                     the same one"
-                )));
-            }
             self.exist(statement, &[until.scalar])?;
             self.reads(statement, &[until.scalar])?;
             let Array { name, sharding, .. } = &self.arrays[until.scalar.0];
+            if let Some(of) = rounded_apart(self.dtype, self.arrays, self.body)[until.scalar.0] {
+                return Err(ProgramError::AnyOrder { statement, scalar: *name, of });
+            }
             let is_everywhere = *sharding == Sharding::replicated(sharding.mesh(), &[]);
             if !is_new(until.scalar) || !is_everywhere || until.below.is_nan() {
                 return Err(misfit(format!(
@@ -311,6 +310,38 @@ impl Check<'_> {
                 Err(ProgramError::Overwritten { statement, array: self.arrays[id.0].name })
             }
         }
+    }
+}
+
+/// By array, the sum for which ranks that each have the array may round it differently, if there is such a sum: one that the communication
+/// library adds up as it likes, or what is computed of that.
+fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name>> {
+    let mut found: Vec<Option<Name>> = vec![None; arrays.len()];
+    loop {
+        let known = |id: &ArrayId| found.get(id.0).copied().flatten();
+        let mut next = found.clone();
+        let mut tell = |id: ArrayId, of: Option<Name>| {
+            if let Some(at) = next.get_mut(id.0) {
+                *at = at.or(of);
+            }
+        };
+        for nest in &body.nests {
+            let own = nest.sums_may_differ().then(|| nest.kernel.output().name);
+            let of = own.or_else(|| nest.arrays.iter().find_map(known));
+            nest.arrays.last().into_iter().for_each(|&output| tell(output, of));
+        }
+        for moved in &body.moves {
+            let by_library = moved.way.procedure().is_some_and(|procedure| procedure.steps().is_some());
+            let own = arrays.get(moved.source.0).filter(|_| by_library && moved.op.depends_on_order(dtype));
+            tell(moved.target, own.map(|array| array.name).or_else(|| known(&moved.source)));
+        }
+        for Carried { first, value, next } in body.repeats.iter().flat_map(|repeat| &repeat.carried) {
+            tell(*value, known(first).or_else(|| known(next)));
+        }
+        if next == found {
+            return found;
+        }
+        found = next;
     }
 }
 

@@ -14,6 +14,7 @@ use crate::ids::{NestId, TileId};
 use crate::nest::{Brought, Nest, Region, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
+use polyshard_layout::Name;
 
 /// The most ranks whose regions are compared one by one; of more, only those are known to be inside of others that are written alike.
 const MOST_RANKS: usize = 1 << 12;
@@ -36,19 +37,17 @@ impl Body {
         let names: Vec<_> = body.nests.iter().map(|nest| nest.kernel.name()).collect();
         for (NestId(id), kept) in found {
             let mut nest = body.nests[id].clone();
-            let mut proofs = nest.report.proofs.clone();
+            let mut claims = Vec::new();
             for (tile, from) in kept {
                 let transfer = &mut nest.transfers[tile.0];
                 transfer.brought = Brought::For { nest: from.0, tile: from.1 };
                 transfer.interior_first = false;
                 let tensor = transfer.tensor;
-                let claim = format!(
-                    "it is inside of what `{}` has in a tile, and nothing has written it since",
-                    names[from.0.0]
-                );
+                let claim = format!("`{}` has it in a tile already, and nothing has written it since", names[from.0.0]);
                 let tensor = Some(nest.tensor_name(tensor));
-                proofs.push(Proof { property: Property::Residency, tensor, claim, of_route: false });
+                claims.push(Proof { property: Property::Residency, tensor, claim, of_route: false });
             }
+            let proofs = nest.still_proved().chain(claims).collect();
             body.nests[id] = nest.completed(proofs);
         }
         body.with_derived_statements()
@@ -82,6 +81,20 @@ impl Body {
 }
 
 impl Nest {
+    /// What holds of it besides what was proved of routes that nothing takes any more, and whether ranks make the same calls.
+    fn still_proved(&self) -> impl Iterator<Item = Proof> {
+        let is_sent = |tensor: Name| {
+            let of_tensor = |transfer: &&Transfer| self.tensor_name(transfer.tensor) == tensor;
+            self.transfers.iter().filter(of_tensor).any(|transfer| transfer.kept_by().is_none())
+        };
+        let holds = |proof: &&Proof| {
+            proof.property != Property::Matching && (!proof.of_route || proof.tensor.is_none_or(is_sent))
+        };
+        let proved: Vec<_> = self.report.proofs.iter().filter(holds).cloned().collect();
+        let matching = self.matches().unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug of polyshard"));
+        proved.into_iter().chain(matching)
+    }
+
     /// Whether the tile of one of its transfers, after a run, holds what a transfer of another nest is to bring of the same array.
     pub(super) fn keeps(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
         let Some(kept) = self.transfers.get(tile.0) else { return false };

@@ -104,15 +104,15 @@ fn an_explanation_says_what_of_the_start_and_of_the_end_is_not_one_copy() {
     };
     check(
         product.clone().shard("B", [k.at(x)]).shard("C", [partial(x)]),
-        "    - C stays a sum of 4 terms, which need not meet\n    - so from where all lie, at least 0 bytes\nproved",
+        "    - C stays a sum of 4 terms, which need not meet\n    - so with these shardings, at least 0 bytes\nproved",
     );
     check(
         product.clone().shard("B", []).shard("C", []),
         "    - each element of B is on 4 ranks at the start, which need not fetch it\n    \
-         - each element of C must be on 4 ranks in the end, which all receive it\n    - so from where all lie, at least 192 bytes",
+         - each element of C must be on 4 ranks in the end, so all but one of them receive it\n    - so with these shardings, at least 192 bytes",
     );
     check(
         product.shard("B", [k.at(x)]).shard("C", [pin(x, 1)]),
-        "    - C is not in even shares, for which the bound is the same\nproved",
+        "    - C is not in even shares, which does not change the bound\nproved",
     );
 }

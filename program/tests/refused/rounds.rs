@@ -177,8 +177,8 @@ fn a_tile_that_nobody_keeps() {
         let error = Program::new(&mesh().0, DType::F32, arrays, body).expect_err("nobody keeps it");
         let (nest, tile, statement) = (from.0, from.1, if is_turned { 1 } else { 2 });
         let expected = format!(
-            "statement {statement}: `matmul` reads `B` from tile {tile} of nest {nest}, which does not keep it since a run in the same \
-             round"
+            "statement {statement}: `matmul` reads `B` from tile {tile} of nest {nest}, but no run of that nest in the \
+             same round leaves it there"
         );
         assert_eq!(error.to_string(), expected);
     }

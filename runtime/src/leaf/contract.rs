@@ -62,7 +62,8 @@ pub(crate) fn contract_strided<T: Element>(
     if counts.contains(&0) {
         return c.set();
     }
-    // A kernel that adds up turns -0 to 0, as those that overwrite do where they begin with 0 and do not change the sign.
+    // Overwriting may keep a -0, which becomes 0 where it is added to 0, as slices do that do not fill the output. Both give the same bits
+    // where a kernel begins its sums with 0 and keeps their sign.
     let terms = counts.iter().zip(roles).filter(|(_, role)| **role == Role::K);
     let keeps_zeros = alpha > T::ZERO && terms.map(|(&count, _)| count).product::<usize>() > gemm::VECTORS;
     let overwrites =

@@ -1,7 +1,8 @@
 //! The program that needs the least memory: what is chosen where nothing faster is known to fit, or what is said to do.
 //!
 //! Stages that fit by themselves may not fit together, so the panels of all of them are as fine as can be here. Of each stage, and of each way
-//! that its arrays may lie, the schedule is taken that needs the least: another one would need no less in any program.
+//! that its arrays may lie, the schedule is taken that needs the least. Tiles that one stage keeps for another are not foreseen, so less may do
+//! where several stages read the same value.
 
 use super::laid::Laid;
 use super::stage::is_given;

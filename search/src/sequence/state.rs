@@ -127,8 +127,8 @@ impl<'a> State<'a> {
         let chosen = candidate.clone();
         all.insert(0, candidate);
         let mut all = SequenceCandidate::each_once(all);
-        let at = all.iter().position(|other| other.is_alike(&chosen)).unwrap_or(0);
-        all.remove(at);
+        let at = all.iter().position(|other| other.is_alike(&chosen));
+        all.remove(at.expect("the best is among them; this is a bug of polyshard"));
         (Some((program, chosen, all)), None, None)
     }
 
@@ -323,7 +323,7 @@ impl<'a> State<'a> {
     }
 
     /// Has panels of the best program's stages come while others are computed, one stage after the other, where that is clearly faster. Arrays
-    /// stay as they lie, so that no other stage changes.
+    /// stay as they lie. Stages that read a tile of this one may have to fetch it then, which the price of the whole program says.
     pub(super) fn pipeline(&mut self) -> Result<(), SearchError> {
         for nth in 0..self.kernels.len() {
             let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };

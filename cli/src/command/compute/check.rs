@@ -23,6 +23,9 @@ const ROWS: usize = 8;
 /// What an element's difference is compared with. Rounding is as large as the terms make it: a sum that cancels is far smaller than that.
 const TERMS: &str = "the sum of the absolute values of its terms";
 
+/// What it is compared with where no terms are added up.
+const ELEMENT: &str = "the element itself";
+
 /// Computes rows of the result sequentially, at equal distances along its first dimension, and compares them with the file.
 ///
 /// # Errors
@@ -33,8 +36,8 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     let Some(Sliced { first, dims, count }) = Sliced::new(kernel) else {
         let expected = reference(kernel, &inputs.iter().collect::<Vec<_>>(), None)?;
         let rows = expected.shape().first().copied().unwrap_or(1);
-        let error = error(&found, &expected, &magnitudes(kernel, &inputs.iter().collect::<Vec<_>>(), &expected)?, 0)?;
-        return Ok(Checked { rows: [rows, rows], error, of: TERMS });
+        let (magnitudes, of) = magnitudes(kernel, &inputs.iter().collect::<Vec<_>>(), &expected)?;
+        return Ok(Checked { rows: [rows, rows], error: error(&found, &expected, &magnitudes, of, 0)?, of });
     };
     // The kernel of one row.
     let mut spec = kernel.spec();
@@ -43,7 +46,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     spec.ranges.iter_mut().filter(|(name, _)| *name == first).for_each(|(_, range)| *range = 0..1);
     let of_row = spec.check().map_err(|why| CliError::Bug { what: format!("a row has no kernel: {why}") })?;
     let chosen: Vec<usize> = (0..count.min(ROWS)).map(|nth| nth * (count - 1) / (count.min(ROWS) - 1).max(1)).collect();
-    let mut largest: f64 = 0.0;
+    let (mut largest, mut of): (f64, _) = (0.0, TERMS);
     for &row in &chosen {
         let one = |array: &ArrayD<T>, dims: &[usize]| {
             let row = Slice::from(row..row + 1);
@@ -58,9 +61,11 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
         let parts: Vec<_> = inputs.iter().zip(&dims).map(|(array, dims)| one(array, dims)).collect();
         let parts: Vec<_> = parts.iter().collect();
         let expected = reference(&of_row, &parts, None)?;
-        largest = largest.max(error(&one(&found, &[0]), &expected, &magnitudes(&of_row, &parts, &expected)?, row)?);
+        let magnitudes;
+        (magnitudes, of) = self::magnitudes(&of_row, &parts, &expected)?;
+        largest = largest.max(error(&one(&found, &[0]), &expected, &magnitudes, of, row)?);
     }
-    Ok(Checked { rows: [chosen.len(), count], error: largest, of: TERMS })
+    Ok(Checked { rows: [chosen.len(), count], error: largest, of })
 }
 
 /// Computes all kernels of a program sequentially, on one rank, and compares what the last one writes.
@@ -126,16 +131,20 @@ fn tolerance<T: Element>() -> f64 {
     }
 }
 
-/// The sum of the absolute values of the terms of each element; of what is no sum, the element's own.
-fn magnitudes<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], expected: &ArrayD<T>) -> Result<Vec<f64>> {
+/// The sum of the absolute values of the terms of each element, or of what is no sum of floats, the element's own; and which it is.
+fn magnitudes<T: Element>(
+    kernel: &Kernel,
+    inputs: &[&ArrayD<T>],
+    expected: &ArrayD<T>,
+) -> Result<(Vec<f64>, &'static str)> {
     let sizes = |array: &ArrayD<T>| array.iter().map(|element| element.distance(T::ZERO)).collect();
     if !matches!(kernel.assign(), Assign::Set | Assign::Add) || !T::DTYPE.is_float() {
-        return Ok(sizes(expected));
+        return Ok((sizes(expected), ELEMENT));
     }
     let mut spec = kernel.spec();
     spec.value = magnitude(spec.value);
     let kernel = spec.check().map_err(|why| CliError::Bug { what: format!("magnitudes have no kernel: {why}") })?;
-    Ok(sizes(&reference(&kernel, inputs, None)?))
+    Ok((sizes(&reference(&kernel, inputs, None)?), TERMS))
 }
 
 /// The value with sums of absolute values in place of sums and differences.
@@ -161,18 +170,24 @@ fn magnitude(value: Value) -> Value {
     }
 }
 
-/// The largest difference of elements, each as a part of its magnitude; they are of rows from `first` on.
-fn error<T: Element>(found: &ArrayD<T>, expected: &ArrayD<T>, magnitudes: &[f64], first: usize) -> Result<f64> {
+/// The largest difference of elements, each as a part of its magnitude, which is `of` this; they are of rows from `first` on.
+fn error<T: Element>(
+    found: &ArrayD<T>,
+    expected: &ArrayD<T>,
+    magnitudes: &[f64],
+    of: &str,
+    first: usize,
+) -> Result<f64> {
     let tolerance = tolerance::<T>();
     let mut largest: f64 = 0.0;
     for (((index, expected), found), magnitude) in expected.indexed_iter().zip(found).zip(magnitudes) {
         let distance = found.distance(*expected);
-        let error = if distance > 0.0 { distance / magnitude } else { 0.0 };
+        let error = relative(distance, *magnitude, expected.distance(T::ZERO));
         if error > tolerance {
             let mut index = index.slice().to_vec();
             index.iter_mut().take(1).for_each(|row| *row += first);
             let what = format!(
-                "element {index:?} is {found}, and {expected} if it is computed sequentially: they differ by {error:.1e} of {TERMS}, \
+                "element {index:?} is {found}, and {expected} if it is computed sequentially: they differ by {error:.1e} of {of}, \
                  and rounding explains {tolerance:e}"
             );
             return Err(CliError::Bug { what });
@@ -180,4 +195,31 @@ fn error<T: Element>(found: &ArrayD<T>, expected: &ArrayD<T>, magnitudes: &[f64]
         largest = largest.max(error);
     }
     Ok(largest)
+}
+
+/// A difference as a part of a magnitude, or of the element's own size if that is not finite. What is not finite has to be equal.
+fn relative(distance: f64, magnitude: f64, own: f64) -> f64 {
+    let size = if magnitude.is_finite() { magnitude } else { own };
+    match distance {
+        0.0 => 0.0,
+        _ if size.is_finite() => distance / size,
+        _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::relative;
+
+    #[test]
+    fn what_is_not_finite_has_to_be_equal() {
+        assert_eq!(relative(0.0, f64::NAN, f64::NAN), 0.0);
+        assert_eq!(relative(2.0, 8.0, 1.0), 0.25);
+        // Where magnitudes overflow, the element is compared with itself.
+        assert_eq!(relative(2.0, f64::INFINITY, 4.0), 0.5);
+        for size in [f64::INFINITY, f64::NAN] {
+            assert_eq!(relative(f64::INFINITY, size, size), f64::INFINITY);
+            assert_eq!(relative(3.0, size, size), f64::INFINITY);
+        }
+    }
 }

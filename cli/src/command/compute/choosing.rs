@@ -25,7 +25,7 @@ pub(crate) struct Choosing {
     /// Measure the machine that it runs on anew, and keep that, instead of taking what was measured before.
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
-    /// End the search after this many seconds; by how much another schedule may be faster then is said.
+    /// Stop searching after this many seconds, and say by how much another schedule could be faster.
     #[arg(long, value_name = "SECONDS", value_parser = real, default_value = "10", allow_negative_numbers = true)]
     at_most: f64,
 }
@@ -73,8 +73,8 @@ impl Choosing {
             (None, None) => needed.unwrap_or_else(cores),
         };
         if let Some(needed) = needed.filter(|needed| *needed > ranks) {
-            let what = format!("the mesh has {needed} ranks, and {ranks} are there");
-            return Err(CliError::refused(what, "start as many, or let a mesh be chosen"));
+            let what = format!("the mesh needs {needed} ranks, but there are {ranks}");
+            return Err(CliError::refused(what, "start as many as it needs, or leave the mesh out to have one chosen"));
         }
         // What is wrong with the others is said before anything is run, too.
         self.limits()?;

@@ -68,7 +68,7 @@ pub(crate) fn described(of: &Description<'_>) -> String {
         "words",
         match bound.filter(|bound| *bound > 0) {
             Some(bound) => format!(
-                "at most {words} a rank; no algorithm on as many ranks moves fewer than {bound}: {:.2}",
+                "at most {words} a rank; no algorithm that divides the work evenly moves fewer than {bound}: {:.2}",
                 words as f64 / bound as f64
             ),
             None => format!("at most {words} a rank{}", of_stages(program, words)),
@@ -92,6 +92,8 @@ fn label(word: &str) -> String {
 pub(crate) fn sure(gap: f64) -> String {
     match gap {
         0.0 => "no other can be faster".to_owned(),
+        // Of what is open, it is only known that it takes some time.
+        gap if gap.is_infinite() => "another may be faster: the search ended before that was known".to_owned(),
         gap => {
             format!("another may be faster by {:.0} %: the search ended before that was known", (100.0 * gap).ceil())
         }
@@ -117,8 +119,10 @@ fn of_stages(program: &Program, words: u64) -> String {
         let [as_they_lie, _] = nest.lower_bounds();
         as_they_lie.elements()
     });
+    let several = program.nests().count() > 1 && program.body().repeats.is_empty();
     match bounds.sum::<u64>() {
-        least if least > 0 && program.nests().count() > 1 && program.body().repeats.is_empty() => {
+        // What one kernel keeps for another moves once.
+        least if least > 0 && several && program.nests().all(|nest| nest.kept().next().is_none()) => {
             let ratio = words as f64 / least as f64;
             format!("; the kernels one by one, as their arrays lie, move no fewer than {least}: {ratio:.2}")
         }

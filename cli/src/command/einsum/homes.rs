@@ -24,7 +24,8 @@ pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
         Ok(_) => Err(unreadable()),
         Err(error) => {
             // Where a bracket lacks its partner, it is not the one in front that was left open.
-            let is_ours = error.mistakes.iter().any(|mistake| mistake.at.start < STEP.len());
+            let last = STEP.len() + text.len();
+            let is_ours = error.mistakes.iter().any(|mistake| !(STEP.len()..last).contains(&mistake.at.start));
             match text.parse::<Step>().err().filter(|_| is_ours) {
                 Some(error) => Err(CliError::mistaken("--shard", text, error, |at| at)),
                 None => Err(CliError::mistaken("--shard", text, error, |at| at.saturating_sub(STEP.len()))),
@@ -75,8 +76,12 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
                 return wrong(axis, 0, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
             }
             if let Some((_, other)) = before.iter().find(|(other, _)| *other == axis) {
-                let message =
-                    format!("`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner");
+                let message = match std::ptr::eq(*other, clause) {
+                    true => format!("`{clause}` uses the axis `{axis}` twice"),
+                    false => {
+                        format!("`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner")
+                    }
+                };
                 return wrong(axis, 1, message, "use each axis once, or skew the second, `(x + y) % parts`".into());
             }
             before.push((axis, clause));

@@ -14,7 +14,13 @@ const OPTION: &str = "--why";
 ///
 /// # Errors
 /// What cannot be read, where it stands, or that the machine does not say what is needed.
-pub(super) fn why_not(text: &str, schedule: &Schedule, choice: &Choice, machine: &Machine) -> Result<String> {
+pub(super) fn why_not(
+    text: &str,
+    schedule: &Schedule,
+    choice: &Choice,
+    machine: &Machine,
+    memory: Option<u64>,
+) -> Result<String> {
     let other = steps(text, schedule)?.into_iter().fold(schedule.clone(), Schedule::apply);
     let program = match other.lower() {
         Ok(program) => program,
@@ -36,7 +42,7 @@ pub(super) fn why_not(text: &str, schedule: &Schedule, choice: &Choice, machine:
         ));
     }
     let (own, others) = (choice.cost(), cost(&program, machine)?);
-    if own.seconds() == others.seconds() {
+    if own.seconds() == others.seconds() && memory.is_none_or(|memory| others.memory <= memory) {
         let [held, other_held] = [own, &others].map(|cost| scaled(cost.memory as f64, "B"));
         let [received, other_received] = [own, &others].map(|cost| scaled(cost.received as f64, "B"));
         return Ok(format!(
@@ -69,7 +75,7 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let mut stages = Definitions::parse(text).and_then(|file| file.bind(&Given::default())).map_err(said)?;
     let stage = stages.pop().filter(|_| stages.is_empty()).ok_or_else(|| {
         CliError::refused(
-            "`--why` holds several kernels, and schedules of one are compared",
+            "`--why` has several kernels, but compares schedules of one",
             "give one, or its chain alone",
         )
     })?;
@@ -83,6 +89,6 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     }
     match stage.schedule {
         Scheduled::Steps(steps) => Ok(steps.into_iter().map(|(step, _)| step).collect()),
-        Scheduled::Auto => Err(CliError::refused("`--why` holds `auto`, which is what is chosen", "give a chain")),
+        Scheduled::Auto => Err(CliError::refused("`--why` has `auto` in the place of a schedule", "write the steps to compare")),
     }
 }
