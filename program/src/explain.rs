@@ -186,7 +186,9 @@ impl Nest {
         }
         let copies = if least == most { most.to_string() } else { format!("{least} to {most}") };
         Some(match name == self.kernel.output().name {
-            true => format!("each element of {name} must be on {copies} ranks in the end, so all but one of them receive it"),
+            true => format!(
+                "each element of {name} must be on {copies} ranks in the end, so all but one of them receive it"
+            ),
             false => format!("each element of {name} is on {copies} ranks at the start, which need not fetch it"),
         })
     }

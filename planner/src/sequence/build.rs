@@ -5,7 +5,8 @@ use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, ProgramError, Repeat, Statement, Until,
+    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, ProgramError, Repeat,
+    Statement, Until,
 };
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;

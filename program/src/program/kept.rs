@@ -91,7 +91,9 @@ impl Nest {
             proof.property != Property::Matching && (!proof.of_route || proof.tensor.is_none_or(is_sent))
         };
         let proved: Vec<_> = self.report.proofs.iter().filter(holds).cloned().collect();
-        let matching = self.matches().unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug of polyshard"));
+        let matching = self
+            .matches()
+            .unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug of polyshard"));
         proved.into_iter().chain(matching)
     }
 

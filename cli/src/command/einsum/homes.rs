@@ -79,7 +79,9 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
                 let message = match std::ptr::eq(*other, clause) {
                     true => format!("`{clause}` uses the axis `{axis}` twice"),
                     false => {
-                        format!("`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner")
+                        format!(
+                            "`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner"
+                        )
                     }
                 };
                 return wrong(axis, 1, message, "use each axis once, or skew the second, `(x + y) % parts`".into());

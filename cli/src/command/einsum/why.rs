@@ -74,10 +74,7 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let said = |error| CliError::mistaken(OPTION, text, error, |at| at);
     let mut stages = Definitions::parse(text).and_then(|file| file.bind(&Given::default())).map_err(said)?;
     let stage = stages.pop().filter(|_| stages.is_empty()).ok_or_else(|| {
-        CliError::refused(
-            "`--why` has several kernels, but compares schedules of one",
-            "give one, or its chain alone",
-        )
+        CliError::refused("`--why` has several kernels, but compares schedules of one", "give one, or its chain alone")
     })?;
     let other =
         stage.kernel.check().map_err(|why| CliError::Bug { what: format!("a kernel was read that is none: {why}") })?;
@@ -89,6 +86,8 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     }
     match stage.schedule {
         Scheduled::Steps(steps) => Ok(steps.into_iter().map(|(step, _)| step).collect()),
-        Scheduled::Auto => Err(CliError::refused("`--why` has `auto` in the place of a schedule", "write the steps to compare")),
+        Scheduled::Auto => {
+            Err(CliError::refused("`--why` has `auto` in the place of a schedule", "write the steps to compare"))
+        }
     }
 }
