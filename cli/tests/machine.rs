@@ -191,9 +191,9 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
     let message = format!("rank 0: cannot write `{file}`: there is no folder `{gone}`; make it first");
     refused(&["measure", "--out", file], &message);
     refused(&["detect", "--out", file], &message);
-    let said = machine(Start::Plain, &["measure", "--sizes", "1KB"]);
-    let message = "invalid value '1KB' for '--sizes <1KiB,64KiB,4MiB>': cannot read the size `1KB`; write bytes such as \
-                   4096, 4KiB or 64MiB";
+    let said = machine(Start::Plain, &["measure", "--sizes", "1XB"]);
+    let message = "invalid value '1XB' for '--sizes <1KiB,64KiB,4MiB>': cannot read the size `1XB`; write bytes such as \
+                   4096, 64MiB, 1.5GiB or 2GB";
     assert!(!said.success && said.stderr.contains(message), "{}", said.stderr);
 }
 

@@ -10,7 +10,8 @@ use crate::{Element, InputTable, Shards, View};
 ///
 /// ```
 /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, KeptTile, Region, SharedInputs, Tile, spmd};
+/// use polyshard_runtime::leaf::{nest, pointwise};
+/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, KeptTile, ReduceOp, Region, SharedInputs, StridedMut, Tile, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let found = spmd(2, |world| {
@@ -24,19 +25,14 @@ use crate::{Element, InputTable, Shards, View};
 ///     let (kept, mut others) = (KeptTile::new(&tile, Some(&known)), InputTable::default());
 ///     kept.publish_with(&mut others);
 ///     let inputs = SharedInputs::new(world, [&a], &mut others)?;
-///     let second = kept.view(inputs.shards::<1>()[0]).strided(&[1], &[]);
-///     let mut found = [0.0];
-///     polyshard_runtime::leaf::nest(
-///         &[],
-///         polyshard_runtime::StridedMut::new(&mut found, 0, vec![]),
-///         polyshard_runtime::ReduceOp::Sum,
-///         &[second],
-///         &polyshard_runtime::leaf::pointwise(|[a]: [f64; 1]| a),
-///     );
+///     let operand = kept.view(inputs.shards::<1>()[0]).strided(&[0], &[&[1]]);
+///     let mut doubled = [0.0; 2];
+///     let target = StridedMut::new(&mut doubled, 0, vec![1]);
+///     nest(&[2], target, ReduceOp::Sum, &[operand], &pointwise(|[a]: [f64; 1]| 2.0 * a));
 ///     inputs.release()?;
-///     Ok::<_, Error>(found)
+///     Ok::<_, Error>(doubled)
 /// })?;
-/// assert_eq!(found, [[1.0], [1.0]]);
+/// assert_eq!(found, [[0.0, 2.0]; 2]);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]
