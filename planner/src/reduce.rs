@@ -12,7 +12,7 @@
 //! | `instruction`, `program` | slice, form and collective; a list of them |
 //! | `synthesize` | all programs up to a number of steps |
 //! | `lower` | groups of ranks |
-//! | `simulate`, `choice` | how long a program takes by the prices of [`cost`](crate::cost), and which takes least |
+//! | `simulate`, `choice` | how long a program takes by the prices of [`cost`](mod@crate::cost), and which takes least |
 //! | `strategy`, `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
 //! | `explain` | what a plan does and what the simulator expects, as text |
 //!

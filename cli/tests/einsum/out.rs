@@ -8,7 +8,6 @@ use polyshard::runtime::spmd;
 use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;
 use std::fs;
-use std::path::Path;
 
 const PRODUCT: &str = "fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }\nauto";
 
@@ -125,7 +124,7 @@ fn what_is_wrong_is_said_once_by_all_processes() {
         assert!(stderr.starts_with(expected), "{arguments:?}:\n{stderr}");
         assert_eq!(stderr.matches("error: ").count(), 1, "{arguments:?}:\n{stderr}");
     }
-    assert!(!Path::new("C.npy").exists());
+    assert!(!std::path::Path::new("C.npy").exists());
     // Help is no mistake, and is said once as well.
     let Ended { success, stdout, .. } = COMMAND_LINE.run(Start::Mpi(3), &["einsum", "--help"]);
     assert!(success && stdout.matches("Examples:").count() == 1, "{stdout}");
