@@ -148,16 +148,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 
     /// Lends the tile of a transfer to another kernel for one run, in the place of one that brings nothing. Where this kernel has read in
     /// place, that one publishes its inputs, too.
-    pub(super) fn lend(&mut self, TileId(tile): TileId, to: &mut Self, TileId(place): TileId) {
-        to.tiles[place] = self.tiles[tile].take();
-        if let Some(tile) = &to.tiles[place] {
-            KeptTile::new(tile, Some(&self.known)).publish_with(&mut to.known);
+    pub(super) fn lend(&mut self, tile: TileId, to: &mut Self, place: TileId) {
+        self.give(tile, to, place);
+        if let Some(lent) = &to.tiles[place.0] {
+            KeptTile::new(lent, Some(&self.known)).publish_with(&mut to.known);
         }
     }
 
-    /// Gives back what was lent.
-    pub(super) fn give_back(&mut self, TileId(place): TileId, to: &mut Self, TileId(tile): TileId) {
-        to.tiles[tile] = self.tiles[place].take();
+    /// Gives a tile to another kernel, as where it gives back what was lent.
+    pub(super) fn give(&mut self, tile: TileId, to: &mut Self, place: TileId) {
+        to.tiles[place.0] = self.tiles[tile.0].take();
     }
 
     /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it

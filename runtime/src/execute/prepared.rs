@@ -404,7 +404,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                     let ran = self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at);
                     for (tile, (from, of)) in kept() {
                         let [own, other] = both(&mut self.kernels, id, from);
-                        own.give_back(tile, other, of);
+                        own.give(tile, other, of);
                     }
                     ran
                 }

@@ -76,8 +76,10 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let stage = stages.pop().filter(|_| stages.is_empty()).ok_or_else(|| {
         CliError::refused("`--why` has several kernels, but compares schedules of one", "give one, or its chain alone")
     })?;
-    let other =
-        stage.kernel.check().map_err(|why| CliError::Bug { what: format!("a kernel was read that is none: {why}") })?;
+    let other = stage
+        .kernel
+        .check()
+        .map_err(|why| CliError::Bug { what: format!("a kernel was read that cannot be: {why}") })?;
     let kernel = schedule.kernel()?;
     if other.spec() != kernel.spec() {
         let what =

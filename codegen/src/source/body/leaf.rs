@@ -23,8 +23,8 @@ use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
 use polyshard_program::{
-    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, SlicesOf, TileId,
-    TileOperand, TimeSteps,
+    Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand,
+    TimeSteps,
 };
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -112,16 +112,13 @@ impl Writer<'_> {
         }
         let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
         let (counts, polls) = (self.counts(), self.polls());
-        let of = match self.nest.slices_along(along) {
-            SlicesOf::Panels => quote! { SlicesOf::Panels },
-            SlicesOf::Batch => quote! { SlicesOf::Batch },
-            SlicesOf::Values => quote! { SlicesOf::Values },
-            SlicesOf::Sums => quote! { SlicesOf::Sums },
-        };
+        // Variants print as they are named.
+        let of = self.nest.slices_along(along);
+        let of = format_ident!("{of:?}");
         let along = literal(along.0 as i64);
         quote! {
             #note
-            let mut slices = Slices::new(&[#(#counts),*], #along, #of);
+            let mut slices = Slices::new(&[#(#counts),*], #along, SlicesOf::#of);
             while let Some(slice) = slices.next(#polls) {
                 let from = slice.start as i64;
                 #call
