@@ -2,7 +2,7 @@
 
 use super::stage::{Stage, in_sequence, is_given};
 use crate::SearchError;
-use crate::choice::{Open, side_by_side};
+use crate::choice::{Form, Open, side_by_side};
 use polyshard_layout::{Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::{Cost, cost};
@@ -15,6 +15,8 @@ pub struct SequenceCandidate {
     pub(super) schedules: Vec<Schedule>,
     /// Over how many ranks each loop of each kernel is divided; empty of one whose schedule is given.
     pub(super) grids: Vec<Vec<(Name, usize)>>,
+    /// What each schedule is besides its grid.
+    pub(super) forms: Vec<Form>,
     pub(super) cost: Cost,
 }
 
@@ -31,9 +33,9 @@ impl SequenceCandidate {
         &self.cost
     }
 
-    /// Whether it is another one with axes that are alike in each other's places.
+    /// Whether it is another one with axes that are alike in each other's places: the price is the same, and all but the axes.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
-        let [one, two] = [self, other].map(|one| (one.cost.memory, one.cost.received, &one.grids));
+        let [one, two] = [self, other].map(|one| (one.cost.memory, one.cost.received, &one.grids, &one.forms));
         one == two && self.cost.seconds() == other.cost.seconds()
     }
 
@@ -51,7 +53,10 @@ impl SequenceCandidate {
         });
         let mut kept: Vec<Self> = Vec::new();
         for candidate in all {
-            if !kept.iter().any(|other| other.is_alike(&candidate)) {
+            // What is alike takes as long, so it stands next to it.
+            let seconds = candidate.cost.seconds();
+            let mut as_fast = kept.iter().rev().take_while(|other| other.cost.seconds() == seconds);
+            if !as_fast.any(|other| other.is_alike(&candidate)) {
                 kept.push(candidate);
             }
         }

@@ -8,7 +8,6 @@ use super::laid::Laid;
 use super::stage::is_given;
 use super::state::{Best, StageWay, State};
 use crate::SearchError;
-use crate::choice::Candidate;
 use crate::find::Found;
 use crate::space::Space;
 use crate::variant::Variant;
@@ -125,7 +124,7 @@ impl State<'_> {
             }
             return Ok(());
         };
-        let rest: u64 = tiles[nth + 1..].iter().sum();
+        let rest = tiles[nth + 1..].iter().copied().fold(0, u64::saturating_add);
         for way in next {
             let (given, before) = (small.given.len(), (small.shards, small.others, small.tiles));
             self.append_small(nth, way, small);
@@ -171,12 +170,7 @@ impl State<'_> {
             let space = Space { kernel: self.kernels[nth], homes: &homes, rotates: false };
             let mut found = Found::new(room, f64::INFINITY);
             found.add(&space, &variant, &self.prices)?;
-            found.candidates.sort_by(Candidate::order);
-            for candidate in found.candidates {
-                if self.try_stage(nth, &candidate.schedule)? {
-                    break;
-                }
-            }
+            self.improve(nth, found.candidates)?;
         }
         Ok(())
     }

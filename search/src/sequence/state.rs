@@ -14,7 +14,7 @@ use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_planner::cost::Prices;
 use polyshard_planner::redistribution;
-use polyshard_polyhedral::{LowerError, Schedule};
+use polyshard_polyhedral::LowerError;
 use polyshard_program::{Kernel, Program};
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -316,6 +316,7 @@ impl<'a> State<'a> {
         let candidate = SequenceCandidate {
             schedules: ways.iter().map(|way| way.candidate.schedule.clone()).collect(),
             grids: ways.iter().map(|way| way.candidate.grid.clone()).collect(),
+            forms: ways.iter().map(|way| way.candidate.form.clone()).collect(),
             cost: self.prices.of(&program)?,
         };
         let along = ways.iter().map(|way| way.along.clone()).collect();
@@ -341,12 +342,7 @@ impl<'a> State<'a> {
             let (mut found, mut left) = (Found::new(self.memory, seconds), MOST_AHEAD);
             found.add_ahead(&space, &variant, &self.bounds[nth], &self.prices, &mut left)?;
             found.cut.least().into_iter().for_each(|bound| self.open.leave(whole - seconds + bound));
-            found.candidates.sort_by(Candidate::order);
-            for candidate in found.candidates {
-                if self.try_stage(nth, &candidate.schedule)? {
-                    break;
-                }
-            }
+            self.improve(nth, found.candidates)?;
         }
         Ok(())
     }
@@ -358,8 +354,19 @@ impl<'a> State<'a> {
         Some((homes, Variant { mesh: program.mesh().clone(), along: along[nth].clone()?, panels: None }))
     }
 
+    /// Puts the first of these for a stage that is better in the place of the best program's; those first that are faster by themselves.
+    pub(super) fn improve(&mut self, nth: usize, mut candidates: Vec<Candidate>) -> Result<(), SearchError> {
+        candidates.sort_by(Candidate::order);
+        for candidate in candidates {
+            if self.try_stage(nth, candidate)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts another schedule in the place of the best program's for a stage, if that is faster and fits into the memory; returns whether it is.
-    pub(super) fn try_stage(&mut self, nth: usize, schedule: &Schedule) -> Result<bool, SearchError> {
+    fn try_stage(&mut self, nth: usize, Candidate { schedule, form, .. }: Candidate) -> Result<bool, SearchError> {
         let Some(best) = &mut self.best else { return Ok(false) };
         let Ok(stage) = schedule.lower() else { return Ok(false) };
         let mut stages: Vec<&Program> = best.stages.iter().collect();
@@ -369,7 +376,7 @@ impl<'a> State<'a> {
         let is_better = cost.memory <= self.memory && cost.seconds() < best.candidate.cost.seconds();
         if is_better {
             let mut candidate = SequenceCandidate { cost, ..best.candidate.clone() };
-            candidate.schedules[nth] = schedule.clone();
+            (candidate.schedules[nth], candidate.forms[nth]) = (schedule, form);
             self.whole.push(std::mem::replace(&mut best.candidate, candidate));
             best.program = program;
             best.stages[nth] = stage;
@@ -396,7 +403,8 @@ fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
         let is_read = stages[nth..].iter().any(|stage| stage.inputs.contains(&value));
         !touches(&stages[nth]) && (is_given(stages, value) || is_made && is_read)
     };
-    let of_stage = |nth: usize| values.iter().filter(|(value, _)| is_held(nth, *value)).map(|(_, bytes)| bytes).sum();
+    let held = |nth: usize| values.iter().filter(move |(value, _)| is_held(nth, *value));
+    let of_stage = |nth: usize| held(nth).fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
     (0..stages.len()).map(of_stage).collect()
 }
 
