@@ -1,34 +1,50 @@
-//! The bracket that has no partner, in a text that has no tokens because of it.
+//! The bracket that has no partner, or the quote or comment without an end, in a text that has no tokens because of it.
 //!
 //! Tokens are cut by brackets that match, so where one is missing nothing else is known. It is found as a reader would: what was opened
-//! last has to be closed first. Comments and quoted texts are left out, as Rust has them.
+//! last has to be closed first. Comments and quoted texts are left out, as Rust has them; one that has no end hides all brackets behind
+//! it, so it is to blame for those that it was opened in.
+
+use std::ops::Range;
 
 /// The brackets, each with its partner.
 const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
 
-/// A bracket without a partner.
+/// What has no partner.
 pub(crate) struct Unmatched {
     /// Where it is in the text, in bytes.
-    pub(crate) at: usize,
+    pub(crate) at: Range<usize>,
     /// What is wrong.
     pub(crate) message: String,
     /// What to do.
     pub(crate) help: String,
 }
 
-/// Returns the first bracket that is closed by none, or by another one, or that closes none.
+impl Unmatched {
+    /// What begins at this byte, and never ends.
+    fn open(at: usize, begin: &str, end: &str, what: &str) -> Self {
+        Self {
+            at: at..at + begin.len(),
+            message: format!("`{begin}` is not closed"),
+            help: format!("write `{end}` where {what} ends"),
+        }
+    }
+}
+
+/// Returns the first quote or comment that does not end, or bracket that is closed by none, or by another one, or that closes none.
 pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
-    let is_open = |(at, open, close): (usize, char, char)| Unmatched {
-        at,
-        message: format!("`{open}` is not closed"),
-        help: format!("write `{close}` where it ends"),
+    let is_open = |(at, open, close): (usize, char, char)| {
+        Unmatched::open(at, open.encode_utf8(&mut [0; 4]), close.encode_utf8(&mut [0; 4]), "it")
     };
     let mut open: Vec<(usize, char, char)> = Vec::new();
     let mut at = 0;
     while let Some(letter) = text[at..].chars().next() {
-        if let Some(len) = quoted(&text[at..]) {
-            at += len;
-            continue;
+        match quoted(&text[at..]) {
+            Some(Quoted::Ends(len)) => {
+                at += len;
+                continue;
+            }
+            Some(Quoted::Open { begin, end, what }) => return Some(Unmatched::open(at, begin, end, what)),
+            None => {}
         }
         if let Some(&(bracket, close)) = PAIRS.iter().find(|pair| pair.0 == letter) {
             open.push((at, bracket, close));
@@ -38,7 +54,7 @@ pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
                 Some(other) => return Some(is_open(other)),
                 None => {
                     let help = "leave it out, or write the bracket that it closes".into();
-                    return Some(Unmatched { at, message: format!("`{letter}` closes nothing"), help });
+                    return Some(Unmatched { at: at..at + 1, message: format!("`{letter}` closes nothing"), help });
                 }
             }
         }
@@ -47,14 +63,22 @@ pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
     open.pop().map(is_open)
 }
 
-/// The bytes of the comment, the quoted text or the quoted character with which a text begins; all of it where none ends it.
-fn quoted(text: &str) -> Option<usize> {
-    let end = |found: Option<usize>| Some(found.unwrap_or(text.len()));
+/// A comment, a quoted text or a quoted character.
+enum Quoted {
+    /// It has this many bytes.
+    Ends(usize),
+    /// It goes on to the end of the text.
+    Open { begin: &'static str, end: &'static str, what: &'static str },
+}
+
+/// The comment, the quoted text or the quoted character with which a text begins.
+fn quoted(text: &str) -> Option<Quoted> {
     if text.starts_with("//") {
-        return end(text.find('\n'));
+        return Some(Quoted::Ends(text.find('\n').unwrap_or(text.len())));
     }
     if text.starts_with("/*") {
-        return end(comment(text));
+        let open = Quoted::Open { begin: "/*", end: "*/", what: "the comment" };
+        return Some(comment(text).map_or(open, Quoted::Ends));
     }
     if let Some(inside) = text.strip_prefix('"') {
         let mut escaped = false;
@@ -63,13 +87,14 @@ fn quoted(text: &str) -> Option<usize> {
             escaped = letter == '\\' && !escaped;
             is_end.then_some(at + 2)
         };
-        return end(inside.char_indices().find_map(closes));
+        let open = Quoted::Open { begin: "\"", end: "\"", what: "the quoted text" };
+        return Some(inside.char_indices().find_map(closes).map_or(open, Quoted::Ends));
     }
     // `'(` may be a lifetime's quote: a character has one at its end too.
     let mut letters = text.strip_prefix('\'')?.char_indices();
     let (_, letter) = letters.next()?;
     let (at, last) = letters.next()?;
-    (letter != '\\' && last == '\'').then_some(at + 2)
+    (letter != '\\' && last == '\'').then_some(Quoted::Ends(at + 2))
 }
 
 /// The bytes of a comment in `/*` and `*/`, in which there may be others.
@@ -100,7 +125,7 @@ mod tests {
     fn check(text: &str, expected: Option<(usize, &str)>) {
         let found = unmatched(text);
         assert_eq!(
-            found.as_ref().map(|found| (text[..found.at].chars().count() + 1, &*found.message)),
+            found.as_ref().map(|found| (text[..found.at.start].chars().count() + 1, &*found.message)),
             expected,
             "{text}"
         );
@@ -120,6 +145,15 @@ mod tests {
         check("f(a) // and (so on", None);
         check("f(a) /* ( /* [ */ { */ [b", Some((24, "`[` is not closed")));
         check("f(\"(\\\"(\", ')', 'é') (", Some((21, "`(` is not closed")));
-        check("/* (", None);
+    }
+
+    #[test]
+    fn quotes_and_comments_that_do_not_end_are_to_blame() {
+        check("f(a /* [ */ /* (", Some((13, "`/*` is not closed")));
+        check("f(a) /* /* */", Some((6, "`/*` is not closed")));
+        check("f(é, \"[ b)", Some((6, "`\"` is not closed")));
+        check("f(\"a\\\")", Some((3, "`\"` is not closed")));
+        // What is wrong before them comes first.
+        check("f(a] \"", Some((2, "`(` is not closed")));
     }
 }

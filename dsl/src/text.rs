@@ -12,7 +12,7 @@ use crate::step::Step;
 use crate::{chain, spec};
 use polyshard_layout::Mesh;
 use polyshard_program::KernelSpec;
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, LexError, TokenStream, TokenTree};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -160,18 +160,28 @@ impl From<Step> for String {
 
 /// Reads the tokens of a text. Where brackets do not match there are no tokens, so that is the only mistake that is reported.
 pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
-    let tokens = match text.parse() {
-        Ok(tokens) => Ok(tokens),
-        Err(wrong) => {
-            // Where tokens end, the bracket that is to blame is long past.
-            if let Some(Unmatched { at, message, help }) = unmatched(text) {
-                return Err(ParseError { mistakes: vec![Mistake::new(text, at..at + 1, message, Some(help))] });
-            }
-            let wrong: proc_macro2::LexError = wrong;
-            Err(syn::Error::new(wrong.span(), "quotes do not match, or a character has no meaning here"))
-        }
+    match text.parse() {
+        Ok(tokens) => placed(text, parse(tokens)),
+        Err(wrong) => Err(ParseError { mistakes: vec![without_tokens(text, &wrong)] }),
+    }
+}
+
+/// Why a text cannot be cut into tokens.
+fn without_tokens(text: &str, wrong: &LexError) -> Mistake {
+    // Where tokens end, the bracket that is to blame is long past.
+    if let Some(Unmatched { at, message, help }) = unmatched(text) {
+        return Mistake::new(text, at, message, Some(help));
+    }
+    let at = wrong.span().byte_range().start;
+    let rest = &text[at..];
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let first = rest.chars().next().map_or(0, char::len_utf8);
+    let len = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len()).max(first);
+    let help = match &rest[..len] {
+        "'" | "\"" => "write names and numbers without quotes",
+        _ => "leave it out, or write a name, a number or a sign that has one",
     };
-    placed(text, tokens.and_then(parse))
+    Mistake::new(text, at..at + len, format!("`{}` has no meaning here", &rest[..len]), Some(help.into()))
 }
 
 /// Returns the errors of what was read from a text with their places in it.

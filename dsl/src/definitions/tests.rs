@@ -196,4 +196,13 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: write `]` where it ends
         "#]],
     );
+    check(
+        &format!("{PRODUCT}auto /* as `summa` has it"),
+        &[],
+        &[],
+        expect![[r#"
+            line 5, column 6: `/*` is not closed
+            help: write `*/` where the comment ends
+        "#]],
+    );
 }

@@ -204,6 +204,34 @@ fn mistakes_of_a_kernel_have_their_places() {
     "#]],
     );
     check_kernel(
+        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = A[i] /* twice\n}",
+        expect![[r#"
+        line 2, column 15: `/*` is not closed
+        help: write `*/` where the comment ends
+    "#]],
+    );
+    check_kernel(
+        "fn f(A: [\"f32; 4]) -> B: [f32; 4] { B[i] = A[i] }",
+        expect![[r#"
+        line 1, column 10: `"` is not closed
+        help: write `"` where the quoted text ends
+    "#]],
+    );
+    check_kernel(
+        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = é * A'[i] }",
+        expect![[r#"
+        line 2, column 15: `'` has no meaning here
+        help: write names and numbers without quotes
+    "#]],
+    );
+    check_kernel(
+        "fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] × 2 }",
+        expect![[r#"
+        line 1, column 48: `×` has no meaning here
+        help: leave it out, or write a name, a number or a sign that has one
+    "#]],
+    );
+    check_kernel(
         "",
         expect![[r#"
         line 1, column 1: unexpected end of input, expected `fn`
