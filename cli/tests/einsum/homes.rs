@@ -82,6 +82,43 @@ fn what_contradicts_is_shown_where_it_stands() {
           = help: the axes are x, y
     "#]],
     );
+    // Where a word stands twice, it is the one that is wrong.
+    refused(
+        &["--shard", "A=i.at(y), j.at(j)"],
+        expect![[r#"
+        error: no axis `j`
+         --> --shard:1:17
+          |
+        1 | A=i.at(y), j.at(j)
+          |                 ^
+          |
+          = help: the axes are x, y
+    "#]],
+    );
+    refused(
+        &["--shard", "A=i.at((x + A) % 2), j.at(x)"],
+        expect![[r#"
+        error: no axis `A`
+         --> --shard:1:13
+          |
+        1 | A=i.at((x + A) % 2), j.at(x)
+          |             ^
+          |
+          = help: the axes are x, y
+    "#]],
+    );
+    refused(
+        &["--shard", "A=dim(0).at((x + y) % 2), dim(1).cyclic([y, y], 2)"],
+        expect![[r#"
+        error: `dim(1) @ cyclic([y, y], 2)` uses the axis `y` twice
+         --> --shard:1:45
+          |
+        1 | A=dim(0).at((x + y) % 2), dim(1).cyclic([y, y], 2)
+          |                                             ^
+          |
+          = help: use each axis once, or skew the second, `(x + y) % parts`
+    "#]],
+    );
     refused(
         &["--shard", "A=i.at(x), q.at(y)"],
         expect![[r#"

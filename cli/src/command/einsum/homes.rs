@@ -40,40 +40,53 @@ pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
 /// A tensor or an axis that there is not, or two clauses that contradict each other.
 pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
     let (tensor, clauses) = read(text)?;
-    let wrong = |name: Name, nth: usize, message: String, help: String| {
-        let mistakes = vec![Mistake::new(text, place(text, name, nth), message, Some(help))];
+    let places = places(text);
+    // The number of a name among those of the text.
+    let wrong = |(nth, name): (usize, Name), message: String, help: String| {
+        let place = places.get(nth).filter(|place| text[(*place).clone()] == *name.as_str());
+        let mistakes = vec![Mistake::new(text, place.cloned().unwrap_or(0..text.len()), message, Some(help))];
         Err(CliError::Mistakes { path: "--shard".into(), text: text.to_owned(), mistakes })
     };
     if kernel.tensors().all(|other| other.name != tensor) {
         let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name.to_string()).collect();
-        return wrong(tensor, 0, format!("no tensor `{tensor}`"), format!("the tensors are {}", tensors.join(", ")));
+        let help = format!("the tensors are {}", tensors.join(", "));
+        return wrong((0, tensor), format!("no tensor `{tensor}`"), help);
     }
     let mut before: Vec<(Name, &Clause)> = Vec::new();
+    let mut next = 1;
     for (nth, clause) in clauses.iter().enumerate() {
         if let Placement::Divided { dim, .. } = clause {
+            let index = Name::new(&dim.to_string());
             let is_same = |other: &&Clause| matches!(other, Placement::Divided { dim: other, .. } if other == dim);
             if let Some(other) = clauses[..nth].iter().find(is_same) {
                 let message = format!("`{other}` and `{clause}` both place the dimension `{dim}`");
                 let help = format!("give its axes as one list, `{dim}.at([x, y])`, or as levels, `{dim}.at(x).at(y)`");
-                return wrong(Name::new(&dim.to_string()), 1, message, help);
+                return wrong((next, index), message, help);
             }
-        }
-        if let Placement::Divided { dim, .. } = clause {
-            let (index, accesses) = (Name::new(&dim.to_string()), kernel.accesses_of(tensor));
-            let is_there = |access: &&Access| access.index.iter().any(|of| of.as_variable() == Some(index));
             // Those by number are no identifiers.
-            if index.is_identifier() && !accesses.iter().any(is_there) {
-                let accesses: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
-                let message = format!("no dimension of `{tensor}` is indexed by `{index}` alone");
-                let help = format!("it is {}; dimensions have numbers too, `dim(0).at(x)`", accesses.join(" and "));
-                return wrong(index, 0, message, help);
+            if index.is_identifier() {
+                let accesses = kernel.accesses_of(tensor);
+                let is_there = |access: &&Access| access.index.iter().any(|of| of.as_variable() == Some(index));
+                if !accesses.iter().any(is_there) {
+                    let accesses: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
+                    let message = format!("no dimension of `{tensor}` is indexed by `{index}` alone");
+                    let help = format!("it is {}; dimensions have numbers too, `dim(0).at(x)`", accesses.join(" and "));
+                    return wrong((next, index), message, help);
+                }
+                next += 1;
             }
         }
-        for axis in axes(clause) {
+        for (axis, is_plain) in axes(clause) {
+            let named = (next, axis);
+            next += 1;
             if mesh.position(axis).is_none() {
                 let there: Vec<_> =
                     mesh.names(&(0..mesh.ndim()).collect::<Vec<_>>()).iter().map(Name::to_string).collect();
-                return wrong(axis, 0, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
+                return wrong(named, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
+            }
+            // What is computed of several is left to the search.
+            if !is_plain {
+                continue;
             }
             if let Some((_, other)) = before.iter().find(|(other, _)| *other == axis) {
                 let message = match std::ptr::eq(*other, clause) {
@@ -84,7 +97,7 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
                         )
                     }
                 };
-                return wrong(axis, 1, message, "use each axis once, or skew the second, `(x + y) % parts`".into());
+                return wrong(named, message, "use each axis once, or skew the second, `(x + y) % parts`".into());
             }
             before.push((axis, clause));
         }
@@ -92,34 +105,46 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
     Ok(())
 }
 
-/// The axes that a clause uses as they are; what is computed of several is left to the search.
-fn axes(clause: &Clause) -> Vec<Name> {
+/// The axes that a clause names, in the order of its text, and whether each is used as it is.
+fn axes(clause: &Clause) -> Vec<(Name, bool)> {
     match clause {
-        Placement::Pin { axis, .. } | Placement::Partial { axis } => vec![*axis],
+        Placement::Pin { axis, .. } | Placement::Partial { axis } => vec![(*axis, true)],
         Placement::Divided { levels, .. } => {
-            let plain = levels.iter().flat_map(|level| match level {
-                Division::Block { at: AxisExpr::Axis(axis) } | Division::Cyclic { at: AxisExpr::Axis(axis), .. } => {
-                    vec![*axis]
-                }
-                Division::Block { at: AxisExpr::List(axes) } | Division::Cyclic { at: AxisExpr::List(axes), .. } => {
-                    axes.clone()
-                }
-                _ => Vec::new(),
-            });
-            plain.collect()
+            let mut found = Vec::new();
+            for level in levels {
+                let (Division::Block { at } | Division::Cyclic { at, .. }) = level;
+                let is_plain = matches!(at, AxisExpr::Axis(_) | AxisExpr::List(_));
+                names(at, &mut |name| found.push((name, is_plain)));
+            }
+            found
         }
     }
 }
 
-/// Where a name stands in a text as a word of its own, the first time or a later one, or all of the text where it does not.
-fn place(text: &str, name: Name, nth: usize) -> Range<usize> {
-    let name = name.as_str();
+/// Visits the axes that coordinates are computed of, in the order of their text.
+fn names(at: &AxisExpr, visit: &mut impl FnMut(Name)) {
+    match at {
+        AxisExpr::Const(_) => {}
+        AxisExpr::Axis(name) => visit(*name),
+        AxisExpr::List(list) => list.iter().for_each(|name| visit(*name)),
+        AxisExpr::Add(left, right) | AxisExpr::Sub(left, right) => {
+            names(left, visit);
+            names(right, visit);
+        }
+        AxisExpr::Mul(inner, _) | AxisExpr::Mod(inner, _) => names(inner, visit),
+    }
+}
+
+/// Where names stand in a text, in its order. Words that come before parentheses are the language's: `dim`, `at`, `cyclic`, `pin`, `partial`.
+fn places(text: &str) -> Vec<Range<usize>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let is_alone = |at: &usize| {
-        let after = &text[at + name.len()..];
-        let is_call = name == "at" && after.starts_with('(');
-        !(is_call || text[..*at].ends_with(is_part) || after.starts_with(is_part))
-    };
-    let found = text.match_indices(name).map(|(at, _)| at).filter(is_alone).nth(nth);
-    found.map_or(0..text.len(), |at| at..at + name.len())
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(begin) = text[at..].find(is_part).map(|begin| at + begin) {
+        at = text[begin..].find(|letter| !is_part(letter)).map_or(text.len(), |len| begin + len);
+        let is_number = text[begin..].starts_with(|letter: char| letter.is_numeric());
+        if !is_number && !text[at..].trim_start().starts_with('(') {
+            found.push(begin..at);
+        }
+    }
+    found
 }
