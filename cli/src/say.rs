@@ -1,8 +1,7 @@
 //! The one way to print: `print!` ends the program with a panic where standard output takes nothing.
 
 use crate::error::{CliError, Result};
-use polyshard::launched_ranks;
-use std::env;
+use polyshard::runtime::launched_rank;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::thread;
@@ -30,16 +29,12 @@ pub(crate) fn complain(message: &impl Display) {
 /// How long a process that a launcher has started waits for the first one to say what is wrong: launchers end all when one has failed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The variables by which launchers number the processes that they start.
-const RANKS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
-
 /// Whether this process is to say what all processes that a launcher has started have found, before it ends.
 ///
 /// Most mistakes are those of all of them, and the first one speaks. If it is not there to do so after a while, as where a file
 /// is missing on one node alone, the others say what they have `failed` at. MPI need not be initialised for that.
 pub(crate) fn is_speaker(failed: bool) -> bool {
-    let rank = || RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<usize>().ok());
-    if launched_ranks().is_none() || rank().is_none_or(|rank| rank == 0) {
+    if launched_rank().is_none_or(|rank| rank == 0) {
         return true;
     }
     if failed {

@@ -67,7 +67,7 @@ pub use reduce::Reduction;
 pub use reference::reference;
 pub use region::Region;
 pub use room::Room;
-pub use spmd::{exit, launched_ranks, spmd, spmd_checked};
+pub use spmd::{exit, launched_rank, launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{KeptTile, OutTile, StepBuffers, Tile, Written};
 pub use transport::Transport;

@@ -134,6 +134,15 @@ pub fn launched_ranks() -> Option<usize> {
     launcher()?.size
 }
 
+/// Returns the rank that this process will have, if an MPI launcher started it and says which.
+///
+/// Does not initialise MPI: a program that ends before it does can let one process speak for all of them. Under a launcher that says no rank,
+/// each process has to speak for itself.
+#[must_use]
+pub fn launched_rank() -> Option<usize> {
+    launcher()?.rank
+}
+
 /// Refuses ranks that would start ranks.
 pub(crate) fn check_outside() -> Result<()> {
     if IS_RANK.get() { Err(LaunchError::Nested.into()) } else { Ok(()) }

@@ -12,6 +12,8 @@ pub(crate) struct Launcher {
     pub(crate) variable: &'static str,
     /// The number of processes that it started, if it says so.
     pub(crate) size: Option<usize>,
+    /// The number of this one among them, if it says so.
+    pub(crate) rank: Option<usize>,
 }
 
 /// Returns the launcher of this process, if it was an MPI launcher.
@@ -19,25 +21,42 @@ pub(crate) fn launcher() -> Option<Launcher> {
     find(|name| std::env::var(name).ok())
 }
 
-/// Launchers by the variable that names the rank and the one that names the number of ranks.
-const LAUNCHERS: [(&str, &str, &str); 5] = [
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+/// A launcher, and the variables that it sets.
+struct Variables {
+    name: &'static str,
+    /// The one that no other launcher sets.
+    own: &'static str,
+    rank: &'static str,
+    size: &'static str,
+}
+
+/// A launcher that gives itself away by the variable that holds the rank.
+const fn by_rank(name: &'static str, rank: &'static str, size: &'static str) -> Variables {
+    Variables { name, own: rank, rank, size }
+}
+
+/// A step of Slurm, which is a launcher if it has several tasks.
+const STEP: &str = "SLURM_STEP_ID";
+
+const LAUNCHERS: [Variables; 5] = [
+    by_rank("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    by_rank("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     // Hydra of MPICH and Intel MPI, `srun --mpi=pmi2`, and Cray's launcher.
-    ("an MPI launcher (PMI)", "PMI_RANK", "PMI_SIZE"),
-    ("an MPI launcher (PMIx)", "PMIX_RANK", "PMIX_SIZE"),
-    ("Slurm's `srun`", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"),
+    by_rank("an MPI launcher (PMI)", "PMI_RANK", "PMI_SIZE"),
+    by_rank("an MPI launcher (PMIx)", "PMIX_RANK", "PMIX_SIZE"),
+    Variables { name: "Slurm's `srun`", own: STEP, rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS" },
 ];
 
 fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
-    LAUNCHERS.iter().find_map(|&(name, rank, size)| {
-        variable(rank)?;
-        let size = variable(size).and_then(|size| size.parse().ok());
+    let number = |name: &str| variable(name).and_then(|number| number.parse().ok());
+    LAUNCHERS.iter().find_map(|launcher| {
+        variable(launcher.own)?;
+        let (size, rank) = (number(launcher.size), number(launcher.rank));
         // Shells and batch scripts inside an allocation are steps of one task: no MPI program.
-        if rank == "SLURM_STEP_ID" && size.is_none_or(|size| size < 2) {
+        if launcher.own == STEP && size.is_none_or(|size| size < 2) {
             return None;
         }
-        Some(Launcher { name, variable: rank, size })
+        Some(Launcher { name: launcher.name, variable: launcher.own, size, rank })
     })
 }
 
@@ -45,10 +64,13 @@ fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
 mod tests {
     use super::*;
 
+    /// What there is to know of a launcher: the variable that gave it away, the number of processes and the one of this process.
+    type Known<'a> = (&'a str, Option<usize>, Option<usize>);
+
     #[track_caller]
-    fn check(variables: &[(&str, &str)], expected: Option<(&str, Option<usize>)>) {
+    fn check(variables: &[(&str, &str)], expected: Option<Known<'_>>) {
         let found = find(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()));
-        assert_eq!(found.map(|launcher| (launcher.variable, launcher.size)), expected);
+        assert_eq!(found.map(|launcher| (launcher.variable, launcher.size, launcher.rank)), expected);
     }
 
     #[test]
@@ -56,16 +78,19 @@ mod tests {
         check(&[("HOME", "/root")], None);
         check(
             &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "0")],
-            Some(("OMPI_COMM_WORLD_RANK", Some(4))),
+            Some(("OMPI_COMM_WORLD_RANK", Some(4), Some(0))),
         );
-        check(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")], Some(("PMI_RANK", Some(8))));
-        check(&[("PMIX_RANK", "3")], Some(("PMIX_RANK", None)));
+        check(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")], Some(("PMI_RANK", Some(8), Some(3))));
+        check(&[("PMIX_RANK", "3")], Some(("PMIX_RANK", None, Some(3))));
     }
 
     #[test]
     fn a_slurm_allocation_is_no_launcher_but_a_step_of_several_tasks_is() {
         check(&[("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], None);
         check(&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "1")], None);
-        check(&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")], Some(("SLURM_STEP_ID", Some(4))));
+        check(
+            &[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_PROCID", "2")],
+            Some(("SLURM_STEP_ID", Some(4), Some(2))),
+        );
     }
 }
