@@ -180,7 +180,6 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
     let file = file.to_str().unwrap();
     refused(&["show", file], &format!("`{file}`: level `node`: `bandwidth` is 0 bytes/s; give more than 0"));
     refused(&["measure", "--ranks", "1"], "rank 0: measuring messages needs at least 2 ranks");
-    refused(&["detect", "--ranks", "0"], "`spmd` was asked for 0 ranks: it takes at least 1");
     let small = "rank 0: size 8 does not have an element for each of 4 ranks; give sizes of 16 bytes or more";
     refused(&["measure", "--ranks", "4", "--sizes", "8,1KiB"], small);
     let few = "rank 0: [1024] are too few sizes to tell latency from bandwidth; give at least two, 8 bytes apart";
@@ -201,7 +200,7 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
 #[test]
 fn another_number_of_ranks_than_of_processes_is_refused_once() {
     let Ended { success, stdout, stderr, .. } = machine(Start::Mpi(3), &["detect", "--ranks", "2"]);
-    let message = "the program is for 2 ranks, but runs on 3: start it with `mpirun -n 2`";
+    let message = "error: rank 0: the program is for 2 ranks, but runs on 3: start it with `mpirun -n 2`";
     assert!(!success && stdout.is_empty(), "{stdout}");
     assert_eq!(stderr.matches(message).count(), 1, "{stderr}");
 }

@@ -52,7 +52,7 @@ thread_local! {
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
-/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
+/// error, behind `error: `, and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
 ///
 /// # Ranks out of step
 /// Ranks that wait for each other, or for one that has left `f` or its process, get an error on threads. On MPI a rank that
@@ -60,8 +60,8 @@ thread_local! {
 /// ends with exit code 1:
 ///
 /// ```text
-/// the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3 has
-/// ended
+/// error: the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3
+/// has ended
 /// ```
 ///
 /// For a rank that computes the others wait as long as it takes, and one says where all are, once for each such wait.

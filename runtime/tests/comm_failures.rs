@@ -25,6 +25,10 @@ fn check(way: &str, message: &str) {
         let stderr = &ended.stderr;
         assert!(!ended.success, "`{way}` on {backend} ended with code 0:\n{stderr}");
         assert_eq!(said(&ended, message), 1, "`{way}` on {backend} should say `{message}` once:\n{stderr}");
+        if backend == "MPI" {
+            let is_last = |line: &str| line.starts_with("error: ") && format!("{line}\n").contains(message);
+            assert!(stderr.lines().any(is_last), "`{way}` on {backend} should begin with `error: `:\n{stderr}");
+        }
         assert_eq!(ended.stdout, "", "`{way}` on {backend} went on");
         assert!(ended.took < Duration::from_secs(10), "`{way}` on {backend} took {:?}", ended.took);
     }

@@ -18,7 +18,8 @@ fn check(way: &str, message: &str) {
     let ended = run(way);
     let stderr = &ended.stderr;
     assert!(!ended.success, "`{way}` ended with code 0:\n{stderr}");
-    let said = stderr.lines().filter(|line| *line == format!("the ranks wait for each other: {message}")).count();
+    let said =
+        stderr.lines().filter(|line| *line == format!("error: the ranks wait for each other: {message}")).count();
     assert_eq!(said, 1, "`{way}` should say `{message}` once:\n{stderr}");
     assert_eq!(ended.stdout, "", "`{way}` went on");
     assert!(ended.took < Duration::from_secs(20), "`{way}` took {:?}", ended.took);
@@ -50,7 +51,8 @@ fn a_rank_that_gathers_alone_is_told_that_the_others_have_ended() {
 fn a_rank_that_runs_another_program_is_named_with_it() {
     let ended = run("another program");
     assert!(!ended.success, "{}", ended.stderr);
-    let said = |line: &&str| line.starts_with("the ranks wait for each other: ranks 0 and 2 have ended; rank 1 waits ");
+    let said =
+        |line: &&str| line.starts_with("error: the ranks wait for each other: ranks 0 and 2 have ended; rank 1 waits ");
     let lines: Vec<&str> = ended.stderr.lines().filter(said).collect();
     assert!(
         matches!(lines[..], [line] if line.contains("; rank 3 waits ") && line.contains(" for `A`, run at ")),

@@ -143,17 +143,15 @@ pub(crate) fn fail(message: &str) -> ! {
         let delay = 1500 + 100 * rank as u64;
         thread::sleep(Duration::from_millis(delay.min(5000)));
     }
-    // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
     let is_shared = TOGETHER.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(message);
     let text = if is_shared { message.into() } else { crate::error::named(rank, message) };
-    let text = format!("{text}\n");
-    let _ = io::stderr().write_all(text.as_bytes());
+    say(&text);
     abort(1)
 }
 
 /// As [`fail`], with a message that is not about this rank, on any thread, also while another one is inside MPI.
 pub(super) fn fail_for_all(message: &str) -> ! {
-    let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
+    say(message);
     // If the library does not take it from this thread, launchers end what is left when one process fails.
     let _ = thread::Builder::new().spawn(|| {
         thread::sleep(Duration::from_secs(5));
@@ -161,6 +159,12 @@ pub(super) fn fail_for_all(message: &str) -> ! {
         unsafe { libc::_exit(1) }
     });
     abort(1)
+}
+
+/// Says why the program ends, as programs begin their last line.
+fn say(message: &str) {
+    // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
+    let _ = io::stderr().write_all(format!("error: {message}\n").as_bytes());
 }
 
 fn abort(code: c_int) -> ! {
