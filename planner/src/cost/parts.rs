@@ -1,0 +1,154 @@
+//! What a program costs, part by part, and the table of it.
+
+use polyshard_machine::units::{scaled, seconds as shown, table};
+use polyshard_program::{NestId, TransferId};
+use std::fmt;
+
+/// What a part of a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostedPart {
+    /// A transfer, from its beginning until it is awaited.
+    Transfer(TransferId),
+    /// The leaf of a nest.
+    Compute(NestId),
+}
+
+/// How the time of a part passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// By operations on elements.
+    Computing,
+    /// By reading and writing what the rank's own memory holds.
+    Memory,
+    /// By reading what other ranks hold, in memory that they share.
+    InPlace,
+    /// By messages; the slowest resource, as text.
+    Messages(String),
+}
+
+/// What one part costs the slowest rank.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartCost {
+    /// The part.
+    pub part: CostedPart,
+    /// The part as people know it: `A, broadcast(y)`.
+    pub name: String,
+    /// How often it is carried out.
+    pub times: u64,
+    /// Seconds in all.
+    pub seconds: f64,
+    /// Those of them that pass while a leaf computes.
+    pub hidden: f64,
+    /// Bytes that one rank receives in all.
+    pub received: u64,
+    /// How the time passes.
+    pub spent: Spent,
+}
+
+/// What a program costs: its parts in the order in which they begin first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// The parts that take time, or by which something is received.
+    pub parts: Vec<PartCost>,
+    /// The most bytes that one rank holds: a bound.
+    pub memory: u64,
+    /// The most bytes that one rank receives.
+    pub received: u64,
+}
+
+impl Cost {
+    /// Returns the seconds of all parts.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.parts.iter().map(PartCost::added).sum()
+    }
+
+    /// Returns the seconds of leaves.
+    #[must_use]
+    pub fn computing(&self) -> f64 {
+        let leaves = self.parts.iter().filter(|part| matches!(part.part, CostedPart::Compute(_)));
+        leaves.map(|part| part.seconds).sum()
+    }
+
+    /// Returns the seconds of transfers that do not pass while a leaf computes.
+    #[must_use]
+    pub fn moving(&self) -> f64 {
+        self.seconds() - self.computing()
+    }
+
+    /// Returns the part that takes the most of the time, if any takes some.
+    #[must_use]
+    pub fn dominant(&self) -> Option<&PartCost> {
+        let parts = self.parts.iter().filter(|part| part.added() > 0.0);
+        parts.max_by(|one, other| one.added().total_cmp(&other.added()))
+    }
+}
+
+impl PartCost {
+    /// Returns the seconds by which the program takes longer.
+    #[must_use]
+    pub fn added(&self) -> f64 {
+        self.seconds - self.hidden
+    }
+
+    /// Makes it one that is done `times` times.
+    pub(super) fn repeat(&mut self, times: u64) {
+        self.times = self.times.saturating_mul(times);
+        self.seconds *= times as f64;
+        self.hidden *= times as f64;
+        self.received = self.received.saturating_mul(times);
+    }
+
+    /// What takes less of what this part is spent on.
+    fn remedy(&self) -> &'static str {
+        let is_leaf = matches!(self.part, CostedPart::Compute(_));
+        match &self.spent {
+            Spent::Computing => "divide the loops over more ranks",
+            Spent::Memory if is_leaf && self.times > 1 => {
+                "touch fewer elements again and again, in fewer and larger tiles"
+            }
+            Spent::Memory if is_leaf => "divide the loops over more ranks, whose memories are read at once",
+            Spent::Memory => "let the array lie as the leaf reads it",
+            Spent::InPlace => "shard the array so that each rank has more of what it reads",
+            Spent::Messages(bottleneck) if bottleneck == "latency" => "move it in fewer and larger messages",
+            Spent::Messages(_) => {
+                "divide the loops so that less of it moves, or lay the axes along which it does inside of a node"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let overlaps = self.parts.iter().any(|part| part.hidden > 0.0);
+        let mut rows = vec![["part", "times", "seconds", "received", "spent on"].map(String::from).to_vec()];
+        if overlaps {
+            rows[0].insert(3, "hidden".to_owned());
+        }
+        rows.extend(self.parts.iter().map(|part| {
+            let spent = match &part.spent {
+                Spent::Computing => "operations",
+                Spent::Memory => "memory",
+                Spent::InPlace => "memory of other ranks",
+                Spent::Messages(bottleneck) => bottleneck,
+            };
+            let received = if part.received == 0 { String::new() } else { scaled(part.received as f64, "B") };
+            let mut row =
+                vec![part.name.clone(), part.times.to_string(), shown(part.seconds), received, spent.to_owned()];
+            if overlaps {
+                row.insert(3, if part.hidden > 0.0 { shown(part.hidden) } else { String::new() });
+            }
+            row
+        }));
+        f.write_str(&table(&rows, if overlaps { &[0, 5] } else { &[0, 4] }))?;
+        let [all, computing] = [self.seconds(), self.computing()].map(shown);
+        writeln!(
+            f,
+            "in all {all}, of which {computing} computing; at most {} of memory",
+            scaled(self.memory as f64, "B")
+        )?;
+        let Some(most) = self.dominant() else { return Ok(()) };
+        let percent = 100.0 * most.added() / self.seconds();
+        writeln!(f, "{} takes {percent:.0} % of it; what would help: {}", most.name, most.remedy())
+    }
+}

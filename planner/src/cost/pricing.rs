@@ -1,0 +1,214 @@
+//! A program gone through statement by statement: what its transfers and its leaves cost on a machine.
+
+use super::legs::{self, Action};
+use super::{CostError, CostedPart, PartCost, Prices, Spent};
+use polyshard_layout::{DType, Mesh};
+use polyshard_program::{
+    Body, Brought, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Program, Role, Statement, TileId,
+    Transfer, TransferId, Work,
+};
+
+/// A program on its machine.
+pub(super) struct Pricing<'a> {
+    prices: &'a Prices<'a>,
+    mesh: &'a Mesh,
+    /// Bytes per second between a rank and its memory.
+    memory: f64,
+}
+
+impl<'a> Pricing<'a> {
+    pub(super) fn new(program: &'a Program, prices: &'a Prices<'a>) -> Result<Self, CostError> {
+        let machine = prices.machine;
+        let (ranks, devices, name) = (program.mesh().size(), machine.devices(), || machine.name().to_owned());
+        if ranks > devices {
+            return Err(CostError::Devices { ranks, machine: name(), devices });
+        }
+        Ok(Self { prices, mesh: program.mesh(), memory: machine.memory_bandwidth(ranks) })
+    }
+
+    /// Operations per second, of products of matrices and element by element.
+    fn rates(&self, dtype: DType) -> Result<[f64; 2], CostError> {
+        let (machine, device) = (self.prices.machine.name().to_owned(), self.prices.machine.device());
+        let Some(&rate) = device.flops.get(dtype.name()) else {
+            let types = Vec::from_iter(device.flops.keys().cloned()).join(", ");
+            let stated = if types.is_empty() { "no type".to_owned() } else { types };
+            return Err(CostError::Rate { machine, dtype, stated });
+        };
+        Ok([rate, device.nests.get(dtype.name()).copied().unwrap_or(rate)])
+    }
+
+    /// Adds what statements cost, and returns the bytes that one rank receives at most.
+    pub(super) fn statements(
+        &self,
+        program: &Program,
+        statements: &[Statement],
+        parts: &mut Vec<PartCost>,
+    ) -> Result<InRounds, CostError> {
+        let body = program.body();
+        let mut received = InRounds::default();
+        for part in Body::parts_of(statements) {
+            let more = match part {
+                Part::Nest(id, _) => self.nest(id, &body.nests[id.0], parts)?,
+                Part::Begin(id) => {
+                    let (transfer, moved) = (TransferId::Array(id), &body.moves[id.0]);
+                    let name =
+                        format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
+                    let of_move = program.volume(transfer).received;
+                    let priced = legs::of_move(program, moved, of_move as f64, self.prices)?;
+                    parts.extend(self.transfer(transfer, name, 1, of_move, &priced)?);
+                    InRounds::alike(of_move)
+                }
+                Part::Repeat(id, round) => {
+                    let mut inside = Vec::new();
+                    let of_round = self.statements(program, round, &mut inside)?;
+                    let times = body.repeats[id.0].times;
+                    let is_here = |nest: NestId| {
+                        Body::parts_of(round).any(|part| matches!(part, Part::Nest(id, _) if id == nest))
+                    };
+                    for part in &mut inside {
+                        // What a tile keeps is brought in the first round.
+                        let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
+                            if body.nests[nest.0].transfers[tile.0].brought == Brought::Once && is_here(nest));
+                        part.repeat(if is_once { times.min(1) } else { times });
+                    }
+                    parts.extend(inside);
+                    InRounds::alike(of_round.in_all(times))
+                }
+                Part::Await(_) | Part::Free(_) => InRounds::default(),
+            };
+            received = received.and(more);
+        }
+        Ok(received)
+    }
+
+    /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
+    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
+        let (volumes, received) = nest.traffic();
+        let first = parts.len();
+        let all = || nest.transfers.iter().zip(&volumes);
+        let priced: Vec<_> = all().map(|(transfer, volume)| legs::of_transfer(nest, transfer, volume)).collect();
+        let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
+            let mut found = Vec::new();
+            for (number, ((transfer, volume), priced)) in all().zip(&priced).enumerate() {
+                if direction(transfer.direction) {
+                    let what = TransferId::Tile { nest: id, tile: TileId(number) };
+                    let name = format!("{}, {}", nest.tensor_name(transfer.tensor), nest.pattern_of(transfer));
+                    found.extend(self.transfer(what, name, volume.times, volume.received, priced)?);
+                }
+            }
+            Ok(found)
+        };
+        parts.extend(transfers(|direction| direction == Direction::In)?);
+        let work = nest.work();
+        let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
+        let device = self.prices.machine.device();
+        // A product of matrices packs what it reads, piece by piece, wherever its rows lie.
+        let packs = match &nest.leaf.op {
+            LeafOp::Contraction { roles, .. } => roles.contains(&Role::M) && roles.contains(&Role::N),
+            LeafOp::Products { .. } | LeafOp::Named { .. } => true,
+            LeafOp::Nest => false,
+        };
+        let mut rows = 0;
+        for (transfer, priced) in nest.transfers.iter().zip(&priced) {
+            if !packs && transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)? {
+                rows += nest.rows(transfer).saturating_mul(work.times);
+            }
+        }
+        let memory = touched / self.memory + rows as f64 * device.row_latency;
+        let computing = self.computing(nest, &work)?;
+        // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
+        let at_once = device.streams || !packs;
+        let seconds = if at_once { computing.max(memory) } else { computing + memory };
+        parts.push(PartCost {
+            part: CostedPart::Compute(id),
+            name: nest.kernel.name().to_string(),
+            times: work.times,
+            seconds,
+            hidden: 0.0,
+            received: 0,
+            spent: if memory > computing { Spent::Memory } else { Spent::Computing },
+        });
+        parts.extend(transfers(|direction| direction != Direction::In)?);
+        hide(nest, &mut parts[first..], seconds);
+        Ok(InRounds::of_nest(nest, &volumes, received))
+    }
+
+    /// The seconds that leaves compute.
+    fn computing(&self, nest: &Nest, work: &Work) -> Result<f64, CostError> {
+        let [rate, elementwise] = self.rates(nest.kernel.dtype())?;
+        let elementwise = work.elementwise as f64 / elementwise;
+        let others = work.operations.saturating_sub(work.elementwise) as f64;
+        let (products, dtype) = (nest.products(), nest.kernel.dtype().name());
+        let Some(thin) = self.prices.machine.device().products.get(dtype) else {
+            return Ok(others / rate + elementwise);
+        };
+        let all: f64 = products.iter().map(|product| product.operations as f64).sum();
+        // Operations are those of the rank that has most, in all steps; what is no product of two matrices is as fast as large ones.
+        let seconds = products.iter().map(|product| {
+            let operations = others * product.operations as f64 / all;
+            let times = work.times.saturating_mul(product.times) as f64;
+            let shape = product.shape.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
+            times * thin.latency + operations / (rate * thin.part_of(rate, shape))
+        });
+        let products = if all > 0.0 { seconds.sum() } else { others / rate };
+        Ok(products + elementwise)
+    }
+
+    /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.
+    fn is_read_where_it_lies(&self, transfer: &Transfer, priced: &[Action]) -> Result<bool, CostError> {
+        for leg in &transfer.route.legs {
+            let is_of_one = matches!(leg, Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_))
+                || matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
+            if !is_of_one {
+                return Ok(false);
+            }
+        }
+        for action in priced {
+            let Action::Together { operation, groups, bytes, .. } = action else { return Ok(false) };
+            if self.prices.messages(self.mesh, *operation, groups, *bytes)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is done one after the other; nothing if it takes no time, and nothing is received.
+    fn transfer(
+        &self,
+        part: TransferId,
+        name: String,
+        times: u64,
+        received: u64,
+        priced: &[Action],
+    ) -> Result<Option<PartCost>, CostError> {
+        let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
+        for leg in priced {
+            let (once, how) = self.prices.once(self.mesh, leg, self.memory)?;
+            let seconds = leg.times() as f64 * once.total();
+            all += seconds;
+            if seconds > longest || (spent.is_none() && received > 0) {
+                (longest, spent) = (seconds, Some(how));
+            }
+        }
+        let part = CostedPart::Transfer(part);
+        Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, hidden: 0.0, received, spent }))
+    }
+}
+
+/// Hides what of a nest's transfers comes or leaves by messages while the leaf takes `computing` seconds: in equal parts of each, if it
+/// does not suffice for all. What iterations of other loops compute is not counted.
+fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
+    let most = |part: &PartCost| match part.part {
+        CostedPart::Transfer(TransferId::Tile { tile, .. }) if matches!(part.spent, Spent::Messages(_)) => {
+            part.seconds * nest.hidden_part(&nest.transfers[tile.0])
+        }
+        _ => 0.0,
+    };
+    let all: f64 = parts.iter().map(most).sum();
+    // While the last iteration is computed, nothing comes; while the first is, nothing leaves; while rims are, the halo is there.
+    let ahead = nest.transfers.iter().filter(|transfer| !transfer.interior_first);
+    let longest = ahead.map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
+    let available = computing * f64::max(longest / (longest + 1.0), nest.interior_part());
+    let part_of_it = if all > available { available / all } else { 1.0 };
+    parts.iter_mut().for_each(|part| part.hidden = most(part) * part_of_it);
+}
