@@ -123,11 +123,22 @@ pub struct Prices<'a> {
     devices: Option<&'a [usize]>,
     algorithm: Algorithm,
     known: RefCell<HashMap<Alike, Asked>>,
-    exchanges: RefCell<HashMap<Exchange, Option<Option<Seconds>>>>,
+    exchanges: RefCell<HashMap<Exchange, ExchangePrice>>,
 }
 
 /// How an array lies before and after, where those are that have something for a rank, and the type of elements.
 type Exchange = ([Sharding; 2], Neighbours, DType);
+
+/// What an exchange between two arrays takes.
+#[derive(Clone)]
+enum ExchangePrice {
+    /// What a collective of all ranks in reach takes: there are too many messages to go through them one by one.
+    AsCollective,
+    /// No message: all ranks that send some see one another's memory.
+    InPlace,
+    /// What the messages take that are sent.
+    ByMessages(Seconds),
+}
 
 /// An operation, the extents of the mesh, and the axes of the groups.
 type Alike = (Operation, Vec<usize>, Vec<usize>);
@@ -194,28 +205,27 @@ impl<'a> Prices<'a> {
         Ok((seconds, Spent::Messages(bottleneck)))
     }
 
-    /// Seconds of an exchange between two arrays by the messages that are sent, if there are few; of them none if all ranks that send some
-    /// see one another's memory.
+    /// What an exchange between two arrays takes.
     fn exchange(
         &self,
         ends: [&Sharding; 2],
         mesh: &Mesh,
         reach: &Neighbours,
         dtype: DType,
-    ) -> Result<Option<Option<Seconds>>, MachineError> {
+    ) -> Result<ExchangePrice, MachineError> {
         let key = (ends.map(Sharding::clone), reach.clone(), dtype);
         if let Some(known) = self.exchanges.borrow().get(&key) {
             return Ok(known.clone());
         }
         let device = |rank: usize| self.devices.map_or(rank, |devices| devices[rank]);
         let found = match legs::messages(ends, mesh, reach, dtype) {
-            None => None,
+            None => ExchangePrice::AsCollective,
             Some(messages) => {
                 let sent: Vec<_> =
                     messages.iter().map(|&(from, to, bytes)| (device(from), device(to), bytes)).collect();
                 match sent.iter().all(|&(from, to, _)| self.machine.shares_memory(&[from, to])) {
-                    true => Some(None),
-                    false => Some(Some(seconds_of_messages(self.machine, &sent)?)),
+                    true => ExchangePrice::InPlace,
+                    false => ExchangePrice::ByMessages(seconds_of_messages(self.machine, &sent)?),
                 }
             }
         };

@@ -1,6 +1,6 @@
 //! Legs as collectives in groups: what a machine is asked the time of.
 
-use super::Prices;
+use super::{ExchangePrice, Prices};
 use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages};
 use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
@@ -120,8 +120,11 @@ pub(super) fn of_move(
     let leg = |(leg, direction): (&Leg, Direction)| {
         if let (Leg::Exchange { reach }, false) = (leg, moved.way.closes_sums()) {
             let from = moved.kept.as_ref().unwrap_or(from);
-            if let Some(seconds) = prices.exchange([from, to], &mesh, reach, program.dtype())? {
-                return Ok(vec![Action::Exchanged { seconds, touched: 2.0 * received }]);
+            let exchanged = |seconds| Ok(vec![Action::Exchanged { seconds, touched: 2.0 * received }]);
+            match prices.exchange([from, to], &mesh, reach, program.dtype())? {
+                ExchangePrice::ByMessages(seconds) => return exchanged(Some(seconds)),
+                ExchangePrice::InPlace => return exchanged(None),
+                ExchangePrice::AsCollective => {}
             }
         }
         let carried = Carried {
