@@ -11,9 +11,24 @@ use std::str::FromStr;
 /// # Errors
 /// If the text is not a whole number, or the type does not hold it.
 pub(crate) fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
+    read(text, "a whole number, 0 or more")
+}
+
+/// Reads how many there are to be of something that there has to be.
+///
+/// # Errors
+/// If the text is not a whole number, is 0, or the type does not hold it.
+pub(crate) fn count(text: &str) -> Result<usize> {
+    let expected = "a whole number, 1 or more";
+    let number = read(text, expected)?;
+    if number == 0 { Err(CliError::NotANumber { expected }) } else { Ok(number) }
+}
+
+/// Reads a whole number, of which it is said what is `expected`.
+fn read<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Result<T> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(CliError::NotANumber { expected: "a whole number, 0 or more" });
+        return Err(CliError::NotANumber { expected });
     }
     // More digits than a u128 has are too large for every type.
     let number = u128::from_str(digits).unwrap_or(u128::MAX);

@@ -272,9 +272,9 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     files.refused(
         text,
         &["A.npy", "C.npy"],
-        &["--out", "out.npy", "--ranks", "0"],
+        &["--out", "out.npy", "--at-most", "-1"],
         expect![[r#"
-        error: `--ranks` is 0; give 1 or more
+        error: the seconds of `--at-most` must be 0 or more, found -1
     "#]],
     );
     files.refused(text, &["A.npy", "C.npy"], &["--out", "out.npy", "--memory", "64"], expect![[r#"

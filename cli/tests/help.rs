@@ -198,7 +198,24 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     refused(polyshard, "placement --machine a100 --mesh 64 --max-steps x", whole);
     refused(polyshard, "reduce --matrix [[4]] --reduce 0 --bytes 1 --elements 1.5", whole);
     refused(polyshard, "matmul x --mesh 4 --size I=4 --flops fast", "give a number");
-    refused(polyshard, "machine detect --ranks two", whole);
+    let some = "for '--ranks <N>': give a whole number, 1 or more";
+    for (command, ranks) in [("machine detect", "two"), ("machine measure", "0"), ("einsum i->i A", "-1")] {
+        refused(polyshard, &format!("{command} --ranks {ranks}"), &format!("invalid value '{ranks}' {some}"));
+    }
+    refused(polyshard, "einsum i->i A --top -1", "for '--top <N>': give a whole number, 1 or more");
+    refused(polyshard, "einsum i->i A --at-most soon", "for '--at-most <SECONDS>': give a number, such as 0.5 or 1e9");
+    for (line, option) in [
+        ("einsum i->i A --out B --memory", "--memory <SIZE>"),
+        ("run f.poly A --out B --memory", "--memory <SIZE>"),
+        ("redistribute --mesh 2 [2] [2] --memory", "--memory <SIZE>"),
+        ("machine measure --sizes", "--sizes <1KiB,64KiB,4MiB>"),
+    ] {
+        for bytes in ["-4", "-4GB", "-1.5MiB", "2G", "much"] {
+            let message = format!("invalid value '{bytes}' for '{option}': cannot read the size `{bytes}`; {size}");
+            refused(polyshard, &format!("{line} {bytes}"), &message);
+        }
+    }
+    refused(polyshard, "einsum i->i A --mesh -2", "for '--mesh <X=N,..>': cannot read the mesh `-2`; write");
 }
 
 #[test]

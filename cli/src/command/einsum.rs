@@ -12,7 +12,7 @@ use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, rema
 use crate::command::files::check_npy;
 use crate::command::lower::{chains, listed, write};
 use crate::error::{CliError, Result};
-use crate::numbers::whole;
+use crate::numbers::count;
 use crate::say::say;
 use crate::with_type;
 use clap::ValueEnum;
@@ -54,13 +54,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all_ranks: bool,
     /// Use this mesh of ranks and no other.
-    #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>)]
+    #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>, allow_hyphen_values = true)]
     mesh: Option<Axes>,
     /// Fix how an array is sharded over the mesh: 'A=i.at(x), j.at(y)', which may be written 'A=i @ x, j @ y', or 'A=' to replicate it.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
     /// List this many schedules, the fastest first.
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     top: Option<usize>,
     /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or what `--print chain`
     /// prints.

@@ -8,7 +8,7 @@ pub mod show;
 use crate::command::files;
 use crate::command::hardware::find;
 use crate::error::{CliError, Result};
-use crate::numbers::{size, whole};
+use crate::numbers::{count, size};
 use crate::progress::Shown;
 use crate::say::remark;
 use clap::Subcommand;
@@ -82,7 +82,7 @@ enum Command {
         #[command(flatten)]
         ranks: Ranks,
         /// Sizes of messages and of the larger side of collectives [default: powers of two from 1KiB to 64MiB].
-        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size)]
+        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size, allow_hyphen_values = true)]
         sizes: Vec<usize>,
         /// Time little: to see whether it works, not how fast it is.
         #[arg(long)]
@@ -102,7 +102,7 @@ enum Command {
 #[derive(clap::Args)]
 struct Ranks {
     /// The number of ranks: threads, or the processes that `mpirun` has started [default: those, or 2].
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ranks: Option<usize>,
 }
 

@@ -35,7 +35,7 @@ pub struct Arguments {
     /// sums along X open.
     product: String,
     /// The mesh: each axis' name and extent, outermost first; `4x4` is `X=4,Y=4`.
-    #[arg(long, value_name = "X=4,Y=4")]
+    #[arg(long, value_name = "X=4,Y=4", allow_hyphen_values = true)]
     mesh: String,
     /// The sizes of the dimensions.
     #[arg(long, value_name = "I=8192,J=8192,K=8192")]

@@ -37,10 +37,10 @@ const TIMED: u128 = 2_000;
 pub struct Arguments {
     /// The machine's levels: how many members each has in one of the level outside, outermost first [default: those
     /// of the machine].
-    #[arg(long, value_name = "4,16")]
+    #[arg(long, value_name = "4,16", allow_hyphen_values = true)]
     hierarchy: Option<String>,
     /// The mesh: the extents of its axes, with names or without.
-    #[arg(long, value_name = "8x2x4")]
+    #[arg(long, value_name = "8x2x4", allow_hyphen_values = true)]
     mesh: String,
     /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
     /// that each rank holds before it. May be repeated, or hold several separated by `;`.

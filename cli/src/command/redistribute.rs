@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Target type, in the same form.
     target: Option<String>,
     /// Mesh: name and extent of each axis, outermost first; `4x6` is `x=4,y=6`.
-    #[arg(long, value_name = "x=4,y=6")]
+    #[arg(long, value_name = "x=4,y=6", allow_hyphen_values = true)]
     mesh: Option<String>,
     /// Sizes of the dimensions of 'A[I_X, J]'.
     #[arg(long, value_name = "I=8,J=16")]

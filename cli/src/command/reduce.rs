@@ -36,10 +36,10 @@ pub struct Arguments {
     #[arg(long, value_name = "[[1,4],[4,4]]")]
     matrix: String,
     /// The machine's levels, which are the products of the matrix's columns, and so need not be given.
-    #[arg(long, value_name = "4,16")]
+    #[arg(long, value_name = "4,16", allow_hyphen_values = true)]
     hierarchy: Option<String>,
     /// The axes over which to reduce.
-    #[arg(long, value_name = "0,2")]
+    #[arg(long, value_name = "0,2", allow_hyphen_values = true)]
     reduce: String,
     /// The bytes that each rank holds.
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]

@@ -2,7 +2,7 @@
 
 use crate::command::hardware::find;
 use crate::error::{CliError, Result};
-use crate::numbers::{real, size, whole};
+use crate::numbers::{count, real, size};
 use indicatif::HumanDuration;
 use polyshard::machine::Machine;
 use polyshard::runtime::launched_ranks;
@@ -14,10 +14,10 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub(crate) struct Choosing {
     /// The most ranks to use: threads, or the processes that `mpirun` has started [default: those, or one for each core].
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ranks: Option<usize>,
     /// The bytes that a rank may hold, such as 512MiB or 2GB [default: its share of the memory].
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
     /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -63,7 +63,6 @@ impl Choosing {
                 let what = "an MPI launcher has started processes, and nothing is to be run";
                 return Err(CliError::refused(what, "start it without, and say `--ranks`"));
             }
-            (Some(0), _) => return Err(CliError::refused("`--ranks` is 0", "give 1 or more")),
             (Some(ranks), Some(started)) if ranks != started => {
                 let what = format!("`--ranks {ranks}` under a launcher that has started {started}");
                 return Err(CliError::refused(what, "leave `--ranks` out, or start as many"));
@@ -89,9 +88,16 @@ impl Choosing {
 
     /// What the search may take, and what it may find.
     pub(crate) fn limits(&self) -> Result<Limits> {
-        let range = |found| CliError::OutOfRange { what: "`--at-most`", range: "0 or more", found };
-        let at_most = Duration::try_from_secs_f64(self.at_most).map_err(|_| range(self.at_most))?;
-        Ok(Limits { memory: self.memory(), at_most: Some(at_most) })
+        let at_most = match Duration::try_from_secs_f64(self.at_most) {
+            Ok(at_most) => Some(at_most),
+            // Longer than any clock goes.
+            Err(_) if self.at_most > 0.0 => None,
+            Err(_) => {
+                let (what, range) = ("the seconds of `--at-most`", "0 or more");
+                return Err(CliError::OutOfRange { what, range, found: self.at_most });
+            }
+        };
+        Ok(Limits { memory: self.memory(), at_most })
     }
 
     /// The machine that is named, or this host as if it had this many ranks.

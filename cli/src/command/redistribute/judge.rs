@@ -18,7 +18,7 @@ pub(crate) struct Judge {
     #[arg(long, value_enum, default_value_t = Operations::Fused)]
     ops: Operations,
     /// Memory that a tile may take on each device [default: that of the larger of source and target tile].
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
     /// Element type, used to convert elements to bytes.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
