@@ -5,6 +5,7 @@ use polyshard_machine::units::{counted, scaled};
 use polyshard_planner::SequenceError;
 use polyshard_planner::cost::CostError;
 use polyshard_polyhedral::LowerError;
+use std::fmt;
 
 /// Why a search has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -52,10 +53,10 @@ pub enum SearchError {
     NoTensor { tensor: Name, tensors: String },
     /// Nothing fits into the memory.
     #[error(
-        "no schedule of `{kernel}` on up to {} fits into {} a rank; the least that one needs is {}: allow that, or more ranks",
+        "no schedule of `{kernel}` on up to {} fits into {} a rank; the least that one needs is {}: allow that{enough}",
         counted(ranks, "rank"), scaled(*memory as f64, "B"), scaled(*least as f64, "B")
     )]
-    Memory { kernel: String, ranks: usize, memory: u64, least: u64 },
+    Memory { kernel: String, ranks: usize, memory: u64, least: u64, enough: Enough },
     /// There is not one schedule for each kernel of a sequence.
     #[error(
         "the sequence has {}, and {} given; give one for each",
@@ -84,6 +85,57 @@ pub enum SearchError {
 
 fn schedules_are(count: usize) -> String {
     format!("{} {}", counted(count, "schedule"), if count == 1 { "is" } else { "are" })
+}
+
+/// How many ranks would do, where nothing on those that there are fits into the memory.
+///
+/// ```
+/// use polyshard_machine::Machine;
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::example;
+/// use polyshard_search::{Choose, Enough, SearchError};
+/// let machine = Machine::preset("a100")?.with_counts(&[64, 1])?;
+/// let (product, bytes) = (Schedule::from_spec(example::matmul(64, 64, 64)), 8 << 10);
+/// let refused = product.auto(2, &machine).memory(bytes).find().unwrap_err();
+/// let SearchError::Memory { enough: Enough::Fewest(ranks), .. } = refused else { panic!("{refused}") };
+/// assert!(product.auto(ranks, &machine).memory(bytes).find()?.cost().memory <= bytes);
+/// assert!(product.auto(ranks - 1, &machine).memory(bytes).find().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Enough {
+    /// This many: a search with them finds a schedule, and with fewer it does not.
+    Fewest(usize),
+    /// This many do; fewer may.
+    Found(usize),
+    /// No number up to this one does.
+    NoneUpTo(usize),
+    /// No number does.
+    Never,
+    /// None was found that does; up to this one, not all were tried.
+    NotFound(usize),
+    /// No number does on the mesh that is given.
+    LargerMesh,
+    /// It was not sought.
+    NotSought,
+}
+
+impl fmt::Display for Enough {
+    /// As it goes on behind "allow that".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fewest(ranks) => write!(f, ", or {ranks} ranks, the fewest that would do"),
+            Self::Found(ranks) => write!(f, ", or {ranks} ranks, which would do; fewer may, too"),
+            Self::NoneUpTo(ranks) => write!(f, "; no number of ranks up to {ranks} would do"),
+            Self::Never => f.write_str("; no number of ranks would do"),
+            Self::NotFound(ranks) => {
+                write!(f, "; of the numbers of ranks that were tried, up to {ranks}, none would do")
+            }
+            Self::LargerMesh => f.write_str(", or give a larger mesh"),
+            Self::NotSought => f.write_str(", or more ranks"),
+        }
+    }
 }
 
 impl SearchError {

@@ -1,7 +1,9 @@
 //! The search: grids in the order of their bounds, until none can win.
 
+mod enough;
+
 use crate::choice::{Candidate, Choice, Form, Open, kernel_alone};
-use crate::error::SearchError;
+use crate::error::{Enough, SearchError};
 use crate::grid::{self, Bounds};
 use crate::limits::Limits;
 use crate::space::Space;
@@ -120,14 +122,14 @@ impl<'a> Search<'a> {
     /// # Errors
     /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly that many; [`SearchError::TooMany`] if there are
     /// too many loops and ranks to compare all grids; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
-    /// memory; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
+    /// memory, with the ranks that would do; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
     /// tensor, or are of none; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
     /// does not say how fast it computes.
     ///
     /// # Panics
     /// If it finds neither a schedule nor an error: a bug of polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
-        let found = self.find_below(f64::INFINITY, &mut Open::default())?;
+        let found = self.find_below(f64::INFINITY, &mut Open::default()).map_err(|why| self.with_enough(why))?;
         Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
     }
 
@@ -213,7 +215,10 @@ impl<'a> Search<'a> {
                 let (ranks, open) = (self.ranks, *open);
                 Ok(Some(Choice { machine, ranks, memory, program, candidates, homes, open, considered }))
             }
-            (None, Some(least), _) => Err(SearchError::Memory { kernel: name(), ranks: self.ranks, memory, least }),
+            (None, Some(least), _) => {
+                let (kernel, enough) = (name(), Enough::NotSought);
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, enough })
+            }
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
             (None, None, Some(failed)) => Err(SearchError::Home {
                 why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),

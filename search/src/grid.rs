@@ -3,7 +3,7 @@
 use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
-use polyshard_program::{Access, Affine, Assign, Kernel, Value};
+use polyshard_program::{Access, Affine, Assign, Kernel, Tensor, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +27,26 @@ pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
         }
     }
     Some(grids.into_iter().map(|(grid, _)| grid).collect())
+}
+
+/// All grids of exactly this many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops.
+pub(crate) fn exactly(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
+    let divisors: Vec<usize> = (1..=ranks).filter(|&divisor| ranks.is_multiple_of(divisor)).collect();
+    let mut grids = vec![(Grid::new(), ranks)];
+    for var in kernel.vars() {
+        let longer = |(grid, left): (Grid, usize)| {
+            let is_full = grid.iter().filter(|&&divided| divided > 1).count() == MOST_DIVIDED;
+            let most = if is_full { 1 } else { left.min(var.extent.max(1)) };
+            let fits = divisors.iter().filter(move |&&divisor| divisor <= most && left.is_multiple_of(divisor));
+            fits.map(move |&divided| {
+                let mut grid = grid.clone();
+                grid.push(divided);
+                (grid, left / divided)
+            })
+        };
+        grids = grids.into_iter().flat_map(longer).collect();
+    }
+    grids.into_iter().filter(|(_, left)| *left == 1).map(|(grid, _)| grid).collect()
 }
 
 /// The loops with several iterations on a rank, those with the most first: the ones that are summed over, and the others.
@@ -143,6 +163,30 @@ impl<'a> Bounds<'a> {
             }
         }
         largest(&mut blocks, &copies)
+    }
+
+    /// Bytes that a rank holds at least by every schedule on this grid: even shares, and what a leaf touches besides, of which one loop may run in
+    /// panels.
+    pub(crate) fn memory(&self, grid: &Grid) -> f64 {
+        let (ranks, extents) = (grid.iter().product::<usize>() as f64, self.extents(grid));
+        let share = |tensor: &Tensor| {
+            let elements: f64 = tensor.shape.iter().map(|&extent| extent as f64).product();
+            (elements / ranks).ceil()
+        };
+        let tiles = |extents: &[usize]| -> f64 {
+            let of_tensor = |tensor: &Tensor| {
+                let accesses = self.accesses.iter().filter(|access| access.tensor == tensor.name);
+                accesses.map(|access| self.elements(access, extents) - self.held(access, grid)).fold(0.0, f64::max)
+            };
+            self.kernel.tensors().map(of_tensor).sum()
+        };
+        let in_panels = (0..extents.len()).map(|var| {
+            let mut extents = extents.clone();
+            extents[var] = extents[var].min(1);
+            tiles(&extents)
+        });
+        let shares: f64 = self.kernel.tensors().map(share).sum();
+        self.kernel.dtype().size() as f64 * (shares + in_panels.fold(tiles(&extents), f64::min))
     }
 
     /// Operations that a leaf of these extents takes at least. A product of several tensors is computed two at a time, so each of them

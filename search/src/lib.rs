@@ -29,7 +29,7 @@ mod space;
 mod variant;
 
 pub use choice::{Candidate, Choice};
-pub use error::SearchError;
+pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::{Contraction, ContractionSearch, Order};

@@ -4,7 +4,7 @@
 //! result of two compute it, each for itself. As kernels of their own they divide that work, and move what they have computed.
 
 use crate::choice::{Choice, Open, kernel_alone};
-use crate::error::SearchError;
+use crate::error::{Enough, SearchError};
 use crate::find::Search;
 use crate::grid::{self, Bounds, factors};
 use crate::limits::Limits;
@@ -564,9 +564,33 @@ impl<'a> ContractionSearch<'a> {
                 best.leave_all(open);
                 Ok(best)
             }
-            (None, Some(failed)) => Err(failed),
+            (None, Some(failed)) => Err(self.with_enough(failed)),
             (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
         }
+    }
+
+    /// The same error, with the number of ranks with which one kernel fits into the memory; in an order of its own it may with fewer.
+    fn with_enough(&self, error: SearchError) -> SearchError {
+        if self.order.is_some() {
+            return error;
+        }
+        let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(self.limits);
+        let mut error = whole.with_enough(error);
+        if let (SearchError::Memory { enough, .. }, true) = (&mut error, self.has_orders()) {
+            *enough = match *enough {
+                Enough::Fewest(ranks) => Enough::Found(ranks),
+                Enough::NoneUpTo(ranks) => Enough::NotFound(ranks),
+                Enough::Never => Enough::NotSought,
+                other => other,
+            };
+        }
+        error
+    }
+
+    /// Whether the kernel is a product that can be contracted in an order.
+    fn has_orders(&self) -> bool {
+        let operands = self.schedule.kernel().ok().and_then(operands);
+        operands.is_some_and(|operands| operands.len() >= 3)
     }
 
     fn ordered(&self, order: &Order, limits: Limits) -> SequenceSearch<'a> {

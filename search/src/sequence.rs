@@ -11,8 +11,8 @@ mod small;
 mod stage;
 mod state;
 
-use crate::SearchError;
 use crate::choice::Open;
+use crate::error::{Enough, SearchError};
 use crate::find::permutations;
 use crate::grid::Bounds;
 use crate::limits::Limits;
@@ -152,7 +152,8 @@ impl<'a> SequenceSearch<'a> {
                 .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
         });
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
-        let until = self.limits.at_most.map(|limit| Instant::now() + limit);
+        // A limit beyond all clocks is none.
+        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = State::new(self, &kernels, &bounds, &fixed, [memory, self.ranks as u64], until);
         state.below = seconds;
         for (nth, laid) in meshes.iter().enumerate() {
@@ -184,7 +185,8 @@ impl<'a> SequenceSearch<'a> {
                 Ok(Some(SequenceChoice { stages, machine, memory, program, best, others, considered, open }))
             }
             (None, Some(least), _) => {
-                Err(SearchError::Memory { kernel: self.names(), ranks: self.ranks, memory, least })
+                let (kernel, enough) = (self.names(), Enough::NotSought);
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, enough })
             }
             (None, None, Some(failed)) => Err(failed),
             (None, ..) => Ok(None),

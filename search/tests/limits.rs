@@ -8,7 +8,7 @@ use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::example;
-use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, SearchError, SequenceSearch};
+use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, Enough, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
@@ -160,6 +160,80 @@ fn several_orders_say_the_least_memory_of_all() {
     let found = search.clone().memory(enough).find().expect("what is said to do does");
     assert!(found.cost().memory <= enough);
     assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
+}
+
+/// The number of ranks that a search says to be enough.
+fn enough<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<Enough, TestCaseError> {
+    match found {
+        Err(SearchError::Memory { enough, .. }) => Ok(enough),
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
+    let problem = (prop::collection::vec(1usize..9, 3), 0usize..4, 1usize..4, 20u64..100);
+    let machines = [machine(2000, 1.0), machine(3, 300.0)];
+    let seen = std::cell::Cell::new([0; 2]);
+    let law = |(extents, kind, ranks, percent): (Vec<usize>, usize, usize, u64)| {
+        let [i, j, k] = extents[..] else { unreachable!("there are three") };
+        let one = match kind {
+            0 => kernel("ij,jk->ik", &["A", "B"], &[&[i, j], &[j, k]], "C"),
+            1 => kernel("ij,kj->", &["A", "B"], &[&[i, j], &[k, j]], "C"),
+            2 => kernel("ik,jk,ij->i", &["A", "B", "D"], &[&[i, k], &[j, k], &[i, j]], "C"),
+            _ => kernel("ij,kj->ik", &["A", "A"], &[&[i, j], &[i, j]], "C"),
+        };
+        // The machine may have fewer devices than would do.
+        let machine = &machines[usize::from(percent % 2 == 0)];
+        let least = least(one.auto(ranks, machine).memory(1).find())?;
+        let memory = least * percent / 100;
+        let search = |ranks: usize| one.auto(ranks, &machines[0]).memory(memory).find();
+        match enough(one.auto(ranks, machine).memory(memory).find())? {
+            Enough::Fewest(fewest) => {
+                if fewest > 16 {
+                    return Ok(());
+                }
+                seen.set([seen.get()[0] + 1, seen.get()[1]]);
+                let found = search(fewest).map_err(|why| TestCaseError::fail(format!("{fewest}: {why}")))?;
+                prop_assert!(fewest > ranks && found.cost().memory <= memory);
+                prop_assert_eq!(enough(search(fewest - 1))?, Enough::Fewest(fewest));
+            }
+            Enough::Never => {
+                seen.set([seen.get()[0], seen.get()[1] + 1]);
+                prop_assert!(matches!(enough(search((i * j * k).min(12)))?, Enough::Never | Enough::NotFound(_)));
+            }
+            // Where too much would have to be priced, that is said.
+            other => prop_assert!(matches!(other, Enough::NotFound(_)), "{:?}", other),
+        }
+        Ok(())
+    };
+    runner(48).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    let [fewest, never] = seen.get();
+    assert!(fewest > 10 && never > 10, "{fewest} and {never}");
+}
+
+#[test]
+fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
+    let machine = machine(64, 10.0);
+    let search = square(64).auto(2, &machine).memory(8 << 10);
+    let Ok(Enough::Fewest(fewest)) = enough(search.clone().find()) else { panic!("some number does") };
+    let said = |search: polyshard_search::Search<'_>| search.find().expect_err("it does not fit").to_string();
+    let begin = "no schedule of `matmul` on up to 2 ranks fits into 8.2 kB a rank; the least that one needs is ";
+    let ends = |said: String| said.strip_prefix(begin).and_then(|rest| Some(rest.split_once(": ")?.1.to_owned()));
+    assert_eq!(ends(said(search.clone())), Some(format!("allow that, or {fewest} ranks, the fewest that would do")));
+    let late = ends(said(search.clone().at_most(Duration::ZERO)));
+    let none = "allow that; of the numbers of ranks that were tried, up to 2, none would do";
+    assert_eq!(late.as_deref(), Some(none));
+    let mesh = ends(said(search.clone().on(&Mesh::new([("x", 2)]))));
+    assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
+    let never = ends(said(search.memory(1)).replace("1 B a rank", "8.2 kB a rank"));
+    assert_eq!(never.as_deref(), Some("allow that; no number of ranks up to 4096 would do"));
+    // An order of its own may do with fewer ranks than one kernel, with which these do.
+    let chain = chain(3, 24);
+    let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");
+    let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
+    let found = ContractionSearch::new(&chain, ranks, &machine).memory(4000).find().expect("these do");
+    assert!(found.cost().memory <= 4000);
 }
 
 #[test]
