@@ -126,11 +126,15 @@ fn found(start: Start, ranks: usize, arguments: &[&str]) {
     assert!(answer["noise"]["spread"].as_f64().unwrap() >= 0.0, "{said}");
     // As text, since a number that is read from JSON may differ in its last bit.
     assert!(said.contains(&serde_json::to_string(&measured).unwrap()), "{said}");
+    // Threads see one another's memory.
+    let device = measured.device();
+    let in_place = (device.memory_of_others.is_some(), device.in_place_latency > 0.0);
+    assert!(!matches!(start, Start::Plain) || in_place == (true, true), "{text}");
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
-    assert_eq!((measured.devices(), measured.profiles().len()), (ranks, 6 * groups));
+    assert_eq!((measured.devices(), measured.profiles().len()), (ranks, 8 * groups));
     let points = answer["points"].as_array().unwrap();
     let of_all = points.iter().filter(|point| point["ranks"] == ranks).count();
-    assert_eq!(of_all, 3 * 7, "three sizes of messages and six collectives");
+    assert_eq!(of_all, 3 * 9, "three sizes of messages and eight collectives");
     assert_eq!(points[0]["call"], "message to next rank");
     assert!(points.iter().all(|point| point["seconds"].as_f64().unwrap() > 0.0));
     let errors = answer["errors"].as_array().unwrap();

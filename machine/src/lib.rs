@@ -116,6 +116,14 @@ pub struct Device {
     /// Bytes per second while no other device does that shares its memory, if that is more: some may be idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_alone: Option<f64>,
+    /// Bytes per second while all devices that share memory read that of others and write to their own, or the other way round, both of which
+    /// count. If none, as with their own: memory may be nearer to some devices than to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_of_others: Option<f64>,
+    /// Seconds that it takes besides each time that devices move something so, or 0 if nobody has measured it: they tell one another where it is,
+    /// and wait until all are done.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_place_latency: f64,
     /// Bytes of memory.
     pub memory_capacity: u64,
     /// Seconds that it takes besides to begin with each row of elements that follow one another, where a part of an array is read, or 0 if
@@ -132,6 +140,10 @@ pub struct Device {
     /// How much slower products of small and thin matrices are, by the elements' type. Of a type that is missing, they are as fast as others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<String, Products>,
+    /// Bytes per second of operands by which products take longer where these come from memory and not from a cache, if they do not take as long as
+    /// memory takes: processors fetch some of it while they pack and multiply. Of devices that [stream](Self::streams) operands, nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packing_bandwidth: Option<f64>,
     /// Whether operands of products come from memory while others are multiplied, as on accelerators, so that the slower of the
     /// two counts; else they are packed first, and both count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -330,6 +342,13 @@ impl Machine {
         1.0 / (1.0 / alone + (active - 1) as f64 * of_each_other)
     }
 
+    /// Returns the bytes per second between each of the first `ranks` devices and the memory of another that it sees, while the others are idle.
+    #[must_use]
+    pub fn bandwidth_of_others(&self, ranks: usize) -> f64 {
+        let Device { memory_bandwidth: all, memory_of_others, .. } = self.device;
+        self.memory_bandwidth(ranks) * memory_of_others.map_or(1.0, |others| others / all)
+    }
+
     /// The number of the level whose devices read one another's memory.
     fn shared_level(&self) -> Option<usize> {
         let shared = self.shared_memory.as_ref()?;
@@ -399,15 +418,22 @@ impl Device {
         let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
         let nests = self.nests.iter().map(|(name, value)| (format!("nests of `{name}`"), *value));
         let memory = [("memory_bandwidth".to_string(), self.memory_bandwidth)];
-        let alone = self.memory_alone.map(|value| ("memory_alone".to_string(), value));
-        for (what, value) in memory.into_iter().chain(alone).chain(flops).chain(nests) {
+        let stated = [
+            ("memory_alone", self.memory_alone),
+            ("memory_of_others", self.memory_of_others),
+            ("packing_bandwidth", self.packing_bandwidth),
+        ];
+        let stated = stated.into_iter().filter_map(|(what, value)| Some((what.to_string(), value?)));
+        for (what, value) in memory.into_iter().chain(stated).chain(flops).chain(nests) {
             if !positive(value) {
                 return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
             }
         }
-        if !(self.row_latency >= 0.0 && self.row_latency.is_finite()) {
-            let (what, value) = ("row_latency".into(), format!("{} s", self.row_latency));
-            return Err(MachineError::Device { what, value, instead: "give 0 or more" });
+        for (what, value) in [("row_latency", self.row_latency), ("in_place_latency", self.in_place_latency)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                let (what, value) = (what.into(), format!("{value} s"));
+                return Err(MachineError::Device { what, value, instead: "give 0 or more" });
+            }
         }
         self.products.iter().try_for_each(|(dtype, products)| products.check(dtype))?;
         // TOML's integers are signed, and a machine that cannot be written cannot be read either.

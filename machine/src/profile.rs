@@ -11,6 +11,7 @@ use super::{GroupedCollective, Machine, MachineError, Measurement, seconds};
 use crate::units::counted;
 use polyshard_layout::Collective;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many times as long as its links say an operation takes, by size.
 ///
@@ -112,15 +113,40 @@ impl Machine {
 
     /// Returns by how much the links' time of a collective is to be multiplied.
     pub(crate) fn factor(&self, collective: &GroupedCollective) -> f64 {
-        let ranks = ranks(collective);
-        if ranks < 2 || collective.bytes <= 0.0 {
+        self.factor_of(collective.operation, ranks(collective), collective.bytes)
+    }
+
+    /// Returns by how much the links' time of messages is to be multiplied, each given by its sender, its receiver and its bytes: as that of an
+    /// exchange among as many ranks as talk to the busiest one, and that one, in which it has as much for others.
+    pub(crate) fn factor_of_messages(&self, messages: &[(usize, usize, f64)]) -> f64 {
+        if self.profiles.is_empty() {
             return 1.0;
         }
-        let of_operation = self.profiles.iter().filter(|profile| profile.operation == collective.operation);
+        let mut talks: BTreeMap<(usize, bool), (BTreeSet<usize>, f64)> = BTreeMap::new();
+        for &(from, to, bytes) in messages.iter().filter(|(from, to, bytes)| from != to && *bytes > 0.0) {
+            for (rank, other, sends) in [(from, to, true), (to, from, false)] {
+                let (others, all) = talks.entry((rank, sends)).or_default();
+                others.insert(other);
+                *all += bytes;
+            }
+        }
+        let busiest = talks.values().max_by(|(_, one), (_, other)| one.total_cmp(other));
+        busiest.map_or(1.0, |(others, bytes)| {
+            let ranks = others.len() + 1;
+            self.factor_of(Collective::Exchange, ranks, bytes * ranks as f64 / others.len() as f64)
+        })
+    }
+
+    /// The factor of an operation in groups of as many ranks, each of which holds these bytes before.
+    fn factor_of(&self, operation: Collective, ranks: usize, bytes: f64) -> f64 {
+        if ranks < 2 || bytes <= 0.0 {
+            return 1.0;
+        }
+        let of_operation = self.profiles.iter().filter(|profile| profile.operation == operation);
         // As many times more or less count alike; of two that are as near, the first.
         let far = |profile: &&Profile| (profile.ranks as f64 / ranks as f64).ln().abs();
         let nearest = of_operation.min_by(|left, right| far(left).total_cmp(&far(right)));
-        nearest.map_or(1.0, |profile| profile.at(collective.bytes))
+        nearest.map_or(1.0, |profile| profile.at(bytes))
     }
 }
 

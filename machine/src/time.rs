@@ -74,7 +74,8 @@ pub fn seconds(
     Ok(slowest(machine, &loads, latency, machine.factor(collective)))
 }
 
-/// Returns how long messages between devices take if all are sent at once; each is given by its sender, its receiver and its bytes.
+/// Returns how long messages between devices take if all are sent at once; each is given by its sender, its receiver and its bytes. What a
+/// machine's profiles say of exchanges, they say of messages.
 ///
 /// ```
 /// use polyshard_machine::{Machine, seconds_of_messages};
@@ -97,7 +98,7 @@ pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) 
         router.load(&mut loads, from, to, bytes);
         latency = latency.max(router.latency(from, to));
     }
-    Ok(slowest(machine, &loads, latency, 1.0))
+    Ok(slowest(machine, &loads, latency, machine.factor_of_messages(messages)))
 }
 
 /// The time of the slowest resource, and the latency, times a factor.

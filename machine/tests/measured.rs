@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{
     Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, MachineError, Measurement, Profile,
-    calibrate, fit_link, fit_profiles, leave_one_out, seconds,
+    calibrate, fit_link, fit_profiles, leave_one_out, seconds, seconds_of_messages,
 };
 use proptest::prelude::*;
 
@@ -106,6 +106,28 @@ fn an_operation_that_was_not_measured_takes_what_its_links_take() {
     assert_eq!(total(&fitted, Collective::Reduce), total(&machine(4), Collective::Reduce));
     let twice = total(&fitted, Collective::AllReduce) / total(&machine(4), Collective::AllReduce);
     assert!((twice - 2.0).abs() < 1e-12);
+}
+
+#[test]
+fn messages_take_the_factor_of_an_exchange_among_as_many_ranks() {
+    let profile = |ranks, factor| Profile {
+        operation: Collective::Exchange,
+        ranks,
+        bytes: vec![1e3, 1e9],
+        factor: vec![factor, 10.0 * factor],
+    };
+    let profiled = machine(4).with_profiles(vec![profile(2, 2.0), profile(4, 3.0)]).unwrap();
+    // All send 2 KB to each other: what an exchange of 8 KB is, of which a part stays.
+    let all = (0..4).flat_map(|from| (0..4).map(move |to| (from, to, 2e3))).collect::<Vec<_>>();
+    let exchange = seconds(&profiled, &collective(Collective::Exchange, 4, 8e3), Algorithm::Ring).unwrap();
+    assert!((seconds_of_messages(&profiled, &all).unwrap().total() / exchange.total() - 1.0).abs() < 1e-9);
+    // Two ranks that exchange 4 KB have 8 KB of which they swap a half.
+    let two = [(1, 2, 4e3), (2, 1, 4e3)];
+    let factor =
+        seconds_of_messages(&profiled, &two).unwrap().total() / seconds_of_messages(&machine(4), &two).unwrap().total();
+    assert!((factor / profile(2, 2.0).at(8e3) - 1.0).abs() < 1e-9, "{factor}");
+    // What goes nowhere takes no time.
+    assert_eq!(seconds_of_messages(&profiled, &[(1, 1, 4e3)]).unwrap().total(), 0.0);
 }
 
 #[test]

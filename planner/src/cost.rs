@@ -187,19 +187,25 @@ impl<'a> Prices<'a> {
         Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
     }
 
-    /// Seconds of what is done once, where each rank has this many bytes per second of its memory, and how they pass.
-    fn once(&self, mesh: &Mesh, action: &Action, memory: f64) -> Result<(Seconds, Spent), MachineError> {
-        let (messages, touched, how) = match action {
-            // What is copied is read and written.
-            Action::Copy { bytes, .. } => (None, 2.0 * bytes, Spent::Memory),
-            Action::Together { operation, groups, bytes, touched, .. } => {
-                (self.messages(mesh, *operation, groups, *bytes)?, *touched, Spent::InPlace)
+    /// Seconds of what is done once while this many ranks are at work, and how they pass.
+    fn once(&self, mesh: &Mesh, action: &Action, ranks: usize) -> Result<(Seconds, Spent), MachineError> {
+        let (messages, touched, meets) = match action {
+            Action::Copy { bytes, .. } => {
+                // What is copied is read and written.
+                let transfer = 2.0 * bytes / self.machine.memory_bandwidth(ranks);
+                let bottleneck = Some("memory".to_owned()).filter(|_| *bytes > 0.0);
+                return Ok((Seconds { transfer, latency: 0.0, bottleneck }, Spent::Memory));
             }
-            Action::Exchanged { seconds, touched } => (seconds.clone(), *touched, Spent::InPlace),
+            Action::Together { operation, groups, bytes, touched, meets, .. } => {
+                (self.messages(mesh, *operation, groups, *bytes)?, *touched, *meets)
+            }
+            Action::Exchanged { seconds, touched } => (seconds.clone(), *touched, true),
         };
         let Some(seconds) = messages else {
+            let latency = if meets && touched > 0.0 { self.machine.device().in_place_latency } else { 0.0 };
+            let transfer = touched / self.machine.bandwidth_of_others(ranks);
             let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
-            return Ok((Seconds { transfer: touched / memory, latency: 0.0, bottleneck }, how));
+            return Ok((Seconds { transfer, latency, bottleneck }, Spent::InPlace));
         };
         let bottleneck = seconds.bottleneck.clone().unwrap_or_else(|| "latency".to_owned());
         Ok((seconds, Spent::Messages(bottleneck)))

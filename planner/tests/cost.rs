@@ -7,6 +7,7 @@ use polyshard_machine::{
     Algorithm, Device, GroupedCollective, Interconnect, Level, Machine, Products, seconds, seconds_of_messages,
 };
 use polyshard_planner::cost::{CostedPart, Spent, cost};
+use polyshard_planner::redistribution;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
 use polyshard_program::{CollectiveBy, DType, LegId, NestId, Program, StagedLeg, TileId, example};
@@ -213,6 +214,64 @@ fn rows_that_lie_apart_take_longer_to_read() {
     let device = with(1.0).device().clone();
     let apart = Machine::new("apart", machine(4, 1).levels().to_vec(), device).expect("a machine");
     assert!(leaf_of(&program, &apart) < 1.0, "A comes in messages");
+}
+
+#[test]
+fn what_moves_in_place_takes_as_long_as_memory_of_others_and_a_meeting() {
+    let with = |memory_of_others: Option<f64>, in_place_latency: f64| {
+        let device = Device { memory_of_others, in_place_latency, ..machine(1, 4).device().clone() };
+        let machine = Machine::new("near and far", machine(1, 4).levels().to_vec(), device).expect("a machine");
+        machine.with_shared_memory("rank").expect("a level")
+    };
+    let moving = |program: &Program, machine: &Machine| cost(program, machine).expect("a cost").moving();
+    let (near, far) = (with(None, 0.0), with(Some(MEMORY / 4.0), 1.0));
+    // A transpose reads and writes three quarters of a shard.
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let lying = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
+    let transpose = redistribution(&lying(0), &lying(1), DType::F32).expect("a plan");
+    let bytes = 2.0 * 0.75 * 4.0 * 64.0 * 64.0 / 4.0;
+    assert!((moving(&transpose, &near) - bytes / MEMORY).abs() < 1e-12 * bytes);
+    assert!((moving(&transpose, &far) - (4.0 * bytes / MEMORY + 1.0)).abs() < 1e-9);
+    // Inputs are published once, and no rank waits for others when it reads one; sums of each rank wait for those of all.
+    let panels = summa([64, 64, 64], 4);
+    assert!(moving(&panels, &far) < 1.0, "{}", moving(&panels, &far));
+    let k = Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["k"], ["ko"], ["ki"], &mesh);
+    let sums = k.shard("C", [Var::new("m").at(x)]).lower().expect("sums over ranks are legal");
+    assert!((1.0..2.0).contains(&moving(&sums, &far)), "{}", moving(&sums, &far));
+}
+
+#[test]
+fn panels_that_begin_several_iterations_ahead_take_more_memory_and_no_less_time() {
+    let of = |depth| {
+        let schedule = placed([64, 64, 256], 8).tensorize(["mi", "ni", "ki"]).pipeline("ko", depth);
+        cost(&schedule.lower().expect("SUMMA is legal"), &machine(4, 1)).expect("a cost")
+    };
+    let one = of(1);
+    assert!(one.parts.iter().any(|part| part.hidden > 0.0), "{one}");
+    for depth in 2..5 {
+        let deeper = of(depth);
+        assert!(deeper.seconds() >= one.seconds() && deeper.memory > one.memory, "{depth}: {deeper}");
+    }
+}
+
+#[test]
+fn operands_that_products_pack_come_at_a_rate_of_their_own() {
+    let with = |packing_bandwidth: Option<f64>, streams: bool| {
+        let device = Device { packing_bandwidth, streams, ..machine(1, 4).device().clone() };
+        Machine::new("packs", machine(1, 4).levels().to_vec(), device).expect("a machine")
+    };
+    let nest =
+        Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+    let product = nest.clone().tensorize(["mi", "n", "k"]).lower().expect("it is legal");
+    let saved = |program: &Program, streams: bool| {
+        leaf_of(program, &with(None, streams)) - leaf_of(program, &with(Some(2.0 * MEMORY), streams))
+    };
+    // A rank packs its rows of A, and B; it writes C as fast as ever.
+    let bytes = 4.0 * (64.0 * 64.0 / 4.0 + 64.0 * 64.0);
+    assert!((saved(&product, false) - 0.5 * bytes / MEMORY).abs() < 1e-9 * bytes, "{}", saved(&product, false));
+    assert_eq!(saved(&product, true), 0.0);
+    assert_eq!(saved(&nest.lower().expect("it is legal"), false), 0.0);
 }
 
 #[test]

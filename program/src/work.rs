@@ -22,8 +22,37 @@ pub struct Work {
     /// Elements that it reads and writes, each once each time; those that it adds to both. What is overwritten is not read: processors write
     /// whole lines without fetching them.
     pub touched: u64,
+    /// Those of them that are elements of inputs.
+    pub read: u64,
     /// Whether ranks and steps were gone through, else the numbers are bounds.
     pub is_counted: bool,
+}
+
+impl Work {
+    /// What is done `times` times.
+    fn repeated(self, times: u64) -> Self {
+        let all = |each: u64| each.saturating_mul(times);
+        Self {
+            times: all(self.times),
+            operations: all(self.operations),
+            elementwise: all(self.elementwise),
+            touched: all(self.touched),
+            read: all(self.read),
+            ..self
+        }
+    }
+
+    /// This, and then more.
+    fn and(self, more: &Self) -> Self {
+        Self {
+            times: self.times + more.times,
+            operations: self.operations.saturating_add(more.operations),
+            elementwise: self.elementwise.saturating_add(more.elementwise),
+            touched: self.touched.saturating_add(more.touched),
+            read: self.read.saturating_add(more.read),
+            ..self
+        }
+    }
 }
 
 /// Products of matrices of one shape that a leaf makes.
@@ -76,7 +105,8 @@ impl Nest {
     /// let work = program.nest().work();
     /// // The first ranks have three of the ten rows.
     /// assert_eq!(work.operations, 2 * 3 * 8 * 6);
-    /// assert_eq!(work.touched, 3 * 6 + 6 * 8 + 2 * 3 * 8);
+    /// assert_eq!(work.read, 3 * 6 + 6 * 8);
+    /// assert_eq!(work.touched, work.read + 2 * 3 * 8);
     /// # Ok::<(), LowerError>(())
     /// ```
     #[must_use]
@@ -85,19 +115,14 @@ impl Nest {
         let times = ranges.counters.iter().fold(1u64, |times, &extent| times.saturating_mul(extent.max(0) as u64));
         if times.saturating_mul(self.mesh.size() as u64) > MAX_STEPS {
             let counts: Vec<_> = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1).collect();
-            let [operations, elementwise, touched] = self.work_of(&counts).map(|each| each.saturating_mul(times));
-            return Work { times, operations, elementwise, touched, is_counted: false };
+            return self.work_of(&counts).repeated(times);
         }
         let works = (0..self.mesh.size()).map(|rank| {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             let mut work = Work { is_counted: true, ..Work::default() };
             let Ok(()) = in_all_steps(Depth(self.loops.len()), &ranges.counters, |counters| {
                 let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
-                let [operations, elementwise, touched] = self.work_of(&counts);
-                work.times += 1;
-                work.operations = work.operations.saturating_add(operations);
-                work.elementwise = work.elementwise.saturating_add(elementwise);
-                work.touched = work.touched.saturating_add(touched);
+                work = work.and(&self.work_of(&counts));
                 Ok::<(), Infallible>(())
             });
             work
@@ -175,14 +200,14 @@ impl Nest {
         extents[..partial.unwrap_or(0)].iter().fold(1, |rows, &extent| rows.saturating_mul(extent as u64))
     }
 
-    /// The operations of a leaf whose loops have these counts, those in nests, and the elements that it touches.
-    fn work_of(&self, counts: &[i64]) -> [u64; 3] {
+    /// What a leaf does once whose loops have these counts.
+    fn work_of(&self, counts: &[i64]) -> Work {
         let product = |loops: &mut dyn Iterator<Item = usize>| {
             loops.map(|number| counts[number].max(0) as u64).fold(1, u64::saturating_mul)
         };
         let points = product(&mut (0..counts.len()));
         if points == 0 {
-            return [0, 0, 0];
+            return Work { times: 1, ..Work::default() };
         }
         let all = || points.saturating_mul(operations(self.kernel.value()) + u64::from(self.is_sum()));
         let [operations, elementwise] = match &self.leaf.op {
@@ -201,7 +226,7 @@ impl Nest {
         };
         let read = self.leaf.operands.iter().map(elements).fold(0, u64::saturating_add);
         let written = elements(&self.leaf.target).saturating_mul(if self.leaf.overwrites { 1 } else { 2 });
-        [operations, elementwise, read.saturating_add(written)]
+        Work { times: 1, operations, elementwise, touched: read.saturating_add(written), read, is_counted: false }
     }
 
     /// Whether several points add to one element.

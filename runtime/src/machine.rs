@@ -107,7 +107,9 @@ fn survey_of(world: &World, topology: Topology) -> Result<Survey> {
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
     let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1, steps)?;
-    let device = probe::device(&clock, &topology, ROWS, COPY / topology.ranks_per_node.max(2), 1, steps)?;
+    let copy = COPY / topology.ranks_per_node.max(2);
+    let mut device = probe::device(&clock, &topology, ROWS, copy, 1, steps)?;
+    device.others = probe::in_place(world, &clock, &topology, copy, 1, steps)?;
     let timed: Vec<_> =
         links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed()).collect();
     let machine = probe::machine("detected", &topology, &links, device.device(&topology))?;

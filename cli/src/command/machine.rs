@@ -73,7 +73,7 @@ enum Command {
     },
     /// Measure the machine that this runs on, and how well it predicts what was measured.
     ///
-    /// Times messages and collectives by size, products of matrices by type, and copies, on all ranks at once. It takes
+    /// Times messages and collectives by size, products of matrices by type, copies, and moves in place, on all ranks at once. It takes
     /// some ten seconds; run it on an otherwise idle machine. Progress and warnings go to standard error.
     #[command(after_help = "Examples:
   polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB

@@ -67,8 +67,7 @@ impl Prices<'_> {
 
     /// What is done once, while all devices are at work.
     fn alone(&self, action: &Action) -> Result<Seconds, MachineError> {
-        let memory = self.machine.memory_bandwidth(self.machine.devices());
         // The groups are of ranks, whatever the mesh.
-        Ok(self.once(&Mesh::new::<&str>([]), action, memory)?.0)
+        Ok(self.once(&Mesh::new::<&str>([]), action, self.machine.devices())?.0)
     }
 }

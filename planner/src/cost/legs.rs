@@ -12,9 +12,9 @@ pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
-    /// `touched` bytes there and in their own, besides what a leaf reads anyway.
-    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64 },
-    /// Ranks exchange once what takes so long by messages; none where they see one another's memory, as above.
+    /// `touched` bytes there and in their own, besides what a leaf reads anyway, and may meet each time for that.
+    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64, meets: bool },
+    /// Ranks exchange once what takes so long by messages; none where they see one another's memory, as above, and meet.
     Exchanged { seconds: Option<Seconds>, touched: f64 },
 }
 
@@ -75,6 +75,8 @@ struct Carried<'a> {
     in_pieces: bool,
     /// Whether sums leave while others are computed: then no library sums them up.
     is_ahead: bool,
+    /// Whether ranks that see one another's memory meet each time. Inputs of nests are published once, and read as often as they are needed.
+    meets: bool,
 }
 
 /// The legs of a transfer of a nest.
@@ -99,6 +101,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         received: volume.each as f64,
         in_pieces: transfer.tile.in_pieces,
         is_ahead: transfer.ahead > 0,
+        meets: transfer.direction != Direction::In,
     };
     transfer.route.legs.iter().flat_map(|leg| carried.by(leg)).collect()
 }
@@ -139,6 +142,7 @@ pub(super) fn of_move(
             received: if direction == moved.way.direction { received - then } else { then },
             in_pieces: moved.way.in_pieces,
             is_ahead: false,
+            meets: true,
         };
         Ok(carried.by(leg))
     };
@@ -231,7 +235,8 @@ impl Carried<'_> {
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
-        Action::Together { times, operation: operation.into(), groups: self.groups(axes), bytes, touched }
+        let (operation, meets) = (operation.into(), self.meets);
+        Action::Together { times, operation, groups: self.groups(axes), bytes, touched, meets }
     }
 
     /// The ranks that differ along these axes alone.
@@ -258,7 +263,7 @@ fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec
         // Where a rank sees the others of a stage, but not those of all stages, what they got by messages is copied.
         let copied = if is_broadcast { tile } else { held * size as f64 };
         let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
-        actions.push(Action::Together { times, operation, groups, bytes, touched });
+        actions.push(Action::Together { times, operation, groups, bytes, touched, meets: stage > 0 });
         held *= size as f64;
     }
     actions
@@ -300,7 +305,7 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
                 packed + combined(bytes * others / sizes[stage], sizes[stage])
             }
         };
-        Action::Together { times, operation, groups, bytes, touched }
+        Action::Together { times, operation, groups, bytes, touched, meets: true }
     };
     operations.into_iter().map(action).collect()
 }
@@ -352,6 +357,7 @@ fn sums(
         groups: groups.clone(),
         bytes,
         touched: if nth == 0 { touched } else { 0.0 },
+        meets: nth == 0,
     };
     operations.into_iter().enumerate().map(action).collect()
 }
@@ -397,7 +403,7 @@ pub(super) fn of_collective(times: u64, collective: GroupedCollective) -> Action
     let GroupedCollective { operation, groups, bytes } = collective;
     let members = groups.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let touched = touched(operation, members, bytes);
-    Action::Together { times, operation: operation.into(), groups: Groups::Of(groups), bytes, touched }
+    Action::Together { times, operation: operation.into(), groups: Groups::Of(groups), bytes, touched, meets: true }
 }
 
 /// The bytes that a rank reads and writes where it sees the other members of its group, each of which holds `bytes` before.

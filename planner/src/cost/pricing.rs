@@ -100,7 +100,7 @@ impl<'a> Pricing<'a> {
         };
         parts.extend(transfers(|direction| direction == Direction::In)?);
         let work = nest.work();
-        let touched = work.touched as f64 * nest.kernel.dtype().size() as f64;
+        let bytes = |elements: u64| elements as f64 * nest.kernel.dtype().size() as f64;
         let device = self.prices.machine.device();
         // A product of matrices packs what it reads, piece by piece, wherever its rows lie.
         let packs = match &nest.leaf.op {
@@ -114,10 +114,15 @@ impl<'a> Pricing<'a> {
                 rows += nest.rows(transfer).saturating_mul(work.times);
             }
         }
-        let memory = touched / self.memory + rows as f64 * device.row_latency;
         let computing = self.computing(nest, &work)?;
         // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
         let at_once = device.streams || !packs;
+        let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| {
+            // Where memory has more for each rank, each packs as much faster.
+            alone * self.memory / device.memory_bandwidth
+        });
+        let others = work.touched - work.read;
+        let memory = bytes(work.read) / packing + bytes(others) / self.memory + rows as f64 * device.row_latency;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),
@@ -183,7 +188,7 @@ impl<'a> Pricing<'a> {
     ) -> Result<Option<PartCost>, CostError> {
         let (mut all, mut spent, mut longest) = (0.0, None, 0.0);
         for leg in priced {
-            let (once, how) = self.prices.once(self.mesh, leg, self.memory)?;
+            let (once, how) = self.prices.once(self.mesh, leg, self.mesh.size())?;
             let seconds = leg.times() as f64 * once.total();
             all += seconds;
             if seconds > longest || (spent.is_none() && received > 0) {

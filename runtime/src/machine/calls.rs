@@ -8,6 +8,8 @@
 //! all-gather                                  b / n     b
 //! reduce-scatter                              b         b / n
 //! all-reduce, all-to-all, reduce, broadcast   b         b
+//! exchange                                    b         b        every rank sends a piece to each other one, by messages as halos are sent
+//! permute                                     b         b        every rank of a group sends to the next
 //! ```
 //!
 //! The root of a reduction or broadcast is another rank in each call: a root that only sends would be calls ahead of
@@ -17,6 +19,7 @@ use super::clock::{Clock, Timed};
 use crate::comm::{Broadcast, Combining, Communicator};
 use crate::{DType, ReduceOp, Result};
 use polyshard_machine::Collective;
+use smallvec::SmallVec;
 
 /// Bytes of an element; sizes are whole elements for each rank.
 pub(super) const ELEMENT: usize = size_of::<f32>();
@@ -71,7 +74,19 @@ impl Buffers {
                 root if root == comm.rank() => Broadcast::Send(send),
                 root => Broadcast::Receive { root, into },
             }),
-            other => unreachable!("{other} is not measured: messages are, by `shift`"),
+            Collective::Exchange => {
+                let is_other = |rank: usize| rank != comm.rank();
+                let sends = send.chunks(part).take(comm.size()).enumerate().filter(|(rank, _)| is_other(*rank));
+                let receives = into.chunks_mut(part).take(comm.size()).enumerate().filter(|(rank, _)| is_other(*rank));
+                let (sends, mut receives): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) = (sends.collect(), receives.collect());
+                comm.exchange(&sends, &mut receives)
+            }
+            Collective::Permute => {
+                let (rank, ranks) = (comm.rank(), comm.size());
+                comm.exchange(&[((rank + 1) % ranks, &*send)], &mut [((rank + ranks - 1) % ranks, &mut *into)])
+            }
+            // Nothing moves.
+            Collective::Slice => Ok(()),
         })
     }
 }

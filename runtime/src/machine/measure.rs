@@ -26,13 +26,15 @@ use std::time::Duration;
 const EXTRA: usize = 8;
 
 /// The collectives that are measured.
-const OPERATIONS: [Collective; 6] = [
+const OPERATIONS: [Collective; 8] = [
     Collective::AllGather,
     Collective::ReduceScatter,
     Collective::AllReduce,
     Collective::AllToAll,
     Collective::Reduce,
     Collective::Broadcast,
+    Collective::Exchange,
+    Collective::Permute,
 ];
 
 /// What is measured, and how thoroughly.
@@ -75,7 +77,7 @@ impl Default for MeasureOptions {
 /// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
 /// let found = spmd(2, |world| -> Result<_, Error> { measure(world, &quick) })?;
 /// assert_eq!(found[0].machine.hierarchy(), [2]);
-/// assert_eq!(found[0].points.len(), 2 * 7); // messages and six collectives
+/// assert_eq!(found[0].points.len(), 2 * 9); // messages and eight collectives
 /// # Ok::<(), Error>(())
 /// ```
 ///
@@ -98,10 +100,13 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
     let clock = Clock { comm: world.comm(), round, rounds, budget, extra: EXTRA };
     let groups: Vec<usize> = (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)).collect();
     let calls = topology.levels().len() + groups.len() * OPERATIONS.len();
-    let total = options.passes.max(1) * (probe::DEVICE_STEPS + calls * sizes.len());
+    let passes = options.passes.max(1);
+    let total = passes * (probe::DEVICE_STEPS + probe::in_place_steps(&topology) + calls * sizes.len());
     let steps = &mut Steps { done: 0, total, tell: &mut progress };
 
-    let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1), options.passes, steps)?;
+    let copy = options.copy.max(1);
+    let mut device = probe::device(&clock, &topology, options.rows.max(1), copy, options.passes, steps)?;
+    device.others = probe::in_place(world, &clock, &topology, copy, options.passes, steps)?;
     let mut timed: Vec<Timed> = device.timed().collect();
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
     let mut points = Vec::new();

@@ -8,8 +8,12 @@ use super::clock::{Clock, Timed};
 use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
+use crate::comm::exchange_words;
+use crate::layout::{AxisExpr, Mesh, Placement, Sharding};
 use crate::leaf::{Role, contract, nest, pointwise};
-use crate::{DType, DetectError, Element, Error, ReduceOp, Result, Strided, StridedMut};
+use crate::{
+    DType, DetectError, DistArray, Element, Error, Redistribution, ReduceOp, Result, Strided, StridedMut, World,
+};
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
 use std::hint::black_box;
@@ -105,6 +109,10 @@ pub(super) struct DeviceTimes {
     /// Copies of these bytes, in each of the ways of [`Copied::ALL`].
     copies: [Timed; 4],
     bytes: usize,
+    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes.
+    packed: Timed,
+    /// What it takes to fill as many bytes from the memory of another rank, and to fill a [`ROW`]; none where ranks do not see it.
+    pub(super) others: Option<[Timed; 2]>,
 }
 
 /// How a rank copies from memory to memory.
@@ -125,13 +133,20 @@ impl Copied {
 }
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 1 + Copied::ALL.len();
 
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
 
 /// Rows, columns and terms of products that are small or thin: 0 for as many as a square product has.
 const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
+
+/// How often the operand that comes from a cache is in that from memory, at the least, and how much faster than memory operands come at most.
+const LARGER: f64 = 8.0;
+
+/// The columns of the product whose larger operand comes from memory, and its place among the [`SHAPES`], of which it comes from a cache.
+const COLUMNS: usize = 16;
+const OF_COLUMNS: usize = 4;
 
 /// The loops of the nest that is timed: its operands stay in a cache.
 const NEST: [usize; 3] = [16, 64, 64];
@@ -149,7 +164,8 @@ pub(super) fn device(
     let bytes = bytes.next_multiple_of(ROW);
     let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
     let thin = DType::NATIVE.map(|dtype| (dtype, [Timed::NEVER; SHAPES.len()])).to_vec();
-    let mut found = DeviceTimes { nests: products.clone(), products, rows, thin, copies: [Timed::NEVER; 4], bytes };
+    let (copies, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, None);
+    let mut found = DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, packed, others };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {rows} rows in {dtype}"));
@@ -164,6 +180,9 @@ pub(super) fn device(
                 *timed = timed.min(product_of(*dtype, &quick, shape)?);
             }
         }
+        let large = found.rows_in_memory();
+        steps.next(format_args!("product of {large} x {rows} by {rows} x {COLUMNS} in {}", DType::F64));
+        found.packed = found.packed.min(product::<f64>(&quick, [large, COLUMNS, rows])?);
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
             *timed = timed.min(nest_of(*dtype, clock)?);
@@ -226,9 +245,13 @@ impl DeviceTimes {
         let nests = self.nests.iter().map(|(dtype, timed)| (dtype.name().to_owned(), operations / timed.seconds));
         let [together, alone, in_rows, apart] = self.copies.map(|timed| timed.seconds);
         let bandwidth = |seconds: f64| 2.0 * self.bytes as f64 / seconds;
+        let others = self.others.map(|times| self.in_place(times.map(|timed| timed.seconds)));
         Device {
             memory_bandwidth: bandwidth(together),
             memory_alone: (topology.ranks_per_node > 1 && alone < together).then_some(bandwidth(alone)),
+            memory_of_others: others.map(|(bandwidth, _)| bandwidth),
+            in_place_latency: others.map_or(0.0, |(_, latency)| latency),
+            packing_bandwidth: self.packing_bandwidth(bandwidth(together)),
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             row_latency: (apart - in_rows).max(0.0) / (self.bytes / ROW) as f64,
             flops: rates.collect(),
@@ -238,11 +261,88 @@ impl DeviceTimes {
         }
     }
 
+    /// The rows of a matrix in f64 that has as many bytes as are copied.
+    fn rows_in_memory(&self) -> usize {
+        (self.bytes / size_of::<f64>() / self.rows).max(1)
+    }
+
+    /// The bytes per second by which the product takes longer whose operand comes from memory, where memory has so many; none if that operand is hardly
+    /// larger than the one that comes from a cache.
+    fn packing_bandwidth(&self, memory: f64) -> Option<f64> {
+        let times = self.rows_in_memory() as f64 / self.rows as f64;
+        let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
+        let (bytes, more) = (self.bytes as f64, self.packed.seconds - times * thin[OF_COLUMNS].seconds);
+        Some(bytes / more.clamp(bytes / (LARGER * memory), bytes / memory))
+    }
+
+    /// The bytes per second, and the seconds besides, of what takes these times: a byte that is read and written counts twice. Of few bytes nearly
+    /// all of the time passes besides.
+    fn in_place(&self, [all, row]: [f64; 2]) -> (f64, f64) {
+        let [bytes, few] = [self.bytes, ROW].map(|bytes| 2.0 * bytes as f64);
+        // A copy that is no longer than a row says nothing of how fast the memory is.
+        let bandwidth = if bytes > few && all > row { (bytes - few) / (all - row) } else { bytes / all };
+        (bandwidth, (row - few / bandwidth).max(0.0))
+    }
+
     /// Returns all times.
     pub(super) fn timed(&self) -> impl Iterator<Item = Timed> {
         let thin = self.thin.iter().flat_map(|(_, times)| times).copied();
-        self.products.iter().chain(&self.nests).map(|(_, timed)| *timed).chain(self.copies).chain(thin)
+        self.products
+            .iter()
+            .chain(&self.nests)
+            .map(|(_, timed)| *timed)
+            .chain(self.copies)
+            .chain(thin)
+            .chain(self.others.into_iter().flatten())
+            .chain([self.packed])
     }
+}
+
+/// The steps of one pass of [`in_place`].
+pub(super) fn in_place_steps(topology: &Topology) -> usize {
+    if topology.ranks_per_node > 1 { 2 } else { 0 }
+}
+
+/// Times how all ranks move `bytes` bytes, whole rows of them, to the next one of their nodes, and one row, as programs move arrays: where ranks
+/// see one another's memory. None where they do not. The fastest of several passes. Collective.
+pub(super) fn in_place(
+    world: &World,
+    clock: &Clock<'_>,
+    topology: &Topology,
+    bytes: usize,
+    passes: usize,
+    steps: &mut Steps<'_>,
+) -> Result<Option<[Timed; 2]>> {
+    let (nodes, inside) = (topology.nodes, topology.ranks_per_node);
+    if inside < 2 {
+        return Ok(None);
+    }
+    let mesh = Mesh::new([("node", nodes), ("rank", inside)]);
+    let [node, rank] = mesh.axes();
+    let mut times = [Timed::NEVER; 2];
+    for (timed, bytes) in times.iter_mut().zip([bytes.next_multiple_of(ROW), ROW]) {
+        let shape = [nodes, inside, bytes / size_of::<u64>()];
+        let lying = |at: AxisExpr| {
+            let placements = [Placement::block(0, node), Placement::block(1, at)];
+            Sharding::new(&mesh, &shape, &placements)
+                .expect("a row for each rank is laid out; this is a bug of polyshard")
+        };
+        let own = lying(rank.into());
+        let moving = Redistribution::new(world, &own, &lying((rank + 1) % inside as i64))?;
+        let source = DistArray::<i64>::filled(world, &own, 1)?;
+        let mut target = moving.output(world)?;
+        let before = clock.comm.received().in_place;
+        for _ in 0..passes.max(1) {
+            steps.next(format_args!("{} in the memory of the next rank", binary(bytes as f64)));
+            *timed = timed.min(clock.time(|| moving.run_into(world, &source, &mut target))?);
+        }
+        let is_in_place = [u64::from(clock.comm.received().in_place > before)];
+        let all = exchange_words(clock.comm, "how ranks reach one another's memory", is_in_place)?;
+        if all.iter().any(|[is_in_place]| *is_in_place == 0) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(times))
 }
 
 /// A shape whose other extents are these rows.
@@ -368,6 +468,9 @@ mod tests {
             thin: DType::NATIVE.map(|dtype| (dtype, [once(1e-4); SHAPES.len()])).to_vec(),
             copies: [1e-3, 5e-4, 1.5e-3, 1.625e-3].map(once),
             bytes: 125 * ROW,
+            // Thirty times as many rows as come from a cache.
+            packed: once(31.25 * 1e-4 + 2.5e-4),
+            others: Some([4.1e-3, 1e-4 + 4e-3 / 125.0].map(once)),
         };
         let machine =
             machine("made up", &topology, std::slice::from_ref(link), times.device(&topology)).expect("a machine");
@@ -383,6 +486,11 @@ mod tests {
             let shares = topology_of(of.level).ranks_per_node > 1;
             assert_eq!(device.memory_alone.is_some(), shares, "a rank that has its node to itself is always alone");
             assert!((device.row_latency / 1e-6 - 1.0).abs() < 1e-6, "{} s for each of 125 rows", device.row_latency);
+            let packing = device.packing_bandwidth.expect("the larger product does not fit a cache");
+            assert!((packing / (125.0 * ROW as f64 / 2.5e-4) - 1.0).abs() < 1e-6, "{packing}");
+            let others = device.memory_of_others.expect("ranks see one another's memory");
+            assert!((others / (250.0 * ROW as f64 / 4e-3) - 1.0).abs() < 1e-6, "{others}");
+            assert!((device.in_place_latency / 1e-4 - 1.0).abs() < 1e-6, "{}", device.in_place_latency);
         }
     }
 
@@ -395,7 +503,7 @@ mod tests {
             let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
             let mut told = Vec::new();
             let mut tell = |progress: &Progress| told.push(progress.next.clone());
-            let steps = &mut Steps { done: 0, total: 44, tell: &mut tell };
+            let steps = &mut Steps { done: 0, total: 45, tell: &mut tell };
             let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
@@ -405,7 +513,7 @@ mod tests {
                 [&told[0], told.last().unwrap()],
                 ["message of 1 KiB to the next node", "copy of 8 KiB in rows that lie apart"]
             );
-            assert_eq!(told.len(), 44);
+            assert_eq!(told.len(), 45);
             machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();

@@ -24,15 +24,43 @@ pub fn machines() -> impl Strategy<Value = Machine> {
         .prop_map(|(latency, rows, columns, depth)| Products { latency, rows, columns, depth });
     let products = prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", products, 0..3);
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
-    let row_latency = prop_oneof![Just(0.0), 0.0f64..1e-3];
-    let device =
-        (rate(), prop::option::of(rate()), 1u64..1 << 62, row_latency, rates(), rates(), (products, any::<bool>()));
-    let device =
-        device.prop_map(
-            |(memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, (products, streams))| {
-                Device { memory_bandwidth, memory_alone, memory_capacity, row_latency, flops, nests, products, streams }
-            },
-        );
+    let latency = || prop_oneof![Just(0.0), 0.0f64..1e-3];
+    let others = (prop::option::of(rate()), latency(), prop::option::of(rate()));
+    let device = (
+        rate(),
+        prop::option::of(rate()),
+        1u64..1 << 62,
+        latency(),
+        (rates(), rates()),
+        (products, any::<bool>()),
+        others,
+    );
+    let device = device.prop_map(
+        |(
+            memory_bandwidth,
+            memory_alone,
+            memory_capacity,
+            row_latency,
+            (flops, nests),
+            (products, streams),
+            others,
+        )| {
+            let (memory_of_others, in_place_latency, packing_bandwidth) = others;
+            Device {
+                memory_bandwidth,
+                memory_alone,
+                memory_of_others,
+                in_place_latency,
+                packing_bandwidth,
+                memory_capacity,
+                row_latency,
+                flops,
+                nests,
+                products,
+                streams,
+            }
+        },
+    );
     ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
         levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));
         Machine::new(name, levels, device).expect("a machine")

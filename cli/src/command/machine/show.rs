@@ -46,6 +46,15 @@ pub fn machine(machine: &Machine) -> String {
     if let Some(alone) = device.memory_alone {
         text += &format!(", {} alone", scaled(alone, "B/s"));
     }
+    if let Some(packed) = device.packing_bandwidth {
+        text += &format!(", {} where products pack it", scaled(packed, "B/s"));
+    }
+    if let Some(others) = device.memory_of_others {
+        text += &format!(", {} of others", scaled(others, "B/s"));
+    }
+    if device.in_place_latency > 0.0 {
+        text += &format!(" after {}", seconds(device.in_place_latency));
+    }
     if device.row_latency > 0.0 {
         text += &format!(", and {} for each row of a part", seconds(device.row_latency));
     }
