@@ -25,7 +25,7 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     let moved = |transfer: &&&Transfer| !transfer.route.is_local();
     for transfer in inputs.iter().chain(&outputs).filter(moved).filter(|transfer| transfer.ahead > 0) {
         let tensor = kernel.tensors().nth(transfer.tensor.0).expect("a transfer is of a tensor of its kernel").name;
-        hints.extend(idle_pipeline(context, tensor, transfer, leaf));
+        hints.extend(idle_pipeline(context, tensor, transfer, leaf, depth));
     }
     for transfer in inputs.iter().filter(moved) {
         let tensor = &kernel.inputs()[transfer.tensor.0];
@@ -163,12 +163,23 @@ fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Opti
     (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
 }
 
+/// The points of a leaf that a core computes in a microsecond, or a few, as a message between two processes takes at the least.
+const FEWEST_POINTS: usize = 1 << 12;
+
 /// Panels that wait though they begin ahead.
-fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf) -> Option<Hint> {
-    let around = &context.nest().inside(Depth(0))[..transfer.level.0];
+fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf, depth: Depth) -> Option<Hint> {
+    let (around, inside) = context.nest().inside(Depth(0)).split_at(transfer.level.0);
     let at = context.state.nest.node(*around.last()?);
     if at.extent <= 1 {
         return Some(Hint::NothingHidden { tensor, at: at.name });
+    }
+    // What one iteration computes: all loops between it and the leaf, and those of the leaf.
+    let serial = inside[..depth.0 - transfer.level.0].iter().map(|&id| context.state.nest.node(id).extent);
+    let points = serial
+        .chain(max_counts(leaf, &context.ranges))
+        .fold(1, |points: usize, count| points.saturating_mul(count.max(0) as usize));
+    if points < FEWEST_POINTS {
+        return Some(Hint::SmallSteps { tensor, at: at.name, points });
     }
     matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
 }

@@ -102,6 +102,20 @@ fn single_elements_and_single_instances_are_pointed_out() {
 }
 
 #[test]
+fn panels_that_take_less_time_than_their_messages_are_pointed_out() {
+    let pipelined = |m, n, k| panels(sharded(matmul(m, n, k)), 6).tensorize(["mi", "ni", "ki"]).pipeline("ko", 1);
+    // A rank computes 8 x 5 elements of C, in panels of 8 terms; or 32 x 21 in panels of 16.
+    check(
+        pipelined(16, 15, 48),
+        expect![[r#"
+            an iteration of `ko` computes 320 points at most, in less time than a message of `A` takes to begin: divide it into fewer iterations, or leave out `pipeline`
+            an iteration of `ko` computes 320 points at most, in less time than a message of `B` takes to begin: divide it into fewer iterations, or leave out `pipeline`
+        "#]],
+    );
+    check(pipelined(64, 63, 96), expect![""]);
+}
+
+#[test]
 fn an_output_without_shard_is_everywhere() {
     let [m, k] = ["m", "k"].map(Var::new);
     let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
@@ -306,7 +320,7 @@ fn pipelines_that_hide_nothing_are_pointed_out() {
     );
     let [k, n] = ["k", "n"].map(Var::new);
     let chain = parse_kernel(
-        "fn chain(A: [f64; 12, 12], B: [f64; 12, 12], C: [f64; 12, 12]) -> D: [f64; 12, 12] {
+        "fn chain(A: [f64; 24, 24], B: [f64; 24, 24], C: [f64; 24, 24]) -> D: [f64; 24, 24] {
             D[m, n] += A[m, k] * B[k, l] * C[l, n]
         }",
     );

@@ -4,6 +4,7 @@
 //! proved, so that it costs no question to isl; a doubtful case gets none.
 
 use crate::pattern::list;
+use crate::reduction::counted;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,6 +68,15 @@ pub enum Hint {
         tensor: Name,
         /// The loop.
         at: Name,
+    },
+    /// What is pipelined is computed in less time than a message takes to begin.
+    SmallSteps {
+        /// The tensor.
+        tensor: Name,
+        /// The loop.
+        at: Name,
+        /// The points that one iteration of it computes, at most.
+        points: usize,
     },
     /// The blocks of ranks are too small for an interior that is computed while a halo comes.
     NoInterior {
@@ -175,6 +185,12 @@ impl fmt::Display for Hint {
                 f,
                 "nothing of `{tensor}` moves while others are computed, since `{at}` has one iteration: divide it into more, or leave \
                  out `pipeline`"
+            ),
+            Self::SmallSteps { tensor, at, points } => write!(
+                f,
+                "an iteration of `{at}` computes {} at most, in less time than a message of `{tensor}` takes to begin: divide it into \
+                 fewer iterations, or leave out `pipeline`",
+                counted(*points, "point")
             ),
             Self::NoInterior { tensor } => write!(
                 f,

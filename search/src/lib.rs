@@ -10,7 +10,8 @@
 //! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
 //! space is faster on this machine as it is described. A limit, of time or of how many are looked at, ends it earlier, and leaves a gap: how much
 //! faster what is left open may be, by its bounds. Panels that come while others are computed
-//! are tried last, on the grids that could be clearly faster so, up to a number of schedules, beyond which there is a gap too.
+//! are tried last, on the grids that could be clearly faster so, up to a number of schedules, beyond which there is a gap too. They come one iteration
+//! before: panels are alike, so that more of them in flight need more memory and hide no more.
 //!
 //! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
 //! chosen together (`sequence.rs`).
