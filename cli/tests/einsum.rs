@@ -277,9 +277,26 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         error: the seconds of `--at-most` must be 0 or more, found -1
     "#]],
     );
-    files.refused(text, &["A.npy", "C.npy"], &["--out", "out.npy", "--memory", "64"], expect![[r#"
-        error: no schedule of `einsum` on up to 2 ranks fits into 64 B a rank; the least that one needs is 272 B: allow that, or more ranks
+    files.refused(
+        "C[i, k] = A[i, j] * B[j, k",
+        &["A.npy", "C.npy"],
+        &out,
+        expect![[r#"
+        error: `[` is not closed
+         --> einsum:1:22
+          |
+        1 | C[i, k] = A[i, j] * B[j, k
+          |                      ^
+          |
+          = help: write `]` where it ends
+    "#]],
+    );
+    let short = ["--dry-run", "--machine", "a100", "--memory", "100", "--ranks"];
+    files.refused(text, &["A.npy", "C.npy"], &[&short[..], &["2"]].concat(), expect![[r#"
+        error: no schedule of `einsum` on up to 2 ranks fits into 100 B a rank; the least that one needs is 272 B: allow that, or 6 ranks, the fewest that would do
     "#]]);
+    let said = files.said(Start::Plain, text, &["A.npy", "C.npy"], &[&short[..], &["6"]].concat());
+    assert!(said.contains("(all 6 ranks; "), "{said}");
     files.refused(text, &["A.npy", "C.npy"], &["--dry-run", "--ranks", "65", "--machine", "a100"], expect![[r#"
         error: a100: 4 node x 16 gpu has 64 devices, and 65 ranks are asked for; ask for fewer ranks, or describe a larger machine in a file
     "#]]);

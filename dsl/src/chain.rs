@@ -73,6 +73,10 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
     }
     let mut methods = Vec::new();
     while !input.is_empty() {
+        if input.peek(Token![;]) {
+            let at: Token![;] = input.parse()?;
+            return Err(error(at, "a schedule has no `;`", "leave it out"));
+        }
         if !input.peek(Token![.]) {
             return Err(error(input.parse::<TokenStream>()?, "expected `.` and a schedule step", SHAPE));
         }

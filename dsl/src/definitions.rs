@@ -374,7 +374,7 @@ impl Found<'_> {
     fn add(&mut self, tokens: TokenStream, around: Span, depth: usize) {
         let is_empty = |found: &Self| [found.kernels.len(), found.rounds.len()];
         let before = is_empty(self);
-        let (mut part, mut in_chain, mut is_step) = (Part::default(), false, false);
+        let (mut part, mut in_chain, mut is_step, mut is_skipped) = (Part::default(), false, false, false);
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {
             let repeats = !is_step && matches!(&token, TokenTree::Ident(word) if word == "repeat");
@@ -384,6 +384,8 @@ impl Found<'_> {
                 _ => false,
             };
             is_step = matches!(&token, TokenTree::Punct(sign) if sign.as_char() == '.');
+            // Of rounds that cannot be read, the chain after their kernel is in no part.
+            is_skipped &= !begins;
             if in_chain && begins {
                 self.kernels.extend(self.errors.take(std::mem::take(&mut part).read()));
                 in_chain = false;
@@ -402,8 +404,11 @@ impl Found<'_> {
                     tokens.by_ref().find(
                         |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace),
                     );
+                    is_skipped = true;
                 }
                 self.repeat(&token, header, body, depth + 1);
+            } else if is_skipped {
+                continue;
             } else if in_chain {
                 part.chain.extend([token]);
             } else {
@@ -449,6 +454,14 @@ impl Part {
     fn read(self) -> Result<Written> {
         let Self { kernel, chain } = self;
         let kernel_ends = end(&kernel);
+        if let Some(TokenTree::Ident(first)) = kernel.clone().into_iter().next()
+            && first != "fn"
+            && first != "pub"
+        {
+            let help =
+                "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
+            return Err(error(&first, format!("expected a kernel, found `{first}`"), help));
+        }
         let block: Block = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
         let (first, rest) = {
             let mut tokens = chain.clone().into_iter();

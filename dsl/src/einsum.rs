@@ -43,6 +43,8 @@ impl fmt::Display for Operand<'_> {
 pub enum EinsumError {
     /// There is not one term for each array.
     Terms { terms: usize, arrays: usize },
+    /// An arrow of another kind.
+    WrongArrow { found: &'static str },
     /// A character that is no index.
     NotAnIndex { found: char, term: String },
     /// There are several arrows.
@@ -78,6 +80,9 @@ impl fmt::Display for EinsumError {
                 let plural = |count: &usize| if *count == 1 { "" } else { "s" };
                 write!(f, "{terms} term{} for {arrays} array{}; ", plural(terms), plural(arrays))?;
                 f.write_str("write one term for each array, such as `ij,jk->ik` for two")
+            }
+            Self::WrongArrow { found } => {
+                write!(f, "`{found}` is no arrow of an einsum; write `->` between the terms and the output")
             }
             Self::NotAnIndex { found, term } => {
                 write!(f, "`{found}` in the term `{term}` is no index; write a letter for each dimension, or `...`")
@@ -158,6 +163,13 @@ impl std::error::Error for EinsumError {}
 /// # Errors
 /// What is wrong with the text, or does not fit the arrays.
 pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) -> Result<KernelSpec, EinsumError> {
+    if !text.contains('[') {
+        // What remains of arrows is a sign that is none.
+        let without = text.replace("->", "");
+        if let Some(found) = ["=>", "-", ">"].into_iter().find(|sign| without.contains(sign)) {
+            return Err(EinsumError::WrongArrow { found });
+        }
+    }
     if text.contains(['[', '=']) {
         return statement::kernel(text, operands, dtype);
     }
@@ -169,11 +181,13 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
     };
     let terms: Vec<&str> = terms.split(',').collect();
     if terms.len() != operands.len() {
+        // A sign in the place of a comma makes one term of two.
+        terms.iter().try_for_each(|term| letters(term))?;
         return Err(EinsumError::Terms { terms: terms.len(), arrays: operands.len() });
     }
-    let mut letters: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
-    letters.sort_unstable();
-    letters.dedup();
+    let mut taken: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
+    taken.sort_unstable();
+    taken.dedup();
     let read: Vec<Vec<Index>> =
         terms.iter().zip(operands).map(|(term, operand)| indices(term, Some(operand))).collect::<Result<_, _>>()?;
     let extents = extents(&read, operands)?;
@@ -182,7 +196,7 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
         None => implied(&read),
     };
     let mut names =
-        Names { taken: letters.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect() };
+        Names { taken: taken.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect() };
     let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
     let (mut tensors, mut accesses) = (Vec::new(), Vec::new());
     for (nth, (operand, term)) in operands.iter().zip(&read).enumerate() {
@@ -247,6 +261,12 @@ impl fmt::Display for Index {
             Self::Leading(_) => f.write_str("..."),
         }
     }
+}
+
+/// Checks that a term has letters, and perhaps `...`.
+fn letters(term: &str) -> Result<(), EinsumError> {
+    let wrong = term.replace("...", "").chars().find(|letter| !letter.is_alphabetic() && !letter.is_whitespace());
+    wrong.map_or(Ok(()), |found| Err(EinsumError::NotAnIndex { found, term: term.trim().to_owned() }))
 }
 
 /// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`

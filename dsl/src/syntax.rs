@@ -108,7 +108,15 @@ impl Parse for Tensor {
         let name: Ident = input.parse()?;
         input.parse::<Token![:]>()?;
         if !input.peek(token::Bracket) {
-            return Ok(Self { name, element: input.parse()?, extents: Vec::new() });
+            let element = input.parse()?;
+            if input.peek(token::Bracket) {
+                let help = format!("write `{name}: [f32; m, n]`");
+                return Err(syn::Error::new(
+                    input.span(),
+                    format!("extents stand behind the element type\nhelp: {help}"),
+                ));
+            }
+            return Ok(Self { name, element, extents: Vec::new() });
         }
         let content;
         bracketed!(content in input);

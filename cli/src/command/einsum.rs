@@ -20,8 +20,8 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choose, Contraction, ContractionSearch, DType, Element, KernelError, Mesh, Operand, Order, Schedule, SourceOptions,
-    einsum, rust_main, rust_source,
+    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Mesh, Operand, Order, Schedule,
+    SourceOptions, einsum, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
 
@@ -145,7 +145,10 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
     let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
     let out = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main));
     let output = out.and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("out");
-    let spec = einsum(&arguments.einsum, &operands, dtype, output)?;
+    let spec = einsum(&arguments.einsum, &operands, dtype, output).map_err(|why| match why {
+        EinsumError::Statement(error) => CliError::mistaken("einsum", &arguments.einsum, error, |at| at),
+        why => why.into(),
+    })?;
     // One file that is given twice may be one tensor.
     let mut inputs: Vec<PathBuf> = arguments.inputs.clone();
     if spec.inputs.len() < inputs.len() {
@@ -157,7 +160,7 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
             }
         });
     }
-    let kernel = spec.check().map_err(|error: KernelError| polyshard::EinsumError::Kernel(Box::new(error)))?;
+    let kernel = spec.check().map_err(|error: KernelError| EinsumError::Kernel(Box::new(error)))?;
     Ok(Problem { schedule: Schedule::new(kernel), dtype, inputs })
 }
 

@@ -51,12 +51,6 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
               | ^^^^^^
               |
               = help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
-
-            error: expected `fn`
-             --> kernels.poly:3:1
-              |
-            3 | mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)
-              | ^^^^
         "#]],
     );
     refuse(

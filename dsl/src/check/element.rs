@@ -18,7 +18,7 @@ pub(crate) fn check(block: &Block, errors: &mut Errors) -> Option<Element> {
     for tensor in super::tensors(block) {
         if element(&tensor.element).is_none() {
             let written = text(&tensor.element);
-            let help = "elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them";
+            let help = "elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them";
             errors.push(&tensor.element, format!("`{written}` is not an element type"), help);
             good = false;
         }

@@ -290,13 +290,13 @@ fn elements_are_of_four_types() {
         "fn f(A: [u8; n], B: [&f32; n], D: [[f32; 3]; n]) -> C: [bool; n] { C[i] = A[i] + B[i] + D[i] }",
         expect![[r#"
             error on `u8`: `u8` is not an element type
-              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them
             error on `&f32`: `& f32` is not an element type
-              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them
             error on `[f32; 3]`: `[f32 ; 3]` is not an element type
-              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them
             error on `bool`: `bool` is not an element type
-              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them
         "#]],
     );
 }

@@ -197,6 +197,35 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         "#]],
     );
     check(
+        "f(A: [f64; 4]) -> B: [f64; 4] { B[i] = A[i] }\nauto",
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 1: expected a kernel, found `f`
+            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
+        "#]],
+    );
+    check(
+        &format!("repeat(3, B = A) {PRODUCT}auto\nfn f(A: f64[4]) -> B: [f64; 4] {{ B[i] = A[i] }}\nauto"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 1: rounds need parentheses and braces
+            help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
+            line 6, column 12: extents stand behind the element type
+            help: write `A: [f32; m, n]`
+        "#]],
+    );
+    check(
+        &format!("{PRODUCT}mesh(x: 2).distribute([m], [mo], [mi]);"),
+        &[],
+        &[],
+        expect![[r#"
+            line 5, column 39: a schedule has no `;`
+            help: leave it out
+        "#]],
+    );
+    check(
         &format!("{PRODUCT}auto /* as `summa` has it"),
         &[],
         &[],

@@ -11,7 +11,7 @@
 //! same checks, and its place is moved back by the line in front of it.
 
 use super::{EinsumError, Operand};
-use crate::text::parse_kernel;
+use crate::text::{self, parse_kernel};
 use polyshard_layout::DType;
 use polyshard_program::KernelSpec;
 
@@ -23,7 +23,10 @@ struct Written<'a> {
 
 /// The kernel of a statement over these arrays.
 pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Result<KernelSpec, EinsumError> {
-    let accesses = accesses(text);
+    // Where the text has no tokens, what looks like its accesses means nothing.
+    text::read(text, |_| Ok(())).map_err(EinsumError::Statement)?;
+    // What follows a statement is refused when it is read.
+    let accesses = accesses(text.split(';').next().unwrap_or(text));
     let Some((target, read)) = accesses.split_first().filter(|_| text.contains('=')) else {
         return Err(EinsumError::NoStatement);
     };

@@ -152,5 +152,36 @@ fn what_is_wrong_is_said_with_the_files() {
         error: line 1, column 21: unexpected `*`
         help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`"#]],
     );
+    for (text, found) in [("ij,jk=>ik", "=>"), ("ij,jk-ik", "-"), ("ij,jk>ik", ">")] {
+        let expected =
+            format!("error: `{found}` is no arrow of an einsum; write `->` between the terms and the output");
+        assert_eq!(said(text, fits), expected);
+    }
+    check(
+        "ij;jk->ik",
+        fits,
+        expect!["error: `;` in the term `ij;jk` is no index; write a letter for each dimension, or `...`"],
+    );
+    check(
+        "C[i, k] = A[i, j] * B[j, k",
+        fits,
+        expect![[r#"
+        error: line 1, column 22: `[` is not closed
+        help: write `]` where it ends"#]],
+    );
+    check(
+        "C[i, k] = A[i, j] * B'[j, k]",
+        fits,
+        expect![[r#"
+        error: line 1, column 22: `'` has no meaning here
+        help: write names and numbers without quotes"#]],
+    );
+    check(
+        "C[i, k] = A[i, j] * B[j, k]; D[i] = A[i, 0]",
+        fits,
+        expect![[r#"
+        error: line 1, column 30: a kernel is one statement
+        help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`"#]],
+    );
     check("=", fits, expect!["error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`"]);
 }
