@@ -207,9 +207,9 @@ fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
         }
         Ok(())
     };
-    runner(48).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
     let [fewest, never] = seen.get();
-    assert!(fewest > 10 && never > 10, "{fewest} and {never}");
+    assert!(fewest > 15 && never > 3, "{fewest} and {never}");
 }
 
 #[test]
@@ -218,15 +218,17 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
     let search = square(64).auto(2, &machine).memory(8 << 10);
     let Ok(Enough::Fewest(fewest)) = enough(search.clone().find()) else { panic!("some number does") };
     let said = |search: polyshard_search::Search<'_>| search.find().expect_err("it does not fit").to_string();
-    let begin = "no schedule of `matmul` on up to 2 ranks fits into 8.2 kB a rank; the least that one needs is ";
-    let ends = |said: String| said.strip_prefix(begin).and_then(|rest| Some(rest.split_once(": ")?.1.to_owned()));
+    let ends = |said: String| {
+        let (_, rest) = said.split_once(" on up to 2 ranks fits into ")?;
+        Some(rest.split_once(": ")?.1.to_owned())
+    };
     assert_eq!(ends(said(search.clone())), Some(format!("allow that, or {fewest} ranks, the fewest that would do")));
     let late = ends(said(search.clone().at_most(Duration::ZERO)));
     let none = "allow that; of the numbers of ranks that were tried, up to 2, none would do";
     assert_eq!(late.as_deref(), Some(none));
     let mesh = ends(said(search.clone().on(&Mesh::new([("x", 2)]))));
     assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
-    let never = ends(said(search.memory(1)).replace("1 B a rank", "8.2 kB a rank"));
+    let never = ends(said(search.memory(1)));
     assert_eq!(never.as_deref(), Some("allow that; no number of ranks up to 4096 would do"));
     // An order of its own may do with fewer ranks than one kernel, with which these do.
     let chain = chain(3, 24);
