@@ -2,7 +2,7 @@
 //!
 //! | part | prints |
 //! | --- | --- |
-//! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads |
+//! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads; by name, the pair that differs most of those in the wrong order |
 //! | `emulated` | the same on two emulated nodes of four ranks, whose ports are slow, without idle ranks |
 //! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
 //! | `memory` | the most that a rank has while a schedule runs, against what its program states |

@@ -8,6 +8,7 @@ use polyshard::search::Candidate;
 use polyshard::{Backend, DType};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
+use std::fmt;
 
 /// Times the schedules of all kernels, or of the one with this name, and prints a row for each.
 pub(crate) fn measure(
@@ -64,10 +65,47 @@ fn table(
             "kernel", "of", "chosen", "predicted", "measured", "off", "fastest", "regret", "noise", "order", "worst"
         );
     }
+    let mut worst: Option<Inversion> = None;
     for kernel in timed(scale).iter().filter(|kernel| only.is_none_or(|name| name == kernel.name)) {
-        row(world, kernel, machine, [runs, schedules], emulated, only.is_some())?;
+        let of_kernel = row(world, kernel, machine, [runs, schedules], emulated, only.is_some())?;
+        worst = [worst, of_kernel].into_iter().flatten().max_by(|one, other| one.ratio().total_cmp(&other.ratio()));
+    }
+    if world.is_root() {
+        let none = format!("no pair more than {APART} % apart is in the wrong order");
+        println!("{}", worst.map_or(none, |worst| format!("worst inversion: {worst}")));
     }
     Ok(())
+}
+
+/// By how many percent two schedules differ in time that are to be in the right order.
+const APART: u8 = 15;
+
+/// Two schedules of which the slower one was predicted to be the faster.
+struct Inversion {
+    kernel: String,
+    /// The faster one, then the slower one.
+    names: [String; 2],
+    predicted: [f64; 2],
+    measured: [f64; 2],
+}
+
+impl Inversion {
+    /// How many times as long the slower one takes.
+    fn ratio(&self) -> f64 {
+        self.measured[1] / self.measured[0]
+    }
+}
+
+impl fmt::Display for Inversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kernel, names: [faster, slower], predicted, measured } = self;
+        let by = |[less, more]: [f64; 2]| {
+            format!("{:.0} % ({} and {})", 100.0 * (more / less - 1.0), units::seconds(less), units::seconds(more))
+        };
+        // Of one that is predicted to take as long, 0 %.
+        let [predicted, measured] = [by([predicted[1], predicted[0]]), by(*measured)];
+        write!(f, "{kernel}: predicted {slower} < {faster} by {predicted}, measured {faster} < {slower} by {measured}")
+    }
 }
 
 fn row(
@@ -77,7 +115,7 @@ fn row(
     [runs, schedules]: [usize; 2],
     emulated: bool,
     lists: bool,
-) -> polyshard::Result<()> {
+) -> polyshard::Result<Option<Inversion>> {
     let search = kernel.schedule(DType::F64)?;
     let search = search.auto(world.size(), machine).at_least(schedules);
     // Of threads that emulate ranks, those that compute have the cores of those that are idle.
@@ -91,7 +129,7 @@ fn row(
     let again = measured[candidates.len()];
     let measured = &measured[..candidates.len()];
     if !world.is_root() {
-        return Ok(());
+        return Ok(None);
     }
     let predicted: Vec<f64> = candidates.iter().map(|candidate| candidate.cost().seconds()).collect();
     let fastest = (0..measured.len()).min_by(|&a, &b| measured[a].total_cmp(&measured[b])).unwrap_or(0);
@@ -104,14 +142,27 @@ fn row(
             println!("  {name:30} predicted {predicted:>10}, measured {:>10}", units::seconds(*measured));
         }
     }
-    // Of pairs that are more than 15 % apart, those in the right order.
-    let (mut apart, mut right) = (0, 0);
-    for a in 0..measured.len() {
-        for b in 0..a {
-            let ratio = measured[a] / measured[b];
-            if !(1.0 / 1.15..=1.15).contains(&ratio) {
-                apart += 1;
-                right += usize::from((ratio > 1.0) == (predicted[a] > predicted[b]));
+    // Of pairs that are further apart than that, those in the right order.
+    let (mut apart, mut right, mut inverted) = (0, 0, None);
+    for slower in 0..measured.len() {
+        for faster in 0..measured.len() {
+            if measured[slower] / measured[faster] <= 1.0 + f64::from(APART) / 100.0 {
+                continue;
+            }
+            apart += 1;
+            if predicted[slower] > predicted[faster] {
+                right += 1;
+                continue;
+            }
+            let pair = [faster, slower];
+            let inversion = Inversion {
+                kernel: kernel.name.to_owned(),
+                names: pair.map(|nth| name(candidates[nth])),
+                predicted: pair.map(|nth| predicted[nth]),
+                measured: pair.map(|nth| measured[nth]),
+            };
+            if inverted.as_ref().is_none_or(|worst: &Inversion| worst.ratio() < inversion.ratio()) {
+                inverted = Some(inversion);
             }
         }
     }
@@ -129,7 +180,7 @@ fn row(
         format!("{right}/{apart}"),
         100.0 * worst
     );
-    Ok(())
+    Ok(inverted)
 }
 
 /// The median of the times of each program on as many ranks as its mesh has, prepared runs in turns.
