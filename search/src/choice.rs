@@ -1,6 +1,7 @@
 //! What was chosen, and why not another.
 
 use crate::SearchError;
+use crate::stay::Stay;
 use crate::variant::{Panels, Variant};
 use polyshard_layout::{Name, Sharding};
 use polyshard_machine::Machine;
@@ -37,6 +38,8 @@ pub struct Candidate {
     pub(crate) shardings: Vec<Sharding>,
     pub(crate) words: u64,
     pub(crate) cost: Cost,
+    /// In a sequence, its tiles that may be those of other stages.
+    pub(crate) stays: Vec<Stay>,
 }
 
 impl Candidate {
@@ -88,6 +91,12 @@ impl Candidate {
         let [one, two] =
             [self, other].map(|candidate| (candidate.cost.memory, candidate.cost.received, &candidate.grid));
         one == two && self.form == other.form && self.cost.seconds() == other.cost.seconds()
+    }
+
+    /// Whether another one on the same arrays serves and is served by other stages as it is, at least, besides what both cost.
+    pub(crate) fn stays_alike(&self, other: &Self) -> bool {
+        let has = |stay: &Stay| other.stays.iter().any(|other| other.is_alike(stay));
+        self.stays.is_empty() || self.stays.len() == other.stays.len() && self.stays.iter().all(has)
     }
 
     /// How it compares with another: by seconds, then by memory, then by the text of its chain.

@@ -53,10 +53,20 @@ pub enum SearchError {
     NoTensor { tensor: Name, tensors: String },
     /// Nothing fits into the memory.
     #[error(
-        "no schedule of `{kernel}` on up to {} fits into {} a rank; the least that one needs is {}: allow that{enough}",
-        counted(ranks, "rank"), scaled(*memory as f64, "B"), scaled(*least as f64, "B")
+        "no schedule of `{kernel}` on up to {} fits into {} a rank; {} {}: allow that{enough}",
+        counted(ranks, "rank"), scaled(*memory as f64, "B"), least_is(*is_least), scaled(*least as f64, "B")
     )]
-    Memory { kernel: String, ranks: usize, memory: u64, least: u64, enough: Enough },
+    Memory {
+        kernel: String,
+        ranks: usize,
+        memory: u64,
+        /// Bytes that do.
+        least: u64,
+        /// Whether none needs less; else a limit ended the search before all were compared.
+        is_least: bool,
+        /// The ranks that would do.
+        enough: Enough,
+    },
     /// There is not one schedule for each kernel of a sequence.
     #[error(
         "the sequence has {}, and {} given; give one for each",
@@ -81,6 +91,13 @@ pub enum SearchError {
     /// The machine does not say what is needed.
     #[error(transparent)]
     Cost(#[from] CostError),
+}
+
+fn least_is(is_least: bool) -> &'static str {
+    match is_least {
+        true => "the least that one needs is",
+        false => "not all were compared, and the least that one of those needs is",
+    }
 }
 
 fn schedules_are(count: usize) -> String {
@@ -142,8 +159,22 @@ impl SearchError {
     /// What is said of two ways of which neither has an answer: the first, but the one that needs less memory if that is what both lack.
     pub(crate) fn first_or_least(first: Self, second: Self) -> Self {
         match (&first, &second) {
-            (Self::Memory { least, .. }, Self::Memory { least: other, .. }) if other < least => second,
+            (Self::Memory { least, is_least, .. }, Self::Memory { least: other, is_least: also, .. }) => {
+                let is_least = *is_least && *also;
+                if other < least { second } else { first }.with_least(is_least)
+            }
+            // What cannot be compared may need less.
+            (Self::Memory { .. }, Self::TooMany { .. }) => first.with_least(false),
+            (Self::TooMany { .. }, Self::Memory { .. }) => second.with_least(false),
             _ => first,
         }
+    }
+
+    /// The same, where the memory that it says is the least of all if `is_it`.
+    pub(crate) fn with_least(mut self, is_it: bool) -> Self {
+        if let Self::Memory { is_least, .. } = &mut self {
+            *is_least = is_it;
+        }
+        self
     }
 }

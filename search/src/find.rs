@@ -7,6 +7,7 @@ use crate::error::{Enough, SearchError};
 use crate::grid::{self, Bounds};
 use crate::limits::Limits;
 use crate::space::Space;
+use crate::stay::{Stay, memory_without, seconds_without};
 use crate::variant::{Grid, Panels, Variant, Ways, axis_names};
 use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name};
@@ -35,7 +36,7 @@ pub struct Search<'a> {
 const MOST_PANELS: usize = 1 << 12;
 
 /// The part of the time that `pipeline` must save to be worth its buffers and messages: times of one program differ by as much from run to run.
-const NOISE: f64 = 0.03;
+pub(crate) const NOISE: f64 = 0.03;
 
 /// The most schedules that are priced in which panels move while others are computed, times their ranks, since each takes longer the more
 /// ranks it has; and the fewest of which that many are.
@@ -217,7 +218,7 @@ impl<'a> Search<'a> {
             }
             (None, Some(least), _) => {
                 let (kernel, enough) = (name(), Enough::NotSought);
-                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, enough })
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least: true, enough })
             }
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
             (None, None, Some(failed)) => Err(SearchError::Home {
@@ -302,18 +303,25 @@ pub(crate) struct Found {
     pub(crate) cut: Open,
     /// Of schedules that do not fit into the memory, those that need the least for where their arrays lie, if they are asked for.
     pub(crate) smallest: Option<Vec<Candidate>>,
+    /// The inputs that other stages of a sequence read, too.
+    shared: Vec<Name>,
 }
 
 impl Found {
     /// Nothing is known, but that what takes `below` seconds or more is not wanted.
     pub(crate) fn new(memory: u64, below: f64) -> Self {
         let (candidates, cut) = (Vec::new(), Open::default());
-        Self { memory, below, candidates, least: None, failed: None, cut, smallest: None }
+        Self { memory, below, candidates, least: None, failed: None, cut, smallest: None, shared: Vec::new() }
     }
 
     /// No schedule is of interest but those that need the least memory for where their arrays lie.
     pub(crate) fn smallest() -> Self {
         Self { smallest: Some(Vec::new()), ..Self::new(0, f64::INFINITY) }
+    }
+
+    /// As this, where other stages read these inputs, too: what may be in their tiles counts for nothing.
+    pub(crate) fn sharing(self, shared: &[Name]) -> Self {
+        Self { shared: shared.to_vec(), ..self }
     }
 
     /// Keeps a schedule; of those that are alike, the first by its text.
@@ -328,11 +336,7 @@ impl Found {
     /// Keeps a schedule that does not fit, if it is one of the smallest.
     fn keep_small(&mut self, candidate: Candidate) {
         let Some(smallest) = &mut self.smallest else { return };
-        match smallest.iter_mut().find(|other| other.shardings == candidate.shardings) {
-            Some(other) if candidate.cost.memory < other.cost.memory => *other = candidate,
-            Some(_) => {}
-            None => smallest.push(candidate),
-        }
+        smaller(smallest, candidate, |candidate| candidate);
     }
 
     /// The seconds of the n-th fastest, from 1; of the fastest for 0.
@@ -414,7 +418,9 @@ impl Found {
 
     /// The seconds below which a schedule is clearly faster than all so far.
     fn clearly(&self) -> f64 {
-        let so_far = self.wanted(1);
+        // What others keep may make a slower one the faster.
+        let is_shared = !self.shared.is_empty() && self.below < f64::INFINITY;
+        let so_far = if is_shared { self.below } else { self.wanted(1) };
         if so_far < f64::INFINITY { (1.0 - NOISE) * so_far } else { 0.0 }
     }
 
@@ -444,7 +450,8 @@ impl Found {
                     *left -= 1;
                     let variant = Variant { panels: Some(panels.clone()), ..whole.clone() };
                     let candidate = self.candidate(space, &variant, prices)?;
-                    let seconds = candidate.as_ref().map_or(f64::INFINITY, |candidate| candidate.cost.seconds());
+                    let least = |one: &Candidate| seconds_without(&one.cost, one.stays.iter());
+                    let seconds = candidate.as_ref().map_or(f64::INFINITY, least);
                     if seconds < self.clearly() {
                         candidate.into_iter().for_each(|candidate| self.keep(candidate));
                     }
@@ -488,12 +495,12 @@ impl Found {
     /// Prices a schedule, keeps it if it fits into the memory, and returns whether it does.
     fn price(&mut self, space: &Space<'_>, variant: &Variant, prices: &Prices<'_>) -> Result<bool, SearchError> {
         let candidate = self.candidate(space, variant, prices)?;
-        let fits = candidate.is_some();
+        let fits = candidate.as_ref().is_some_and(|candidate| candidate.cost.memory <= self.memory);
         candidate.into_iter().for_each(|candidate| self.keep(candidate));
         Ok(fits)
     }
 
-    /// A schedule with its price; none if it is not legal, or does not fit into the memory.
+    /// A schedule with its price; none if it is not legal, or does not fit into the memory though other stages keep what they may.
     fn candidate(
         &mut self,
         space: &Space<'_>,
@@ -510,7 +517,7 @@ impl Found {
         }
     }
 
-    /// The schedule with its price, if it fits into the memory.
+    /// The schedule with its price, if it fits into the memory where other stages keep what they may.
     fn priced(
         &mut self,
         space: &Space<'_>,
@@ -521,20 +528,33 @@ impl Found {
     ) -> Result<Option<Candidate>, SearchError> {
         let cost = prices.of(program)?;
         self.least = Some(self.least.map_or(cost.memory, |least| least.min(cost.memory)));
-        let fits = cost.memory <= self.memory;
+        let stays = Stay::all(program.priced(), &cost, &self.shared);
+        let fits = memory_without(&cost, stays.iter()) <= self.memory;
         if !fits && self.smallest.is_none() {
             return Ok(None);
         }
         let grid = space.kernel.vars().iter().zip(variant.grid()).map(|(var, ranks)| (var.name, ranks)).collect();
         let shardings = program.shardings().cloned().collect();
         let words = cost.received / space.kernel.dtype().size() as u64;
-        let candidate = Candidate { grid, form: Form::of(variant), schedule, shardings, words, cost };
+        let candidate = Candidate { grid, form: Form::of(variant), schedule, shardings, words, cost, stays };
         if fits {
             return Ok(Some(candidate));
         }
         self.keep_small(candidate);
         Ok(None)
     }
+}
+
+/// Adds one to the smallest of their kind, if it is one: of those on the same arrays that keep the same for other stages, one is left.
+pub(crate) fn smaller<T>(all: &mut Vec<T>, new: T, candidate: impl Fn(&T) -> &Candidate) {
+    let serves = |one: &Candidate, other: &Candidate| {
+        one.shardings == other.shardings && one.cost.memory <= other.cost.memory && other.stays_alike(one)
+    };
+    if all.iter().any(|other| serves(candidate(other), candidate(&new))) {
+        return;
+    }
+    all.retain(|other| !serves(candidate(&new), candidate(other)));
+    all.push(new);
 }
 
 /// The inputs that come as halos inside of all loops, where the interior of the leaf may be computed first.

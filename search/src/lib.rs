@@ -27,6 +27,7 @@ mod order;
 pub mod product;
 mod sequence;
 mod space;
+mod stay;
 mod variant;
 
 pub use choice::{Candidate, Choice};

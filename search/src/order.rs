@@ -498,10 +498,12 @@ impl<'a> ContractionSearch<'a> {
         let start = Instant::now();
         let mut open = Open::default();
         let of_all = Bounds::new(kernel, self.machine, self.ranks, []);
+        let mut are_all = true;
         let orders = match &self.order {
             Some(order) => vec![Some(order.clone())],
             None => {
                 let (orders, left_out) = Order::all(kernel);
+                are_all = left_out.is_none();
                 left_out.into_iter().for_each(|operations| open.leave(of_all.computing(operations, self.ranks)));
                 [None].into_iter().chain(orders.into_iter().map(Some)).collect()
             }
@@ -564,7 +566,11 @@ impl<'a> ContractionSearch<'a> {
                 best.leave_all(open);
                 Ok(best)
             }
-            (None, Some(failed)) => Err(self.with_enough(failed)),
+            // Another order may need less.
+            (None, Some(failed)) => {
+                let failed = self.with_enough(failed);
+                Err(if are_all { failed } else { failed.with_least(false) })
+            }
             (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
         }
     }

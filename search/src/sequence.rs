@@ -24,7 +24,7 @@ use polyshard_machine::Machine;
 use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
-use stage::{Stage, in_sequence};
+use stage::{Shared, Stage, in_sequence};
 use state::State;
 use std::time::{Duration, Instant};
 
@@ -131,10 +131,10 @@ impl<'a> SequenceSearch<'a> {
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
         let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
         // What an earlier stage reads may be in its tile, and need not come again.
-        let shared: Vec<Vec<Name>> = (0..kernels.len()).map(|nth| self.read_before(nth, kernels[nth])).collect();
+        let shared = Shared::new(&self.stages, &kernels);
         let least: Vec<_> = kernels
             .iter()
-            .zip(&shared)
+            .zip(&shared.before)
             .map(|(kernel, shared)| Bounds::new(kernel, self.machine, self.ranks, shared.iter().copied()))
             .collect();
         let meshes = match fixed.iter().flatten().next() {
@@ -142,8 +142,14 @@ impl<'a> SequenceSearch<'a> {
             None => self.meshes(&kernels),
         };
         let considered = meshes.len();
+        let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
+        // A limit beyond all clocks is none.
+        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = State::new(self, &kernels, [&bounds, &least], &fixed, &shared, memory);
+        (state.below, state.until) = (seconds, until);
+        let given = state.least_of_given()?;
         let mut meshes: Vec<Laid> =
-            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &least, &fixed)).collect();
+            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &least, &given)).collect();
         // Among equal bounds, meshes of fewer axes are laid over more simply.
         meshes.sort_by(|one, other| {
             let by_bound = one.least().total_cmp(&other.least());
@@ -151,11 +157,6 @@ impl<'a> SequenceSearch<'a> {
                 .then_with(|| one.mesh.ndim().cmp(&other.mesh.ndim()))
                 .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
         });
-        let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
-        // A limit beyond all clocks is none.
-        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = State::new(self, &kernels, &bounds, &fixed, [memory, self.ranks as u64], until);
-        state.below = seconds;
         for (nth, laid) in meshes.iter().enumerate() {
             if laid.least() >= state.seconds() || state.is_cut {
                 break;
@@ -166,15 +167,11 @@ impl<'a> SequenceSearch<'a> {
             }
             state.on_mesh(laid)?;
         }
-        // Stages are compared one by one, as if nothing were kept for others.
-        if shared.iter().any(|shared| !shared.is_empty()) {
-            meshes.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
-        }
         if state.best.is_none() && state.is_short {
             let looked_at = &meshes[..meshes.len().min(self.most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
             if seconds == f64::INFINITY {
-                state.smallest(looked_at)?;
+                state.smallest(looked_at, looked_at.len() == meshes.len())?;
             }
         }
         state.pipeline()?;
@@ -184,20 +181,13 @@ impl<'a> SequenceSearch<'a> {
                 let (stages, machine, open) = (self.stages.clone(), self.machine.clone(), *open);
                 Ok(Some(SequenceChoice { stages, machine, memory, program, best, others, considered, open }))
             }
-            (None, Some(least), _) => {
+            (None, Some((least, is_least)), _) => {
                 let (kernel, enough) = (self.names(), Enough::NotSought);
-                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, enough })
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
             (None, None, Some(failed)) => Err(failed),
             (None, ..) => Ok(None),
         }
-    }
-
-    /// The tensors of a stage's kernel that are values which an earlier stage reads, too.
-    fn read_before(&self, nth: usize, kernel: &Kernel) -> Vec<Name> {
-        let inputs = kernel.inputs().iter().zip(&self.stages[nth].inputs);
-        let is_read = |value: &Name| self.stages[..nth].iter().any(|before| before.inputs.contains(value));
-        inputs.filter(|(_, value)| is_read(value)).map(|(tensor, _)| tensor.name).collect()
     }
 
     /// The meshes of up to [`MOST_AXES`] axes over at most this many ranks; in all orders, if the machine has several levels.

@@ -13,6 +13,7 @@ use polyshard_program::{Program, example};
 use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// A kernel over arrays of these shapes.
@@ -115,6 +116,49 @@ fn chosen_sequences_give_the_sequential_result_and_none_is_faster() {
 }
 
 #[test]
+fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
+    let problem = (prop::collection::vec(12usize..48, 4), 0usize..8, 2usize..5, 0usize..4);
+    let config = Config { cases: 30, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
+    // In how many a tile is kept, and in how many of these nothing is left open.
+    let [kept, closed] = [Cell::new(0), Cell::new(0)];
+    let law = |(extents, kind, ranks, machine): (Vec<usize>, usize, usize, usize)| {
+        let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
+        let product = |names: [&str; 2], columns: usize, output: &str| {
+            let schedule = match kind % 2 {
+                0 => kernel("ij,jk->ik", &names, &[&[i, j], &[j, columns]], output),
+                _ => kernel("ij,ik->jk", &names, &[&[i, j], &[i, columns]], output),
+            };
+            (schedule, names.map(Name::new).to_vec(), Name::new(output))
+        };
+        let rows = if kind % 2 == 0 { i } else { j };
+        let mut stages = vec![product(["X", "V"], k, "Y"), product(["X", "W"], l, "Z")];
+        match kind / 2 {
+            0 => {}
+            1 => stages.push(product(["X", "V"], k, "U")),
+            2 => stages.push((kernel("ij,ij->i", &["X", "X"], &[&[i, j][..]; 2], "S"), vec!["X".into()], "S".into())),
+            _ => {
+                let both = kernel("ik,il->kl", &["Y", "Z"], &[&[rows, k], &[rows, l]], "U");
+                stages.push((both, vec!["Y".into(), "Z".into()], "U".into()));
+            }
+        }
+        let machine = &machines[machine];
+        let choice = search(&stages, ranks, machine).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        run(choice.program()).map_err(TestCaseError::fail)?;
+        let (seconds, other) = (choice.cost().seconds(), combined(&stages, ranks, machine));
+        prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
+        let keeps = choice.program().nests().any(|nest| nest.inputs().iter().any(|input| input.kept_by().is_some()));
+        kept.set(kept.get() + usize::from(keeps));
+        closed.set(closed.get() + usize::from(keeps && choice.gap() == 0.0));
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    println!("{kept:?} keep a tile, and {closed:?} of them leave nothing open");
+    assert!(kept.get() > 5 && closed.get() == kept.get(), "{kept:?} {closed:?}");
+}
+
+#[test]
 fn a_value_stays_where_both_kernels_can_have_it() {
     // Either product alone would be divided along its longest loop, which for the second is the one that the first sums to.
     let machine = machine(4, 100.0);
@@ -184,6 +228,36 @@ fn schedules_that_are_given_stay_and_say_the_mesh() {
         choice.schedules()[1].steps().map(ToString::to_string).collect::<Vec<_>>(),
         given.steps().map(ToString::to_string).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn what_given_schedules_take_is_counted_in_the_gap() {
+    let machine = machine(4, 10.0);
+    let mesh = Mesh::new([("p", 2), ("q", 2)]);
+    let [m, n, k] = ["m", "n", "k"].map(polyshard_dsl::Var::new);
+    let product = || Schedule::from_spec(example::matmul(64, 64, 64));
+    let given = product()
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .shard("A", [m.at("p"), k.at("q")])
+        .shard("B", [k.at("p"), n.at("q")])
+        .shard("C", [m.at("p"), n.at("q")])
+        .tensorize(["mi", "ni", "k"]);
+    let stage = |schedule: &Schedule, inputs: [&str; 2], output: &str| {
+        (schedule.clone(), inputs.map(Name::new).to_vec(), Name::new(output))
+    };
+    let alone = cost(&given.lower().expect("a program"), &machine).expect("a price").seconds();
+    let stages = [stage(&given, ["X", "V"], "Y"), stage(&product(), ["Y", "W"], "Z")];
+    let all = search(&stages, 4, &machine).find().expect("a choice");
+    let early = search(&stages, 4, &machine).at_most(Duration::ZERO).find().expect("a choice");
+    assert_eq!(all.gap(), 0.0);
+    assert!(early.gap() > 0.0 && early.cost().seconds() <= (1.0 + early.gap()) * all.cost().seconds() * (1.0 + 1e-9));
+    let open = early.cost().seconds() / (1.0 + early.gap());
+    assert!(open > alone, "{open} is left open, and the stage that is given takes {alone}");
+    // Where all are given there is nothing to choose, though one keeps a tile for the other.
+    let stages = [stage(&given, ["X", "V"], "Y"), stage(&given, ["X", "W"], "Z")];
+    let given = search(&stages, 4, &machine).find().expect("a choice");
+    assert_eq!(given.gap(), 0.0);
+    assert!(given.cost().seconds() < 1.95 * alone, "{} {alone}", given.cost());
 }
 
 #[test]

@@ -25,13 +25,11 @@ const MOST_OF_EACH: usize = 8;
 
 impl Search<'_> {
     /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
-    pub(crate) fn with_enough(&self, error: SearchError) -> SearchError {
-        match error {
-            SearchError::Memory { kernel, ranks, memory, least, .. } => {
-                SearchError::Memory { kernel, ranks, memory, least, enough: self.enough(memory) }
-            }
-            error => error,
+    pub(crate) fn with_enough(&self, mut error: SearchError) -> SearchError {
+        if let SearchError::Memory { memory, enough, .. } = &mut error {
+            *enough = self.enough(*memory);
         }
+        error
     }
 
     fn enough(&self, memory: u64) -> Enough {

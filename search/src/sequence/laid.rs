@@ -3,7 +3,7 @@
 use crate::grid::Bounds;
 use crate::variant::{Along, Variant, Ways};
 use polyshard_layout::Mesh;
-use polyshard_program::{Kernel, Program};
+use polyshard_program::Kernel;
 
 /// A mesh, and the ways to lay each kernel over it, by their bounds.
 pub(super) struct Laid {
@@ -13,16 +13,11 @@ pub(super) struct Laid {
 }
 
 impl Laid {
-    /// None if a kernel has no way.
-    pub(super) fn new(
-        mesh: Mesh,
-        kernels: &[&Kernel],
-        bounds: &[Bounds<'_>],
-        fixed: &[Option<Program>],
-    ) -> Option<Self> {
+    /// None if a kernel has no way. Of stages whose schedules are given, the seconds are known that they take at least.
+    pub(super) fn new(mesh: Mesh, kernels: &[&Kernel], bounds: &[Bounds<'_>], given: &[Option<f64>]) -> Option<Self> {
         let of_stage = |nth: usize| {
-            if fixed[nth].is_some() {
-                return Some(vec![(0.0, Along { axes: Vec::new() })]);
+            if let Some(least) = given[nth] {
+                return Some(vec![(least, Along { axes: Vec::new() })]);
             }
             let ways = Variant::all(&mesh, kernels[nth], Ways::Divided)?;
             let mut ways: Vec<_> =

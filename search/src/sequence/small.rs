@@ -1,20 +1,22 @@
 //! The program that needs the least memory: what is chosen where nothing faster is known to fit, or what is said to do.
 //!
 //! Stages that fit by themselves may not fit together, so the panels of all of them are as fine as can be here. Of each stage, and of each way
-//! that its arrays may lie, the schedule is taken that needs the least. Tiles that one stage keeps for another are not foreseen, so less may do
-//! where several stages read the same value.
+//! that its arrays may lie, the schedule is taken that needs the least; where several stages read the same value, of each that keeps other tiles
+//! for them.
 
 use super::laid::Laid;
 use super::stage::is_given;
 use super::state::{Best, StageWay, State};
 use crate::SearchError;
-use crate::find::Found;
+use crate::find::{Found, smaller};
 use crate::space::Space;
+use crate::stay::{Stay, memory_without};
 use crate::variant::Variant;
 use polyshard_layout::{Name, Sharding};
 use std::cell::OnceCell;
+use std::time::Instant;
 
-/// The most programs that are put together.
+/// The most programs that are put together; with more, the least that was seen is said.
 const MOST_PROGRAMS: usize = 1 << 12;
 
 /// A program of some of the stages, as far as it is known.
@@ -26,14 +28,18 @@ struct Small<'c> {
     shards: u64,
     /// The most bytes of other arrays that one of the stages has.
     others: u64,
-    /// Bytes of the tiles of all stages so far.
+    /// Bytes of the tiles of all stages so far, but of those that others may keep.
     tiles: u64,
+    /// The arrays of which there are tiles that later stages may read.
+    kept: Vec<(Name, &'c Sharding)>,
 }
 
 /// What is looked for on all meshes.
 struct Smallest {
     best: Option<Best>,
     programs: usize,
+    /// Whether all were compared that could need less.
+    is_done: bool,
 }
 
 impl Smallest {
@@ -44,15 +50,20 @@ impl Smallest {
 
 impl State<'_> {
     /// Looks for the program that needs the least memory on these meshes. If it fits, it is the best, with larger panels where there is room; else
-    /// what it needs is said.
-    pub(super) fn smallest(&mut self, meshes: &[Laid]) -> Result<(), SearchError> {
-        let mut smallest = Smallest { best: None, programs: 0 };
+    /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search.
+    pub(super) fn smallest(&mut self, meshes: &[Laid], all: bool) -> Result<(), SearchError> {
+        let mut smallest = Smallest { best: None, programs: 0, is_done: all };
         for laid in meshes {
             let ways = (0..self.kernels.len()).map(|nth| self.small_ways(nth, laid));
             let ways = ways.collect::<Result<Vec<_>, _>>()?;
-            let tiles: Vec<u64> =
-                ways.iter().map(|ways| ways.iter().map(|way| self.tiles(way)).min().unwrap_or(0)).collect();
-            let mut small = Small { ways: Vec::new(), given: Vec::new(), shards: 0, others: 0, tiles: 0 };
+            let least = |(nth, ways): (usize, &Vec<StageWay>)| {
+                let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
+                let tiles = |way| self.tiles(way, |stay| self.shared.before[nth].contains(&name(stay)));
+                ways.iter().map(tiles).min().unwrap_or(0)
+            };
+            let tiles: Vec<u64> = ways.iter().enumerate().map(least).collect();
+            let mut small =
+                Small { ways: Vec::new(), given: Vec::new(), shards: 0, others: 0, tiles: 0, kept: Vec::new() };
             self.descend_small(&ways, &tiles, &mut small, &mut smallest)?;
         }
         match smallest.best {
@@ -61,13 +72,14 @@ impl State<'_> {
                 self.relax()
             }
             best => {
-                self.least_memory = best.map(|best| best.candidate.cost.memory);
+                self.least_memory = best.map(|best| (best.candidate.cost.memory, smallest.is_done));
                 Ok(())
             }
         }
     }
 
-    /// Of each way that arrays of a stage may lie on a mesh, the schedule that needs the least memory; those first that need less.
+    /// Of each way that arrays of a stage may lie on a mesh, and of tiles that it keeps for others, the schedule that needs the least memory;
+    /// those first that need less.
     fn small_ways(&mut self, nth: usize, laid: &Laid) -> Result<Vec<StageWay>, SearchError> {
         if let Some(program) = &self.fixed[nth] {
             return Ok(vec![self.given(nth, program)?]);
@@ -76,15 +88,11 @@ impl State<'_> {
         for (_, along) in &laid.ways[nth] {
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
             let space = Space { kernel: self.kernels[nth], homes: &[], rotates: false };
-            let mut found = Found::smallest();
+            let mut found = Found::smallest().sharing(&self.shared.with_any[nth]);
             found.add(&space, &variant, &self.prices)?;
             for candidate in found.candidates.into_iter().chain(found.smallest.into_iter().flatten()) {
                 let way = StageWay { candidate, along: Some(along.clone()), program: OnceCell::new() };
-                match all.iter_mut().find(|other| other.candidate.shardings == way.candidate.shardings) {
-                    Some(other) if other.candidate.cost.memory <= way.candidate.cost.memory => {}
-                    Some(other) => *other = way,
-                    None => all.push(way),
-                }
+                smaller(&mut all, way, |way| &way.candidate);
             }
         }
         let by_memory = |one: &StageWay, other: &StageWay| {
@@ -99,10 +107,11 @@ impl State<'_> {
         sharding.largest_shard().saturating_mul(self.kernels[0].dtype().size() as u64)
     }
 
-    /// The bytes of a stage besides its arrays.
-    fn tiles(&self, way: &StageWay) -> u64 {
+    /// The bytes of a stage besides its arrays, if those of its tiles that are said to be kept by stages before are not held.
+    fn tiles(&self, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> u64 {
         let arrays = way.candidate.shardings.iter().map(|sharding| self.bytes(sharding));
-        way.candidate.cost.memory.saturating_sub(arrays.fold(0, u64::saturating_add))
+        let kept = way.candidate.stays.iter().filter(|stay| is_kept(stay));
+        memory_without(&way.candidate.cost, kept).saturating_sub(arrays.fold(0, u64::saturating_add))
     }
 
     /// Tries all ways of the next stage behind those that are there. `tiles` are the fewest bytes of the tiles of each stage.
@@ -126,14 +135,19 @@ impl State<'_> {
         };
         let rest = tiles[nth + 1..].iter().copied().fold(0, u64::saturating_add);
         for way in next {
-            let (given, before) = (small.given.len(), (small.shards, small.others, small.tiles));
+            let (given, kept) = (small.given.len(), small.kept.len());
+            let before = (small.shards, small.others, small.tiles);
             self.append_small(nth, way, small);
             let least = [small.shards, small.others, small.tiles, rest].into_iter().fold(0, u64::saturating_add);
-            if least < smallest.memory() && smallest.programs < MOST_PROGRAMS {
-                self.descend_small(ways, tiles, small, smallest)?;
+            if least < smallest.memory() {
+                match smallest.programs < MOST_PROGRAMS && !self.is_over(smallest) {
+                    true => self.descend_small(ways, tiles, small, smallest)?,
+                    false => smallest.is_done = false,
+                }
             }
             small.ways.pop();
             small.given.truncate(given);
+            small.kept.truncate(kept);
             (small.shards, small.others, small.tiles) = before;
         }
         Ok(())
@@ -157,8 +171,15 @@ impl State<'_> {
         }
         let bytes = others.into_iter().map(|(_, sharding)| self.bytes(sharding)).fold(0, u64::saturating_add);
         small.others = small.others.max(bytes);
-        small.tiles = small.tiles.saturating_add(self.tiles(way));
+        let array = |stay: &Stay| (stages[nth].inputs[stay.input], &way.candidate.shardings[stay.input]);
+        small.tiles = small.tiles.saturating_add(self.tiles(way, |stay| small.kept.contains(&array(stay))));
+        small.kept.extend(way.candidate.stays.iter().map(array));
         small.ways.push(way);
+    }
+
+    /// Whether the time is over in which programs are compared, of which there is one.
+    fn is_over(&self, smallest: &Smallest) -> bool {
+        smallest.best.is_some() && self.until.is_some_and(|until| Instant::now() > until)
     }
 
     /// Gives stages larger panels, one after the other, where these fit and are faster.

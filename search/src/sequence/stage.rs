@@ -3,7 +3,7 @@
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::Program;
+use polyshard_program::{Kernel, Program};
 
 /// A kernel, perhaps with a schedule, and the names of the values that it reads and writes.
 #[derive(Clone, Debug)]
@@ -25,4 +25,29 @@ pub(super) fn is_given(stages: &[Stage], value: Name) -> bool {
     let reads = stages.iter().position(|stage| stage.inputs.contains(&value));
     let writes = stages.iter().position(|stage| stage.output == value);
     reads.is_some_and(|reads| writes.is_none_or(|writes| reads <= writes))
+}
+
+/// For each stage, its inputs that are values which other stages read, too.
+pub(super) struct Shared {
+    /// That stages before it read.
+    pub(super) before: Vec<Vec<Name>>,
+    /// That any other stage reads.
+    pub(super) with_any: Vec<Vec<Name>>,
+}
+
+impl Shared {
+    pub(super) fn new(stages: &[Stage], kernels: &[&Kernel]) -> Self {
+        let inputs = |nth: usize, others: &dyn Fn(usize) -> bool| {
+            let others: Vec<&Stage> =
+                (0..stages.len()).filter(|&other| others(other)).map(|nth| &stages[nth]).collect();
+            let inputs = kernels[nth].inputs().iter().zip(&stages[nth].inputs);
+            let is_read = |value: &Name| others.iter().any(|other| other.inputs.contains(value));
+            inputs.filter(|(_, value)| is_read(value)).map(|(tensor, _)| tensor.name).collect()
+        };
+        let all = 0..stages.len();
+        Self {
+            before: all.clone().map(|nth| inputs(nth, &|other| other < nth)).collect(),
+            with_any: all.map(|nth| inputs(nth, &|other| other != nth)).collect(),
+        }
+    }
 }

@@ -3,19 +3,20 @@
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;
 use super::laid::Laid;
-use super::stage::{Stage, in_sequence, is_given};
+use super::stage::{Shared, Stage, in_sequence, is_given};
 use crate::SearchError;
 use crate::choice::{Candidate, Form, Open};
-use crate::find::Found;
+use crate::find::{Found, NOISE};
 use crate::grid::Bounds;
 use crate::space::Space;
+use crate::stay::{Stay, seconds_without};
 use crate::variant::{Along, Variant};
 use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
-use polyshard_planner::cost::Prices;
+use polyshard_planner::cost::{CostedPart, Prices};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::LowerError;
-use polyshard_program::{Kernel, Program};
+use polyshard_program::{Kernel, Program, TransferId};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -32,6 +33,11 @@ pub(super) struct StageWay {
 }
 
 impl StageWay {
+    /// Seconds that it takes at least, if those of its tiles that are said to be kept by stages before are not brought.
+    fn seconds_without(&self, is_kept: impl Fn(&Stay) -> bool) -> f64 {
+        seconds_without(&self.candidate.cost, self.candidate.stays.iter().filter(|stay| is_kept(stay)))
+    }
+
     /// The program, which is proved.
     fn program(&self) -> Result<&Program, LowerError> {
         self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
@@ -44,11 +50,14 @@ pub(super) struct State<'a> {
     pub(super) prices: Prices<'a>,
     pub(super) kernels: &'a [&'a Kernel],
     bounds: &'a [Bounds<'a>],
+    /// Those of what need not be brought to stages that other ones before them keep tiles for.
+    least: &'a [Bounds<'a>],
     pub(super) fixed: &'a [Option<Program>],
+    pub(super) shared: &'a Shared,
     pub(super) memory: u64,
     /// Bytes that a rank holds at least, while a stage runs, of values that the stage neither reads nor writes.
     besides: Vec<u64>,
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// What it takes to get an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
     pub(super) best: Option<Best>,
@@ -58,8 +67,8 @@ pub(super) struct State<'a> {
     pub(super) below: f64,
     /// Whether something did not fit into the memory.
     pub(super) is_short: bool,
-    /// The least memory of any program, if none fits.
-    pub(super) least_memory: Option<u64>,
+    /// The least memory of any program, if none fits, and whether all were compared.
+    pub(super) least_memory: Option<(u64, bool)>,
     pub(super) failed: Option<SearchError>,
     pub(super) open: Open,
     /// Whether a time limit has ended it.
@@ -78,35 +87,39 @@ pub(super) struct Best {
 type Homes = Vec<(Name, Vec<Clause>)>;
 
 /// What a search ends with: the program, its schedules, and the others; or the least memory; or what failed.
-type Ended = (Option<(Program, SequenceCandidate, Vec<SequenceCandidate>)>, Option<u64>, Option<SearchError>);
+type Ended = (Option<(Program, SequenceCandidate, Vec<SequenceCandidate>)>, Option<(u64, bool)>, Option<SearchError>);
 
 /// The stages so far.
 struct Chosen<'c> {
     ways: Vec<&'c StageWay>,
     /// The values, in the shardings in which they are; each the first time as it was given or written.
     arrays: Vec<(Name, &'c Sharding)>,
+    /// The arrays of which there are tiles that later stages may read.
+    tiles: Vec<(Name, &'c Sharding)>,
     seconds: f64,
 }
 
 impl<'a> State<'a> {
-    /// Nothing is known. Given are the bytes and the number of ranks that there are.
+    /// Nothing is known. Given are the bounds of stages by themselves, and of those for which others keep tiles.
     pub(super) fn new(
         search: &'a SequenceSearch<'a>,
         kernels: &'a [&'a Kernel],
-        bounds: &'a [Bounds<'a>],
+        [bounds, least]: [&'a [Bounds<'a>]; 2],
         fixed: &'a [Option<Program>],
-        [memory, ranks]: [u64; 2],
-        until: Option<Instant>,
+        shared: &'a Shared,
+        memory: u64,
     ) -> Self {
         Self {
             search,
             prices: Prices::new(search.machine),
             kernels,
             bounds,
+            least,
             fixed,
+            shared,
             memory,
-            besides: besides(&search.stages, kernels, ranks),
-            until,
+            besides: besides(&search.stages, kernels, search.ranks as u64),
+            until: None,
             moves: HashMap::new(),
             best: None,
             whole: Vec::new(),
@@ -170,10 +183,11 @@ impl<'a> State<'a> {
                     return Ok(());
                 }
                 undominated(&mut found[nth]);
+                found[nth].sort_by(|one, other| self.least_of(nth, one).total_cmp(&self.least_of(nth, other)));
                 let next = ways.get(tried[nth]).map_or(f64::INFINITY, |(bound, _)| *bound);
-                least[nth] = found[nth][0].candidate.cost.seconds().min(next);
+                least[nth] = self.least_of(nth, &found[nth][0]).min(next);
             }
-            let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), seconds: 0.0 };
+            let mut chosen = Chosen { ways: Vec::new(), arrays: Vec::new(), tiles: Vec::new(), seconds: 0.0 };
             self.descend(laid, &found, &least, &mut chosen)?;
         }
         Ok(())
@@ -185,12 +199,28 @@ impl<'a> State<'a> {
         self.is_cut = true;
     }
 
+    /// Seconds that stages whose schedules are given take at least.
+    pub(super) fn least_of_given(&self) -> Result<Vec<Option<f64>>, SearchError> {
+        let of_stage = |(nth, program): (usize, &Option<Program>)| {
+            let way = program.as_ref().map(|program| self.given(nth, program)).transpose()?;
+            Ok(way.map(|way| self.least_of(nth, &way)))
+        };
+        self.fixed.iter().enumerate().map(of_stage).collect()
+    }
+
+    /// Seconds that a stage takes at least in any sequence: what stages before it may keep for it need not be brought.
+    fn least_of(&self, nth: usize, way: &StageWay) -> f64 {
+        let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
+        way.seconds_without(|stay| self.shared.before[nth].contains(&name(stay)))
+    }
+
     /// The one way of a stage whose schedule is given.
     pub(super) fn given(&self, nth: usize, program: &Program) -> Result<StageWay, SearchError> {
         let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
         let shardings = program.shardings().cloned().collect();
         let (grid, form) = (Vec::new(), Form::default());
-        let candidate = Candidate { grid, form, schedule, shardings, words: 0, cost };
+        let stays = Stay::all(program, &cost, &self.shared.with_any[nth]);
+        let candidate = Candidate { grid, form, schedule, shardings, words: 0, cost, stays };
         Ok(StageWay { candidate, along: None, program: Ok(program.clone()).into() })
     }
 
@@ -201,7 +231,8 @@ impl<'a> State<'a> {
             ways.push(self.given(nth, program)?);
             return Ok(());
         }
-        let mut found = Found::new(self.memory.saturating_sub(self.besides[nth]), f64::INFINITY);
+        let room = self.memory.saturating_sub(self.besides[nth]);
+        let mut found = Found::new(room, f64::INFINITY).sharing(&self.shared.with_any[nth]);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // What other kernels read and write is not skewed.
         let space = Space { kernel, homes: &[], rotates: false };
@@ -234,8 +265,8 @@ impl<'a> State<'a> {
                 self.cut(laid);
                 break;
             }
-            let (arrays, seconds) = (chosen.arrays.len(), chosen.seconds);
-            if seconds + way.candidate.cost.seconds() + rest >= self.seconds() {
+            let (arrays, tiles, seconds) = (chosen.arrays.len(), chosen.tiles.len(), chosen.seconds);
+            if seconds + self.least_of(nth, way) + rest >= self.seconds() {
                 break;
             }
             self.append(nth, way, chosen)?;
@@ -244,6 +275,7 @@ impl<'a> State<'a> {
             }
             chosen.ways.pop();
             chosen.arrays.truncate(arrays);
+            chosen.tiles.truncate(tiles);
             chosen.seconds = seconds;
         }
         Ok(())
@@ -265,7 +297,9 @@ impl<'a> State<'a> {
             chosen.arrays.push((*value, wanted));
         }
         chosen.arrays.push((stage.output, output));
-        chosen.seconds += way.candidate.cost.seconds();
+        let array = |stay: &Stay| (stage.inputs[stay.input], &inputs[stay.input]);
+        chosen.seconds += way.seconds_without(|stay| chosen.tiles.contains(&array(stay)));
+        chosen.tiles.extend(way.candidate.stays.iter().map(array));
         chosen.ways.push(way);
         Ok(())
     }
@@ -324,7 +358,8 @@ impl<'a> State<'a> {
     }
 
     /// Has panels of the best program's stages come while others are computed, one stage after the other, where that is clearly faster. Arrays
-    /// stay as they lie. Stages that read a tile of this one may have to fetch it then, which the price of the whole program says.
+    /// stay as they lie. Stages that read a tile of this one may have to fetch it then, or need not fetch their own, which the price of the whole
+    /// program says: of those, all are tried that could be clearly faster with any tiles of others.
     pub(super) fn pipeline(&mut self) -> Result<(), SearchError> {
         for nth in 0..self.kernels.len() {
             let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };
@@ -333,18 +368,40 @@ impl<'a> State<'a> {
             if !self.bounds[nth].sends() {
                 return Ok(());
             }
+            let shared = &self.shared.with_any[nth];
+            let (bounds, others, below) = match shared.is_empty() {
+                true => (&self.bounds[nth], whole - seconds, seconds),
+                false => {
+                    let others = self.least_besides(nth)?;
+                    (&self.least[nth], others, whole - others / (1.0 - NOISE))
+                }
+            };
             if self.is_late() {
-                let ahead = self.bounds[nth].ahead(&variant.grid());
-                ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(whole - seconds + bound));
+                let ahead = bounds.ahead(&variant.grid());
+                ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(others + bound));
                 continue;
             }
             let space = Space { kernel: self.kernels[nth], homes: &space_homes, rotates: false };
-            let (mut found, mut left) = (Found::new(self.memory, seconds), MOST_AHEAD);
-            found.add_ahead(&space, &variant, &self.bounds[nth], &self.prices, &mut left)?;
-            found.cut.least().into_iter().for_each(|bound| self.open.leave(whole - seconds + bound));
+            let (mut found, mut left) = (Found::new(self.memory, below).sharing(shared), MOST_AHEAD);
+            found.add_ahead(&space, &variant, bounds, &self.prices, &mut left)?;
+            found.cut.least().into_iter().for_each(|bound| self.open.leave(others + bound));
             self.improve(nth, found.candidates)?;
         }
         Ok(())
+    }
+
+    /// Seconds that all of the best program takes at least besides a stage, whatever tiles that keeps for others.
+    fn least_besides(&self, nth: usize) -> Result<f64, SearchError> {
+        let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(0.0) };
+        let is_move = |part: &CostedPart| matches!(part, CostedPart::Transfer(TransferId::Array(_)));
+        let moves = candidate.cost.parts.iter().filter(|part| is_move(&part.part));
+        let mut least: f64 = moves.map(|part| part.seconds).sum();
+        for other in (0..stages.len()).filter(|&other| other != nth) {
+            let cost = self.prices.of(&stages[other])?;
+            let stays = Stay::all(&stages[other], &cost, &self.shared.before[other]);
+            least += seconds_without(&cost, stays.iter());
+        }
+        Ok(least)
     }
 
     /// The homes of the best program's arrays for a stage, and how its loops lie; none if its schedule is given.
@@ -354,11 +411,12 @@ impl<'a> State<'a> {
         Some((homes, Variant { mesh: program.mesh().clone(), along: along[nth].clone()?, panels: None }))
     }
 
-    /// Puts the first of these for a stage that is better in the place of the best program's; those first that are faster by themselves.
+    /// Puts the first of these for a stage that is better in the place of the best program's, those first that are faster by themselves; the best of
+    /// them if tiles of others matter.
     pub(super) fn improve(&mut self, nth: usize, mut candidates: Vec<Candidate>) -> Result<(), SearchError> {
         candidates.sort_by(Candidate::order);
         for candidate in candidates {
-            if self.try_stage(nth, candidate)? {
+            if self.try_stage(nth, candidate)? && self.shared.with_any[nth].is_empty() {
                 break;
             }
         }
@@ -416,14 +474,15 @@ fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
     }
 }
 
-/// Keeps, of the ways whose arrays lie alike, those that none is better than in time and memory; the fastest first.
+/// Keeps, of the ways whose arrays lie alike and that keep the same for other stages, those that none is better than in time and memory; the
+/// fastest first.
 fn undominated(ways: &mut Vec<StageWay>) {
     ways.sort_by(|one, other| one.candidate.order(&other.candidate));
     let mut kept: Vec<StageWay> = Vec::new();
     for way in ways.drain(..) {
         let is_worse = |other: &StageWay| {
             let [one, other] = [&way.candidate, &other.candidate];
-            other.cost.memory <= one.cost.memory && other.shardings == one.shardings
+            other.cost.memory <= one.cost.memory && other.shardings == one.shardings && one.stays_alike(other)
         };
         if !kept.iter().any(is_worse) {
             kept.push(way);

@@ -1,0 +1,68 @@
+//! Tiles that stages of a sequence may keep for one another.
+
+use polyshard_layout::Name;
+use polyshard_planner::cost::{Cost, CostedPart};
+use polyshard_program::{Program, TileId, Transfer, TransferId};
+
+/// A tile of an input that comes before all loops: where another stage has the same one, it is neither brought nor held again.
+#[derive(Clone, Debug)]
+pub(crate) struct Stay {
+    /// The input, by its number in the kernel.
+    pub(crate) input: usize,
+    transfer: Transfer,
+    /// Bytes of the tile, and of what it is brought by.
+    pub(crate) bytes: u64,
+    /// Seconds in which it is brought.
+    pub(crate) seconds: f64,
+}
+
+impl Stay {
+    /// The tiles of a kernel's program, with this cost, that may be those of other stages: of inputs that these read, too.
+    pub(crate) fn all(program: &Program, cost: &Cost, shared: &[Name]) -> Vec<Self> {
+        if shared.is_empty() {
+            return Vec::new();
+        }
+        let nest = program.nest();
+        let (volumes, _) = nest.traffic();
+        let stay = |(number, transfer): (usize, &Transfer)| {
+            let name = nest.tensor_name(transfer.tensor);
+            let input = nest.kernel.inputs().iter().position(|tensor| tensor.name == name)?;
+            if !shared.contains(&name) || !transfer.can_stay() {
+                return None;
+            }
+            let tile = (transfer.tile.capacity as u64).saturating_mul(nest.kernel.dtype().size() as u64);
+            let bytes = tile.saturating_mul(transfer.tile.buffers.count()).saturating_add(volumes[number].staged);
+            let is_it = |part: &CostedPart| match part {
+                CostedPart::Transfer(TransferId::Tile { tile, .. }) => *tile == TileId(number),
+                _ => false,
+            };
+            let seconds = cost.parts.iter().filter(|part| is_it(&part.part)).map(|part| part.seconds).sum();
+            Some(Self { input, transfer: transfer.clone(), bytes, seconds })
+        };
+        nest.inputs().iter().enumerate().filter_map(stay).collect()
+    }
+
+    /// Whether it serves whatever another one of the same kernel serves, and is served by the same.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let [one, two] = [self, other].map(|stay| (stay.input, &stay.transfer.region, stay.transfer.route.star()));
+        one == two
+    }
+}
+
+/// Seconds of what costs this, at least, if those of its tiles that are kept by another stage are not brought.
+pub(crate) fn seconds_without<'s>(cost: &Cost, kept: impl Iterator<Item = &'s Stay>) -> f64 {
+    let kept: Vec<f64> = kept.map(|stay| stay.seconds).collect();
+    if kept.is_empty() {
+        return cost.seconds();
+    }
+    // More of the others may come while leaves compute, then.
+    if cost.parts.iter().any(|part| part.hidden > 0.0) {
+        return cost.computing();
+    }
+    (cost.seconds() - kept.iter().sum::<f64>()).max(0.0)
+}
+
+/// Bytes of what costs this, at least, if those of its tiles that are kept by another stage are not held.
+pub(crate) fn memory_without<'s>(cost: &Cost, kept: impl Iterator<Item = &'s Stay>) -> u64 {
+    kept.fold(cost.memory, |memory, stay| memory.saturating_sub(stay.bytes))
+}
