@@ -85,6 +85,7 @@ pub use polyshard_runtime::{
 pub use polyshard_search as search;
 pub use polyshard_search::{
     Choice, Choose, Contraction, ContractionSearch, Limits, Order, SearchError, SequenceChoice, SequenceSearch,
+    in_rounds,
 };
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;

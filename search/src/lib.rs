@@ -35,7 +35,7 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::{Contraction, ContractionSearch, Order};
-pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch};
+pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch, in_rounds};
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;

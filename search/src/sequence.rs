@@ -7,6 +7,7 @@
 
 mod choice;
 mod laid;
+mod rounds;
 mod small;
 mod stage;
 mod state;
@@ -18,17 +19,20 @@ use crate::grid::Bounds;
 use crate::limits::Limits;
 use crate::variant::axis_names;
 use laid::Laid;
+use polyshard_dsl::Rounds;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 #[cfg(doc)]
 use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
-use stage::{Shared, Stage, in_sequence};
+use rounds::Around;
+use stage::{Shared, Stage};
 use state::State;
 use std::time::{Duration, Instant};
 
 pub use choice::{SequenceCandidate, SequenceChoice};
+pub use rounds::in_rounds;
 
 /// The most axes of a mesh on which kernels run in sequence.
 const MOST_AXES: usize = 3;
@@ -55,6 +59,7 @@ const MOST_AXES: usize = 3;
 #[must_use = "a search is a value: find() does it"]
 pub struct SequenceSearch<'a> {
     stages: Vec<Stage>,
+    around: Around,
     ranks: usize,
     machine: &'a Machine,
     limits: Limits,
@@ -64,7 +69,8 @@ pub struct SequenceSearch<'a> {
 impl<'a> SequenceSearch<'a> {
     /// Returns the search for a sequence without kernels yet, on at most `ranks` ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
-        Self { stages: Vec::new(), ranks, machine, limits: Limits::default(), most_meshes: usize::MAX }
+        let (stages, around, limits) = (Vec::new(), Around::default(), Limits::default());
+        Self { stages, around, ranks, machine, limits, most_meshes: usize::MAX }
     }
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
@@ -76,6 +82,35 @@ impl<'a> SequenceSearch<'a> {
     ) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
         self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into() });
+        self
+    }
+
+    /// Has kernels run in rounds, as [`Sequence::repeat`] does, those around others first: what they take counts as often as they run, and what does not
+    /// change in a round is moved and brought once. Where `until` may end rounds before, the most rounds count.
+    ///
+    /// ```
+    /// use polyshard_dsl::Rounds;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// // X, W X, W (W X) .., each of one column.
+    /// let product = Schedule::from_spec(example::matmul(4096, 1, 4096));
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["W", "X"], "Y");
+    /// let choice = search.rounds([Rounds::new(100, 0..1).carry("Y", "X")]).find()?;
+    /// // W stays where it is, and rounds begin as they end.
+    /// assert!(choice.cost().received < 100 * 4 * 4096 * 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rounds(mut self, rounds: impl IntoIterator<Item = Rounds>) -> Self {
+        self.around.rounds = rounds.into_iter().collect();
+        self
+    }
+
+    /// As [`Sequence::keep`]: of what rounds carry, this value is left.
+    pub fn keep(mut self, value: impl Into<Name>) -> Self {
+        self.around.kept.push(value.into());
         self
     }
 
@@ -123,7 +158,7 @@ impl<'a> SequenceSearch<'a> {
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
         // Kernels that do not fit are said before any search; schedules do not matter for that.
         let plain = self.stages.iter().map(|stage| plain(&stage.schedule)).collect::<Result<Vec<_>, _>>()?;
-        in_sequence(&self.stages, &plain.iter().collect::<Vec<_>>()).build()?;
+        self.around.sequence(&self.stages, &plain.iter().collect::<Vec<_>>()).build()?;
         let fixed = self.stages.iter().map(|stage| match stage.schedule.steps().next() {
             Some(_) => stage.schedule.lower().map(Some),
             None => Ok(None),
@@ -131,12 +166,15 @@ impl<'a> SequenceSearch<'a> {
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
         let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
         // What an earlier stage reads may be in its tile, and need not come again.
-        let shared = Shared::new(&self.stages, &kernels);
+        let shared = Shared::new(&self.stages, &self.around, &kernels);
+        let stays =
+            shared.before.iter().zip(&shared.unchanged).map(|(before, unchanged)| [&before[..], unchanged].concat());
         let least: Vec<_> = kernels
             .iter()
-            .zip(&shared.before)
-            .map(|(kernel, shared)| Bounds::new(kernel, self.machine, self.ranks, shared.iter().copied()))
+            .zip(stays)
+            .map(|(kernel, stays)| Bounds::new(kernel, self.machine, self.ranks, stays))
             .collect();
+        let times: Vec<f64> = (0..kernels.len()).map(|nth| self.around.times(nth)).collect();
         let meshes = match fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
             None => self.meshes(&kernels),
@@ -149,7 +187,7 @@ impl<'a> SequenceSearch<'a> {
         (state.below, state.until) = (seconds, until);
         let given = state.least_of_given()?;
         let mut meshes: Vec<Laid> =
-            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, &least, &given)).collect();
+            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, (&least, &times), &given)).collect();
         // Among equal bounds, meshes of fewer axes are laid over more simply.
         meshes.sort_by(|one, other| {
             let by_bound = one.least().total_cmp(&other.least());
@@ -178,8 +216,9 @@ impl<'a> SequenceSearch<'a> {
         open.leave_all(state.open);
         match state.ended() {
             (Some((program, best, others)), ..) => {
-                let (stages, machine, open) = (self.stages.clone(), self.machine.clone(), *open);
-                Ok(Some(SequenceChoice { stages, machine, memory, program, best, others, considered, open }))
+                let (stages, around) = (self.stages.clone(), self.around.clone());
+                let (machine, open) = (self.machine.clone(), *open);
+                Ok(Some(SequenceChoice { stages, around, machine, memory, program, best, others, considered, open }))
             }
             (None, Some((least, is_least)), _) => {
                 let (kernel, enough) = (self.names(), Enough::NotSought);

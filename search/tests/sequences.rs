@@ -4,12 +4,12 @@ mod machines;
 
 use expect_test::expect;
 use machines::{machine, nodes};
-use polyshard::{DistArray, Execute, Operand, Sequence, einsum};
+use polyshard::{DistArray, Execute, Operand, Rounds, Sequence, einsum, in_rounds};
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Program, example};
+use polyshard_program::{Brought, Program, example};
 use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -47,6 +47,11 @@ fn run(program: &Program) -> Result<(), String> {
 
 /// The seconds of the fastest combination of schedules that searches for each kernel alone have priced.
 fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
+    combined_in_rounds(stages, &[], ranks, machine)
+}
+
+/// The seconds of the fastest such combination in rounds.
+fn combined_in_rounds(stages: &[Stage], rounds: &[Rounds], ranks: usize, machine: &Machine) -> f64 {
     let found: Vec<_> = stages
         .iter()
         .map(|(schedule, ..)| schedule.auto(ranks, machine).at_least(usize::MAX).find().expect("a choice"))
@@ -67,9 +72,8 @@ fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
             .collect();
     }
     let seconds = chosen.iter().map(|chosen| {
-        let sequence = stages.iter().zip(chosen).fold(Sequence::new(), |sequence, ((_, inputs, output), program)| {
-            sequence.stage(program, inputs.iter().copied(), *output)
-        });
+        let stage = |nth: usize| (chosen[nth], stages[nth].1.clone(), stages[nth].2);
+        let sequence = in_rounds(stage, 0..stages.len(), rounds);
         cost(&sequence.build().expect("kernels that fit"), machine).expect("a price").seconds()
     });
     seconds.fold(f64::INFINITY, f64::min)
@@ -156,6 +160,54 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
     runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
     println!("{kept:?} keep a tile, and {closed:?} of them leave nothing open");
     assert!(kept.get() > 5 && closed.get() == kept.get(), "{kept:?} {closed:?}");
+}
+
+#[test]
+fn none_is_faster_than_the_chosen_one_in_rounds() {
+    // X becomes W X, or (W X) times U, element by element; what does not change is brought once.
+    let problem = (1usize..25, 1usize..25, 1usize..4, 0u64..5, 1usize..9, 0usize..4);
+    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(8, 1.0), machine(8, 1000.0), nodes(3, 1.0), nodes(3, 1000.0)];
+    // In how many the layout is another one than for one pass, and in how many a tile is brought once.
+    let [other_than_once, kept] = [Cell::new(0), Cell::new(0)];
+    let law = |(n, columns, kind, times, ranks, machine): (usize, usize, usize, u64, usize, usize)| {
+        let machine = &machines[machine];
+        let product = kernel("ij,jk->ik", &["W", "X"], &[&[n, n], &[n, columns]], "Y");
+        let mut stages = vec![(product, ["W", "X"].map(Name::new).to_vec(), Name::new("Y"))];
+        if kind > 1 {
+            let scaled = kernel("ij,ij->ij", &["Y", "U"], &[&[n, columns], &[n, columns]], "Z");
+            stages.push((scaled, ["Y", "U"].map(Name::new).to_vec(), Name::new("Z")));
+        }
+        let last = stages.last().expect("there is one").2;
+        let rounds = [Rounds::new(times, 0..stages.len()).carry(last, "X")];
+        let choice = search(&stages, ranks, machine).rounds(rounds.clone()).find();
+        let choice = choice.map_err(|why| TestCaseError::fail(why.to_string()))?;
+        run(choice.program()).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(choice.program().body().repeats.len(), 1);
+        prop_assert_eq!(choice.gap(), 0.0);
+        let (seconds, other) = (choice.cost().seconds(), combined_in_rounds(&stages, &rounds, ranks, machine));
+        prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
+        let once = search(&stages, ranks, machine).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        other_than_once.set(other_than_once.get() + usize::from(once.schedules() != choice.schedules()));
+        let is_kept = |nest: &polyshard_program::Nest| nest.inputs().iter().any(|input| input.brought == Brought::Once);
+        kept.set(kept.get() + usize::from(choice.program().nests().any(is_kept)));
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    println!("{other_than_once:?} lie otherwise than for one pass, and in {kept:?} a tile is brought once");
+    assert!(other_than_once.get() > 3 && kept.get() > 3, "{other_than_once:?} {kept:?}");
+}
+
+#[test]
+fn rounds_count_in_bounds_as_often_as_they_run_for_certain() {
+    let machine = machine(4, 1.0);
+    let product = kernel("ij,jk->ik", &["W", "X"], &[&[64, 64], &[64, 64]], "Y");
+    let stages = [(product, ["W", "X"].map(Name::new).to_vec(), Name::new("Y"))];
+    let bound = |rounds: Rounds| search(&stages, 4, &machine).rounds([rounds]).find().expect("a choice").bound().words;
+    let [none, one, ten] = [0, 1, 10].map(|times| bound(Rounds::new(times, 0..1).carry("Y", "X")));
+    // W comes in the first round, if it has to; X changes in each.
+    assert!(none == 0.0 && one > 0.0 && ten >= one && ten < 10.0 * one, "{none}, {one}, {ten}");
 }
 
 #[test]

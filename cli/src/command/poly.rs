@@ -2,11 +2,11 @@
 
 use crate::command::compute::{Choosing, Found};
 use crate::error::{CliError, Result};
-use polyshard::planner::cost::{Cost, Prices};
+use polyshard::planner::cost::Cost;
 use polyshard::runtime::NpyFile;
 use polyshard::{
     Choose, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
-    Schedule, Scheduled, Sequence, SequenceError, SequenceSearch, Stage, Step,
+    Schedule, Scheduled, SequenceError, SequenceSearch, Stage, Step, in_rounds,
 };
 use std::fs;
 use std::ops::Range;
@@ -224,19 +224,13 @@ impl Kernels {
             let [inputs, output] = values(stage);
             search = search.stage(schedule, inputs, output[0]);
         }
-        let choice = search.find()?;
-        let schedules = choice.schedules().to_vec();
-        // One pass was searched; rounds are put around it.
-        let (program, cost) = match self.rounds.is_empty() {
-            true => (choice.program().clone(), choice.cost().clone()),
-            false => {
-                let lowered = schedules.iter().map(|schedule| Ok(schedule.lower()?)).collect::<Result<Vec<_>>>()?;
-                let program = self.in_sequence(&lowered)?;
-                let cost = Prices::new(&found.machine).of(&program)?;
-                (program, cost)
-            }
-        };
-        let chosen = Some((found, cost, choice.gap()));
+        let kept = self.kept().and_then(|rounds| rounds.carried.first());
+        let choice = kept
+            .into_iter()
+            .fold(search.rounds(self.rounds.clone()), |search, (value, _)| search.keep(*value))
+            .find()?;
+        let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
+        let chosen = Some((found, choice.cost().clone(), choice.gap()));
         Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen, bound: None })
     }
 
@@ -245,47 +239,23 @@ impl Kernels {
         self.rounds.iter().find(|rounds| rounds.kernels.end == self.stages.len())
     }
 
-    /// The stages of some kernels, in rounds where these are around them.
-    fn sequence(&self, programs: &[Program], kernels: Range<usize>, rounds: &[Rounds]) -> Sequence {
-        let (mut sequence, mut next) = (Sequence::new(), kernels.start);
-        while next < kernels.end {
-            // Those around others come first.
-            match rounds.iter().position(|rounds| rounds.kernels.start == next) {
-                Some(nth) => {
-                    let around = &rounds[nth];
-                    let mut round = self.sequence(programs, around.kernels.clone(), &rounds[nth + 1..]);
-                    for (value, next) in &around.carried {
-                        round = round.carry(*next, *value);
-                    }
-                    if let Some((scalar, below)) = around.until {
-                        round = round.until(scalar, below);
-                    }
-                    sequence = sequence.repeat(around.times, round);
-                    next = around.kernels.end;
-                }
-                None => {
-                    let [inputs, output] = values(&self.stages[next]);
-                    sequence = sequence.stage(&programs[next], inputs, output[0]);
-                    next += 1;
-                }
-            }
-        }
-        sequence
-    }
-
     /// The program of all kernels.
     ///
     /// # Errors
     /// That a kernel does not fit those before it, where it stands.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
+        let stage = |nth: usize| {
+            let [inputs, output] = values(&self.stages[nth]);
+            (&programs[nth], inputs, output[0])
+        };
         if let Some(around) = self.rounds.first() {
-            let mut sequence = self.sequence(programs, 0..programs.len(), &self.rounds);
+            let mut sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
             if let Some((value, _)) = self.kept().and_then(|rounds| rounds.carried.first()) {
                 sequence = sequence.keep(*value);
             }
             return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string()));
         }
-        let first = |count: usize| self.sequence(programs, 0..count, &[]).build();
+        let first = |count: usize| in_rounds(stage, 0..count, &[]).build();
         let wrong = |all: Box<SequenceError>| {
             // The first that does not fit those before it.
             let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));

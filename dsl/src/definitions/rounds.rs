@@ -16,7 +16,13 @@ use std::ops::Range;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, Result, Token, UnOp};
 
-/// Kernels of a file that run in rounds.
+/// Kernels of a file, or of another sequence, that run in rounds.
+///
+/// ```
+/// use polyshard_dsl::Rounds;
+/// let rounds = Rounds::new(10, 1..3).carry("next", "x").until("residual", 1e-6);
+/// assert_eq!(rounds.to_string(), "repeat(10, x = next, until residual < 1e-6)");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     /// The most rounds.
@@ -27,8 +33,29 @@ pub struct Rounds {
     pub until: Option<(Name, f64)>,
     /// The kernels, by number.
     pub kernels: Range<usize>,
-    /// Where the word `repeat` is in the text, in bytes.
+    /// Where the word `repeat` is in the text, in bytes; nowhere if they come from no text.
     pub at: Range<usize>,
+}
+
+impl Rounds {
+    /// Returns `times` rounds of the kernels with these numbers, from which nothing goes on to the next yet.
+    #[must_use]
+    pub fn new(times: u64, kernels: Range<usize>) -> Self {
+        Self { times, carried: Vec::new(), until: None, kernels, at: 0..0 }
+    }
+
+    /// Has `value` be in the next round what `next` is in this one.
+    #[must_use]
+    pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        self.carried.push((value.into(), next.into()));
+        self
+    }
+
+    /// Has rounds end once a value without dimensions is below a bound.
+    #[must_use]
+    pub fn until(self, scalar: impl Into<Name>, below: f64) -> Self {
+        Self { until: Some((scalar.into(), below)), ..self }
+    }
 }
 
 impl fmt::Display for Rounds {

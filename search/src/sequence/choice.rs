@@ -1,6 +1,7 @@
 //! What is chosen of a sequence, and why not another.
 
-use super::stage::{Stage, in_sequence, is_given};
+use super::rounds::Around;
+use super::stage::{Stage, is_given};
 use crate::SearchError;
 use crate::choice::{Form, Open, side_by_side};
 use polyshard_layout::{Name, Sharding};
@@ -68,6 +69,7 @@ impl SequenceCandidate {
 #[derive(Clone, Debug)]
 pub struct SequenceChoice {
     pub(super) stages: Vec<Stage>,
+    pub(super) around: Around,
     pub(super) machine: Machine,
     pub(super) memory: u64,
     pub(super) program: Program,
@@ -130,8 +132,9 @@ impl SequenceChoice {
 
     /// Returns what any algorithm that runs these kernels as they are, one after the other, has to receive on the ranks of the mesh: the sum of
     /// what each has to by itself ([`Kernel::lower_bound_in`](polyshard_program::Kernel::lower_bound_in)), where what comes from
-    /// outside and what is left lie as they do here. A value that several of them read counts for the first one alone, since it may stay. The elements that are touched go by
-    /// the names of values, kernel after kernel.
+    /// outside and what is left lie as they do here. A value that several of them read counts for the first one alone, since it may stay. Kernels in
+    /// rounds count as often as they run for certain: once, where `until` may end them. The elements that are touched go by the names of values, kernel
+    /// after kernel.
     ///
     /// ```
     /// use polyshard_machine::Machine;
@@ -152,7 +155,7 @@ impl SequenceChoice {
         let mut sum = LowerBound { words: 0.0, unlimited: 0.0, limited: Some(0.0), touched: Vec::new() };
         let mut read: Vec<Name> = Vec::new();
         let given: Vec<_> = self.program.inputs().chain(self.program.outputs()).collect();
-        for (stage, nest) in self.stages.iter().zip(self.program.nests()) {
+        for (nth, (stage, nest)) in self.stages.iter().zip(self.program.nests()).enumerate() {
             let kernel = &nest.kernel;
             let values = || stage.inputs.iter().copied().chain([stage.output]);
             let mut homes: Vec<(Name, Sharding)> = Vec::new();
@@ -169,10 +172,25 @@ impl SequenceChoice {
                     read.push(value);
                 }
             }
-            let homes: Vec<(Name, &Sharding)> = homes.iter().map(|(name, home)| (*name, home)).collect();
-            let bound = kernel.lower_bound_in(mesh.size(), Some(elements), &homes);
-            sum.unlimited += bound.unlimited;
-            sum.limited = sum.limited.zip(bound.limited).map(|(sum, limited)| sum + limited);
+            let bound_of = |homes: &[(Name, Sharding)]| {
+                let homes: Vec<(Name, &Sharding)> = homes.iter().map(|(name, home)| (*name, home)).collect();
+                kernel.lower_bound_in(mesh.size(), Some(elements), &homes)
+            };
+            let bound = bound_of(&homes);
+            let mut add = |times: f64, bound: &LowerBound| {
+                sum.unlimited += times * bound.unlimited;
+                sum.limited = sum.limited.zip(bound.limited).map(|(sum, limited)| sum + times * limited);
+            };
+            let [all, later] = self.around.least_times(nth);
+            add(all - later, &bound);
+            if later > 0.0 {
+                // What no round changes has come in the first.
+                let unchanged = self.around.unchanged(&self.stages, nth, kernel);
+                homes.retain(|(name, _)| !unchanged.contains(name));
+                let there = kernel.tensors().filter(|tensor| unchanged.contains(&tensor.name));
+                homes.extend(there.map(|tensor| (tensor.name, Sharding::replicated(mesh, &tensor.shape))));
+                add(later, &bound_of(&homes));
+            }
             sum.touched.extend(values().zip(bound.touched).map(|(value, (_, touched))| (value, touched)));
         }
         sum.words = sum.unlimited.max(sum.limited.unwrap_or(0.0));
@@ -202,7 +220,7 @@ impl SequenceChoice {
             return Err(SearchError::Schedules { kernels: self.stages.len(), schedules: schedules.len() });
         }
         let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
-        let program = in_sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?;
+        let program = self.around.sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?;
         Ok(side_by_side(&self.best.cost, &cost(&program, &self.machine)?, self.memory))
     }
 }

@@ -13,15 +13,22 @@ pub(super) struct Laid {
 }
 
 impl Laid {
-    /// None if a kernel has no way. Of stages whose schedules are given, the seconds are known that they take at least.
-    pub(super) fn new(mesh: Mesh, kernels: &[&Kernel], bounds: &[Bounds<'_>], given: &[Option<f64>]) -> Option<Self> {
+    /// None if a kernel has no way; each runs so many times. Of stages whose schedules are given, the seconds are known that they take at least.
+    pub(super) fn new(
+        mesh: Mesh,
+        kernels: &[&Kernel],
+        (bounds, times): (&[Bounds<'_>], &[f64]),
+        given: &[Option<f64>],
+    ) -> Option<Self> {
         let of_stage = |nth: usize| {
             if let Some(least) = given[nth] {
                 return Some(vec![(least, Along { axes: Vec::new() })]);
             }
             let ways = Variant::all(&mesh, kernels[nth], Ways::Divided)?;
-            let mut ways: Vec<_> =
-                ways.into_iter().map(|(_, variant)| (bounds[nth].least_along(&variant), variant.along)).collect();
+            let mut ways: Vec<_> = ways
+                .into_iter()
+                .map(|(_, variant)| (times[nth] * bounds[nth].least_along(&variant), variant.along))
+                .collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
             (!ways.is_empty()).then_some(ways)
         };

@@ -3,7 +3,7 @@
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;
 use super::laid::Laid;
-use super::stage::{Shared, Stage, in_sequence, is_given};
+use super::stage::{Shared, Stage, is_given};
 use crate::SearchError;
 use crate::choice::{Candidate, Form, Open};
 use crate::find::{Found, NOISE};
@@ -163,8 +163,8 @@ impl<'a> State<'a> {
         for of_all in [false, true] {
             for (nth, ways) in laid.ways.iter().enumerate() {
                 while let Some((bound, along)) = ways.get(tried[nth]) {
-                    let fastest =
-                        found[nth].iter().map(|way| way.candidate.cost.seconds()).fold(f64::INFINITY, f64::min);
+                    let fastest = found[nth].iter().map(|way| self.seconds_of(nth, way, |_| false));
+                    let fastest = fastest.fold(f64::INFINITY, f64::min);
                     if !of_all && fastest <= *bound {
                         break;
                     }
@@ -211,7 +211,18 @@ impl<'a> State<'a> {
     /// Seconds that a stage takes at least in any sequence: what stages before it may keep for it need not be brought.
     fn least_of(&self, nth: usize, way: &StageWay) -> f64 {
         let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
-        way.seconds_without(|stay| self.shared.before[nth].contains(&name(stay)))
+        self.seconds_of(nth, way, |stay| self.shared.before[nth].contains(&name(stay)))
+    }
+
+    /// Seconds that a stage takes at least in all rounds, if those of its tiles that are said to be kept by stages before are not brought. Tiles of
+    /// what does not change are brought once.
+    fn seconds_of(&self, nth: usize, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> f64 {
+        let around = &self.search.around;
+        let is_unchanged =
+            |stay: &Stay| self.shared.unchanged[nth].contains(&self.kernels[nth].inputs()[stay.input].name);
+        let first = way.seconds_without(&is_kept);
+        let next = way.seconds_without(|stay| is_kept(stay) || is_unchanged(stay));
+        around.times(nth) * next + around.once(nth) * (first - next)
     }
 
     /// The one way of a stage whose schedule is given.
@@ -292,23 +303,35 @@ impl<'a> State<'a> {
                 continue;
             }
             if let Some(home) = home {
-                chosen.seconds += self.moved(home, wanted)?;
+                chosen.seconds +=
+                    self.moved(home, wanted, self.search.around.changes(&self.search.stages, nth, *value))?;
             }
             chosen.arrays.push((*value, wanted));
         }
         chosen.arrays.push((stage.output, output));
+        for (value, next, times) in self.search.around.carried(nth) {
+            // Rounds begin as they end.
+            let places = |name: Name| chosen.arrays.iter().filter(move |(other, _)| *other == name);
+            let (Some((_, home)), Some((_, left))) = (places(value).next(), places(next).next()) else { continue };
+            if places(next).all(|(_, place)| place != home) {
+                chosen.seconds += self.moved(left, home, times)?;
+            }
+        }
         let array = |stay: &Stay| (stage.inputs[stay.input], &inputs[stay.input]);
-        chosen.seconds += way.seconds_without(|stay| chosen.tiles.contains(&array(stay)));
+        chosen.seconds += self.seconds_of(nth, way, |stay| chosen.tiles.contains(&array(stay)));
         chosen.tiles.extend(way.candidate.stays.iter().map(array));
         chosen.ways.push(way);
         Ok(())
     }
 
-    /// What it takes to get an array from one sharding to another.
-    fn moved(&mut self, source: &Sharding, target: &Sharding) -> Result<f64, SearchError> {
+    /// What it takes to get an array from one sharding to another, so many times.
+    fn moved(&mut self, source: &Sharding, target: &Sharding, times: f64) -> Result<f64, SearchError> {
         let key = [source.clone(), target.clone()];
+        if times == 0.0 {
+            return Ok(0.0);
+        }
         if let Some(&seconds) = self.moves.get(&key) {
-            return Ok(seconds);
+            return Ok(times * seconds);
         }
         // What cannot be moved is what no program moves.
         let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
@@ -316,7 +339,7 @@ impl<'a> State<'a> {
             Err(_) => f64::INFINITY,
         };
         self.moves.insert(key, seconds);
-        Ok(seconds)
+        Ok(times * seconds)
     }
 
     /// Puts the program of all stages together, and keeps it if it fits; it may be the best.
@@ -346,7 +369,7 @@ impl<'a> State<'a> {
                 return Ok(None);
             }
         };
-        let program = in_sequence(&self.search.stages, &programs).build()?;
+        let program = self.search.around.sequence(&self.search.stages, &programs).build()?;
         let candidate = SequenceCandidate {
             schedules: ways.iter().map(|way| way.candidate.schedule.clone()).collect(),
             grids: ways.iter().map(|way| way.candidate.grid.clone()).collect(),
@@ -364,27 +387,31 @@ impl<'a> State<'a> {
         for nth in 0..self.kernels.len() {
             let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };
             let (whole, seconds) = (candidate.cost.seconds(), self.prices.of(&stages[nth])?.seconds());
+            let times = self.search.around.times(nth);
+            if times == 0.0 {
+                continue;
+            }
             let Some((space_homes, variant)) = self.as_it_lies(nth) else { continue };
             if !self.bounds[nth].sends() {
                 return Ok(());
             }
             let shared = &self.shared.with_any[nth];
             let (bounds, others, below) = match shared.is_empty() {
-                true => (&self.bounds[nth], whole - seconds, seconds),
+                true => (&self.bounds[nth], whole - times * seconds, seconds),
                 false => {
                     let others = self.least_besides(nth)?;
-                    (&self.least[nth], others, whole - others / (1.0 - NOISE))
+                    (&self.least[nth], others, (whole - others / (1.0 - NOISE)) / times)
                 }
             };
             if self.is_late() {
                 let ahead = bounds.ahead(&variant.grid());
-                ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(others + bound));
+                ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(others + times * bound));
                 continue;
             }
             let space = Space { kernel: self.kernels[nth], homes: &space_homes, rotates: false };
             let (mut found, mut left) = (Found::new(self.memory, below).sharing(shared), MOST_AHEAD);
             found.add_ahead(&space, &variant, bounds, &self.prices, &mut left)?;
-            found.cut.least().into_iter().for_each(|bound| self.open.leave(others + bound));
+            found.cut.least().into_iter().for_each(|bound| self.open.leave(others + times * bound));
             self.improve(nth, found.candidates)?;
         }
         Ok(())
@@ -398,8 +425,9 @@ impl<'a> State<'a> {
         let mut least: f64 = moves.map(|part| part.seconds).sum();
         for other in (0..stages.len()).filter(|&other| other != nth) {
             let cost = self.prices.of(&stages[other])?;
-            let stays = Stay::all(&stages[other], &cost, &self.shared.before[other]);
-            least += seconds_without(&cost, stays.iter());
+            let stays = [&self.shared.before[other][..], &self.shared.unchanged[other]].concat();
+            let stays = Stay::all(&stages[other], &cost, &stays);
+            least += self.search.around.times(other) * seconds_without(&cost, stays.iter());
         }
         Ok(least)
     }
@@ -429,7 +457,7 @@ impl<'a> State<'a> {
         let Ok(stage) = schedule.lower() else { return Ok(false) };
         let mut stages: Vec<&Program> = best.stages.iter().collect();
         stages[nth] = &stage;
-        let program = in_sequence(&self.search.stages, &stages).build()?;
+        let program = self.search.around.sequence(&self.search.stages, &stages).build()?;
         let cost = self.prices.of(&program)?;
         let is_better = cost.memory <= self.memory && cost.seconds() < best.candidate.cost.seconds();
         if is_better {

@@ -1,0 +1,121 @@
+//! Rounds around kernels of a sequence: how often each of them runs, and what stays as it is meanwhile.
+
+use super::stage::Stage;
+use polyshard_dsl::Rounds;
+use polyshard_layout::Name;
+use polyshard_planner::Sequence;
+use polyshard_program::{Kernel, Program};
+use std::ops::Range;
+
+/// Returns the sequence of the kernels with these numbers, in the rounds around them; those around others come first. Of each kernel, `stage` says the
+/// program, the values that it reads, and the one that it writes.
+///
+/// ```
+/// use polyshard_dsl::Rounds;
+/// use polyshard_polyhedral::{LowerError, Schedule};
+/// use polyshard_program::example;
+/// use polyshard_search::in_rounds;
+/// let product = Schedule::from_spec(example::matmul(4, 4, 4)).lower()?;
+/// // X, W X, W (W X) ..
+/// let rounds = Rounds::new(10, 0..1).carry("Y", "X");
+/// let sequence = in_rounds(|_| (&product, vec!["W".into(), "X".into()], "Y".into()), 0..1, &[rounds]);
+/// assert_eq!(sequence.build().expect("they fit").body().repeats[0].times, 10);
+/// # Ok::<(), LowerError>(())
+/// ```
+pub fn in_rounds<'p>(
+    stage: impl Copy + Fn(usize) -> (&'p Program, Vec<Name>, Name),
+    kernels: Range<usize>,
+    rounds: &[Rounds],
+) -> Sequence {
+    let (mut sequence, mut next) = (Sequence::new(), kernels.start);
+    while next < kernels.end {
+        match rounds.iter().position(|rounds| rounds.kernels.start == next) {
+            Some(nth) => {
+                let around = &rounds[nth];
+                let mut round = in_rounds(stage, around.kernels.clone(), &rounds[nth + 1..]);
+                for (value, next) in &around.carried {
+                    round = round.carry(*next, *value);
+                }
+                if let Some((scalar, below)) = around.until {
+                    round = round.until(scalar, below);
+                }
+                sequence = sequence.repeat(around.times, round);
+                next = around.kernels.end;
+            }
+            None => {
+                let (program, inputs, output) = stage(next);
+                sequence = sequence.stage(program, inputs, output);
+                next += 1;
+            }
+        }
+    }
+    sequence
+}
+
+/// The rounds around kernels of a sequence, and what is kept of what they carry.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Around {
+    pub(super) rounds: Vec<Rounds>,
+    pub(super) kept: Vec<Name>,
+}
+
+impl Around {
+    /// The sequence of all stages, with these programs.
+    pub(super) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
+        let stage = |nth: usize| (programs[nth], stages[nth].inputs.clone(), stages[nth].output);
+        let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
+        self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value))
+    }
+
+    fn around(&self, nth: usize) -> impl Iterator<Item = &Rounds> {
+        self.rounds.iter().filter(move |rounds| rounds.kernels.contains(&nth))
+    }
+
+    /// How often a stage runs, at most.
+    pub(super) fn times(&self, nth: usize) -> f64 {
+        self.around(nth).map(|rounds| rounds.times as f64).product()
+    }
+
+    /// How often a stage is brought what no round changes: in the first of the innermost rounds around it.
+    pub(super) fn once(&self, nth: usize) -> f64 {
+        let mut all: Vec<f64> = self.around(nth).map(|rounds| rounds.times as f64).collect();
+        all.last_mut().into_iter().for_each(|innermost| *innermost = innermost.min(1.0));
+        all.into_iter().product()
+    }
+
+    /// How often a value that a stage reads is moved for it: in each of the rounds in which it changes.
+    pub(super) fn changes(&self, stages: &[Stage], nth: usize, value: Name) -> f64 {
+        self.around(nth).filter(|rounds| changes(rounds, stages, value)).map(|rounds| rounds.times as f64).product()
+    }
+
+    /// The inputs of a stage's kernel that are there before the innermost rounds around it, and do not change in them.
+    pub(super) fn unchanged(&self, stages: &[Stage], nth: usize, kernel: &Kernel) -> Vec<Name> {
+        let Some(innermost) = self.around(nth).last() else { return Vec::new() };
+        let inputs = kernel.inputs().iter().zip(&stages[nth].inputs);
+        inputs.filter(|(_, value)| !changes(innermost, stages, **value)).map(|(tensor, _)| tensor.name).collect()
+    }
+
+    /// What is carried from one round to the next by those that end with a stage, as the value and what becomes it, and how often.
+    pub(super) fn carried(&self, last: usize) -> impl Iterator<Item = (Name, Name, f64)> {
+        let mut times = 1.0;
+        let each = self.around(last).map(move |rounds| {
+            times *= rounds.times as f64;
+            (rounds, times)
+        });
+        let ended = each.filter(move |(rounds, _)| rounds.kernels.end == last + 1);
+        ended.flat_map(|(rounds, times)| rounds.carried.iter().map(move |&(value, next)| (value, next, times)))
+    }
+
+    /// How often a stage runs for certain, since `until` may end rounds after the first, and in how many of these what does not change may have come before.
+    pub(super) fn least_times(&self, nth: usize) -> [f64; 2] {
+        let times = |rounds: &Rounds| if rounds.until.is_some() { rounds.times.min(1) } else { rounds.times } as f64;
+        let all: f64 = self.around(nth).map(times).product();
+        [all, all - all.min(1.0)]
+    }
+}
+
+/// Whether a value is another one in each round.
+fn changes(rounds: &Rounds, stages: &[Stage], value: Name) -> bool {
+    let is_carried = rounds.carried.iter().any(|(carried, _)| *carried == value);
+    is_carried || stages[rounds.kernels.clone()].iter().any(|stage| stage.output == value)
+}
