@@ -371,7 +371,7 @@ fn the_program_says_what_leaves_when_and_what_that_can_hide() {
     let leaves: Vec<_> = said.filter(|line| line.contains("later") || line.contains("awaited")).collect();
     expect![[r#"
         by messages, it is awaited 2 iterations later and combined in the order of iterations, in 3 buffers: at most 87.5 % of it, all but the last of 8 iterations, leaves while others are computed
-        - delivery of C: each iteration of mo is awaited, in their order, and before the next one that has its buffer; what the leaf writes is in the tile; the tile is inside C; each element of the tile that all ranks along x hold is owned by one of these ranks
+        - flow of C: no tile is overwritten while it leaves: each iteration of mo is awaited, in their order, before the next one that has its buffer; each iteration of mo begins once and is awaited once, after it was computed
         - matching of C: what is summed up is independent of x; it begins and is awaited in the same iterations on all ranks"#]].assert_eq(&leaves.join("\n"));
     // Two buffers more than if all waited, and what is under way.
     let waiting = placed.tensorize(["mi", "n", "ki"]).lower().expect("a legal schedule");
@@ -408,10 +408,10 @@ fn the_program_says_what_begins_when_and_what_that_can_hide() {
     let said = explained.lines().map(str::trim);
     let begins: Vec<_> = said.filter(|line| line.contains("ahead") || line.contains("buffer")).collect();
     expect![[r#"
-            by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
-            by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
-            - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, (8*ko) / 32) owns the tile; an iteration of ko is computed before the next one that has its buffer begins
-            - residency of B: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside B; rank ((8*ko) / 32, y) owns the tile; an iteration of ko is computed before the next one that has its buffer begins"#]].assert_eq(&begins.join("\n"));
+        by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
+        by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
+        - flow of A: no tile is overwritten while it comes or is read: an iteration of ko is computed before the next one that has its buffer begins; each iteration of ko begins once and is awaited once, before it is computed
+        - flow of B: no tile is overwritten while it comes or is read: an iteration of ko is computed before the next one that has its buffer begins; each iteration of ko begins once and is awaited once, before it is computed"#]].assert_eq(&begins.join("\n"));
     // Two buffers more of each panel than if all waited, and what is under way.
     let waiting = summa(&mesh, [64; 3], 8).tensorize(["mi", "ni", "ki"]).lower().expect("a legal schedule");
     let panels = 2 * 32 * 8 * 8;

@@ -10,6 +10,8 @@ use polyshard::{
 };
 use proptest::prelude::*;
 
+#[path = "sequence/flow.rs"]
+mod flow;
 #[path = "sequence/kept.rs"]
 mod kept;
 #[path = "sequence/rounds.rs"]
@@ -114,6 +116,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             - so with these shardings, at least 0 bytes
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
+            - flow: all that is read is of an input, or was written by a statement before
             - residency of W1: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside W1; each rank owns its tile
             - residency of X: what the leaf reads is in the tile; the tile is inside X; each rank owns its tile
             - residency of Y: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside Y; each rank owns its tile

@@ -4,8 +4,8 @@
 //! A tile has a buffer for each iteration that is under way and one for the present one. Iteration `k` receives into buffer
 //! `k mod (depth + 1)`, and begins when iteration `k - depth` runs, or before the loop; isl is asked whether the iteration that had the buffer
 //! before has been computed then. Time backwards, iteration `k` of an output writes buffer `k mod (depth + 1)`, begins to send it at its
-//! end, and awaits what iteration `k - depth` sent; isl is asked whether the iteration that had the buffer before has been awaited then, and
-//! whether each is.
+//! end, and awaits what iteration `k - depth` sent; isl is asked whether the iteration that had the buffer before has been awaited then. Of
+//! both, it is asked whether each iteration begins once and is awaited once, in that order.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
@@ -15,6 +15,10 @@ use crate::proofs::proof;
 use crate::state::Pipeline;
 use polyshard_layout::Name;
 use polyshard_program::{Depth, Direction, Proof, Property, Transfer};
+
+/// What the grammar of statements shows of transfers that begin and end apart.
+pub(crate) const SAME_ORDER: &str = "all ranks begin and await the same transfers in the same order, also where a rank has nothing to send or to \
+                                     receive: no statement depends on the rank";
 
 /// Has the transfers at each loop that is pipelined begin ahead, and returns what was proved of that.
 pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result<Vec<Proof>, LowerError> {
@@ -31,27 +35,39 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
                 return Err(context.blame(Some(step), ErrorKind::NotAhead { tensor, pattern, depth, why, help }));
             }
             let extent = context.ranges.counters[level.0 - 1];
-            let (what, property, claim) = match transfer.direction {
+            let (what, done) = match transfer.direction {
                 Direction::In => (
-                    "that no tile is overwritten while it is read",
-                    Property::Residency,
-                    format!("an iteration of {t} is computed before the next one that has its buffer begins"),
+                    "that no tile is overwritten while it comes or is read",
+                    format!(
+                        "no tile is overwritten while it comes or is read: an iteration of {t} is computed before the next one \
+                         that has its buffer begins"
+                    ),
                 ),
+                Direction::Out { .. } => (
+                    "that no tile is overwritten while it leaves",
+                    format!(
+                        "no tile is overwritten while it leaves: each iteration of {t} is awaited, in their order, before the next \
+                         one that has its buffer"
+                    ),
+                ),
+            };
+            let direction = transfer.direction;
+            context.proved(what, || is_done_before(context, extent, depth))?;
+            context.proved("that what begins is awaited", || is_awaited_once(context, extent, depth, direction))?;
+            let awaited = match direction {
+                Direction::In => {
+                    format!("each iteration of {t} begins once and is awaited once, before it is computed")
+                }
                 Direction::Out { .. } => {
-                    context.proved("that what begins to leave is awaited", || is_awaited(context, extent, depth))?;
-                    (
-                        "that no tile is overwritten while it leaves",
-                        Property::Delivery,
-                        format!(
-                            "each iteration of {t} is awaited, in their order, and before the next one that has its buffer"
-                        ),
-                    )
+                    format!("each iteration of {t} begins once and is awaited once, after it was computed")
                 }
             };
-            context.proved(what, || is_done_before(context, extent, depth))?;
-            proofs.push(Proof { of_route: true, ..proof(property, tensor, claim) });
+            proofs.extend([done, awaited].map(|claim| proof(Property::Flow, tensor, claim)));
             transfer.ahead = depth;
         }
+    }
+    if !proofs.is_empty() {
+        proofs.push(proof(Property::Flow, None, SAME_ORDER));
     }
     Ok(proofs)
 }
@@ -118,18 +134,38 @@ fn is_done_before(context: &Context<'_>, extent: i64, depth: usize) -> IslResult
     context.relation(&shared)?.is_subset(&context.relation(&in_turn)?)
 }
 
-/// Whether each iteration is awaited: at the end of one `depth` later, or after the loop, where the last `depth` are.
-fn is_awaited(context: &Context<'_>, extent: i64, depth: usize) -> IslResult<bool> {
-    let (begun, awaited) = (Form::input(0), Form::output(0));
-    let same = || {
-        let mut same = pairs(extent);
-        same.equal(&begun, &awaited);
-        same
+/// Whether each iteration begins once, is awaited once, and not before it begins.
+///
+/// Time is counted in iterations. What comes for iteration `k` begins at time `k - depth`: in the iteration of that number, or before the loop,
+/// where the first `depth` ones begin; it is awaited at time `k`. What leaves of iteration `k` begins at time `k` and is awaited at time
+/// `k + depth`: in the iteration of that number, or after the loop, where the last `depth` ones are. So isl is asked whether the pairs of a
+/// time and the iteration of which the other end is then are one to one, with all iterations, and in that order.
+fn is_awaited_once(context: &Context<'_>, extent: i64, depth: usize, direction: Direction) -> IslResult<bool> {
+    let (time, iteration, depth) = (Form::input(0), Form::output(0), depth as i64);
+    let ahead = if direction == Direction::In { depth } else { -depth };
+    let at_other_end = || {
+        let mut pairs = Conditions::new(1, 1);
+        pairs.equal(&iteration, &time.offset(ahead));
+        pairs.within(&iteration, extent.max(0));
+        pairs
     };
-    let (mut in_loop, mut after) = (same(), same());
-    in_loop.below(&awaited.offset(depth as i128), &Form::constant(extent));
-    after.at_most(&Form::constant(extent - depth as i64), &awaited);
-    context.relation(&same())?.is_subset(&context.relation(&in_loop.or(after))?)
+    let (mut in_loop, mut around) = (at_other_end(), at_other_end());
+    in_loop.within(&time, extent.max(0));
+    match direction {
+        Direction::In => around.below(&iteration, &Form::constant(depth)),
+        Direction::Out { .. } => around.at_most(&Form::constant(extent - depth), &iteration),
+    }
+    let (mut all, mut in_order) = (Conditions::new(0, 1), Conditions::new(1, 1));
+    all.within(&iteration, extent.max(0));
+    match direction {
+        Direction::In => in_order.below(&time, &iteration),
+        Direction::Out { .. } => in_order.below(&iteration, &time),
+    }
+    let pairs = context.relation(&in_loop.or(around))?;
+    Ok(pairs.is_single_valued()?
+        && pairs.is_injective()?
+        && pairs.range()?.is_equal(&context.relation(&all)?)?
+        && pairs.is_subset(&context.relation(&in_order)?)?)
 }
 
 /// Pairs of iterations.

@@ -1,6 +1,7 @@
 //! Leaves that compute their interior while a halo comes: which iterations these are, the nest says in closed form; isl is asked whether
 //! they read nothing that another rank owns.
 
+use crate::ahead::SAME_ORDER;
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
@@ -42,6 +43,9 @@ pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, L
         }
         let claim = "the interior of the leaf reads what its rank owns, so it is computed while the rest comes";
         proofs.push(Proof { of_route: true, ..proof(Property::Residency, tensor, claim) });
+        let claim = "nothing is read while it comes: it is awaited once, after the interior and before the rims";
+        proofs.push(Proof { of_route: true, ..proof(Property::Flow, tensor, claim) });
+        proofs.push(proof(Property::Flow, None, SAME_ORDER));
     }
     Ok(proofs)
 }

@@ -23,6 +23,7 @@ mod compose;
 mod conditions;
 mod context;
 mod error;
+mod flow;
 mod hints;
 mod input;
 mod interior;

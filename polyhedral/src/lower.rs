@@ -6,6 +6,7 @@
 use crate::ahead;
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
+use crate::flow;
 use crate::hints;
 use crate::input;
 use crate::interior;
@@ -92,11 +93,13 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         hints,
     };
     let interior = interior::proved(context, &nest)?;
+    let touched = flow::touched(context)?;
     nest.leaf.interior = nest.interior().unwrap_or_default();
     nest.hints.extend(hints::idle_interior(&nest));
     let matched = proofs::matching(context, &nest.transfers, depth)?;
     let proofs =
-        [distinct([instances, owners, fetched, ahead, interior, stepped, delivered].concat()), matched].concat();
+        [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]
+            .concat();
     legal::expectations(context, &nest)?;
     legal::overlaps(context, &nest)?;
     Ok((nest, proofs))

@@ -132,6 +132,21 @@ pub enum Hint {
         /// Bytes of it that each rank holds.
         bytes: u64,
     },
+    /// A kernel reads elements of an array that no statement has written.
+    NotWritten {
+        /// The kernel that reads.
+        kernel: Name,
+        /// The array.
+        array: Name,
+        /// The elements that it reads, as a box.
+        read: String,
+        /// The kernel that writes the array.
+        by: Name,
+        /// The elements that are known to be written, as a box, if any are.
+        written: Option<String>,
+        /// What the others hold.
+        held: String,
+    },
     /// A tile holds far more than is read of it.
     LooseTile {
         /// The tensor.
@@ -231,6 +246,17 @@ impl fmt::Display for Hint {
                 f,
                 "`{tensor}` has no `shard`, so each rank receives and holds all {bytes} bytes of it: shard it"
             ),
+            Self::NotWritten { kernel, array, read, by, written, held } => {
+                let writes = match written {
+                    Some(written) => format!("writes {written}"),
+                    None => "is not known to write all".to_owned(),
+                };
+                write!(
+                    f,
+                    "`{kernel}` reads {read} of `{array}`, of which `{by}` {writes}; what is not written holds {held}: write all that is \
+                     read, or read what is written alone"
+                )
+            }
             Self::LooseTile { tensor, tile, read } => write!(
                 f,
                 "a tile of `{tensor}` holds {tile} elements, of which at most {read} are read, since it is one box \

@@ -21,6 +21,7 @@ pub mod example;
 mod explain;
 mod expr;
 mod extent;
+mod footprint;
 mod hint;
 mod ids;
 mod kernel;
@@ -57,6 +58,7 @@ pub use affine::{Affine, Modulus};
 
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
+pub use footprint::{Footprint, Progression};
 pub use hint::Hint;
 pub use ids::{
     ArrayId, Axes, AxisId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId,

@@ -14,6 +14,7 @@
 
 mod body;
 mod check;
+mod flow;
 mod in_stages;
 mod kept;
 mod moves;
@@ -246,7 +247,8 @@ impl Program {
         check::check(mesh, dtype, &arrays, &body)?;
         body.free_temporaries(&arrays);
         let report = Report::of_program(dtype, &arrays, &body);
-        let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).collect();
+        let of_nests = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned());
+        let hints = of_nests.chain(body.flow(&arrays).hints).collect();
         Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })
     }
 

@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Property {
     /// Every statement instance runs exactly once.
     EveryInstanceOnce,
+    /// What is read was written before, what is under way is neither read nor overwritten, and what begins is awaited.
+    Flow,
     /// At each leaf, all that it reads is on that rank, and fresh.
     Residency,
     /// Each contribution to the output reaches each rank that owns the element once.
@@ -22,6 +24,7 @@ impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::EveryInstanceOnce => "every instance once",
+            Self::Flow => "flow",
             Self::Residency => "residency",
             Self::Delivery => "delivery",
             Self::Matching => "matching",

@@ -14,6 +14,8 @@ use polyshard_program::{
 
 #[path = "refused/ahead.rs"]
 mod ahead;
+#[path = "refused/flow.rs"]
+mod flow;
 #[path = "refused/moves.rs"]
 mod moves;
 #[path = "refused/procedures.rs"]

@@ -8,8 +8,8 @@ use crate::volume::Volume;
 use polyshard_layout::DType;
 
 impl Report {
-    /// What holds of a program: what was proved of its kernels, its arrays, the tiles and staging of all statements, which are made once
-    /// and stay, and all that is received.
+    /// What holds of a program: what was proved of its kernels and follows for what each reads of another, its arrays, the tiles and
+    /// staging of all statements, which are made once and stay, and all that is received.
     pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body) -> Self {
         let size = dtype.size() as u64;
         let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
@@ -28,6 +28,7 @@ impl Report {
             let new: Vec<_> = new.cloned().collect();
             report.proofs.extend(new);
         }
+        report.proofs.extend(body.flow(arrays).proofs);
         let of_nests = body.nests.iter().map(|nest| nest.report.tile_bytes);
         let of_moves = body.moves.iter().map(|moved| moved.volume(arrays, dtype).staged);
         report.tile_bytes = of_nests.chain(of_moves).fold(0, u64::saturating_add);

@@ -102,8 +102,10 @@ impl Program {
             Origin::Derived => list(text, "proved", &proof::lines(&self.report.proofs))?,
             Origin::File { is_gone_through } => {
                 let steps = "in every step, each rank is brought what it reads and writes what it owns or hands on";
-                // Whether calls match is decided when a program is read, whatever the file says.
-                let decided: Vec<_> = self.nests().flat_map(|nest| nest.matches().unwrap_or_default()).collect();
+                // Whether calls match, and arrays are written before they are read, is decided when a program is read, whatever the
+                // file says.
+                let calls = self.nests().flat_map(|nest| nest.matches().unwrap_or_default());
+                let decided: Vec<_> = calls.chain(self.body.flow(&self.arrays).proofs).collect();
                 let stated = self.report.proofs.iter().filter(|proof| !decided.contains(proof));
                 let stated: Vec<_> = stated.cloned().collect();
                 let steps = is_gone_through.then(|| steps.to_owned());

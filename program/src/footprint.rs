@@ -1,0 +1,184 @@
+//! Which elements of a tensor a kernel touches, as boxes of indices at equal distances: what is compared where one kernel reads what
+//! another one has written.
+
+use crate::affine::Affine;
+use crate::kernel::Kernel;
+use crate::value::Access;
+use polyshard_layout::Name;
+use std::fmt;
+
+/// Indices of one dimension at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progression {
+    /// The first one.
+    pub first: i64,
+    /// How far each is from the one before, 1 or more.
+    pub step: i64,
+    /// How many there are.
+    pub count: i64,
+}
+
+/// A box of elements of a tensor: those of which each index is one of a progression.
+///
+/// ```
+/// use polyshard_program::{Access, Footprint, KernelSpec, example};
+/// let kernel = example::matmul(4, 6, 8).check()?;
+/// let [a, c] = ["A", "C"].map(|tensor| kernel.accesses_of(tensor.into())[0]);
+/// assert_eq!(kernel.reads_at_most(a).to_string(), "[0..4, 0..8]");
+/// assert_eq!(kernel.writes_at_least().map(|writes| writes.to_string()).as_deref(), Some("[0..4, 0..6]"));
+/// assert!(kernel.reads_at_most(a).is_whole(&[4, 8]));
+/// # Ok::<(), polyshard_program::KernelError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// By dimension.
+    pub dims: Vec<Progression>,
+}
+
+impl Progression {
+    const EMPTY: Self = Self { first: 0, step: 1, count: 0 };
+
+    /// The last index, if there is one.
+    fn last(&self) -> i128 {
+        i128::from(self.first) + i128::from(self.step) * (i128::from(self.count) - 1)
+    }
+
+    /// Whether all indices of another one are among these.
+    fn holds(&self, other: &Self) -> bool {
+        let (own, others) = (i128::from(self.step), i128::from(other.step));
+        let distance = i128::from(other.first) - i128::from(self.first);
+        let meets = distance % own == 0 && (other.count <= 1 || others % own == 0);
+        other.count == 0 || (self.count > 0 && distance >= 0 && other.last() <= self.last() && meets)
+    }
+}
+
+impl Footprint {
+    /// Returns whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.dims.iter().any(|along| along.count == 0)
+    }
+
+    /// Returns whether it has all elements of a tensor of this shape.
+    #[must_use]
+    pub fn is_whole(&self, shape: &[usize]) -> bool {
+        let all = |&extent: &usize| Progression { first: 0, step: 1, count: extent as i64 };
+        self.contains(&Self { dims: shape.iter().map(all).collect() })
+    }
+
+    /// Returns whether it has all elements of another one.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        other.is_empty() || self.dims.iter().zip(&other.dims).all(|(own, along)| own.holds(along))
+    }
+}
+
+impl fmt::Display for Progression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, step, count } = *self;
+        match (step, count) {
+            (_, 0) => write!(f, "{first}..{first}"),
+            (1, _) => write!(f, "{first}..{}", self.last() + 1),
+            _ => write!(f, "{first}..{} by {step}", self.last() + 1),
+        }
+    }
+}
+
+impl fmt::Display for Footprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<_> = self.dims.iter().map(Progression::to_string).collect();
+        write!(f, "[{}]", dims.join(", "))
+    }
+}
+
+impl Kernel {
+    /// Returns a box that has all elements of an input that the statement reads by an access; what lies outside of the tensor is no
+    /// element. It is what the closed form of the index says: `polyshard-polyhedral` proves of what it lowers that nothing else is read.
+    #[must_use]
+    pub fn reads_at_most(&self, access: &Access) -> Footprint {
+        let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
+        let along = |(index, &extent): (&Affine, &usize)| match self.is_empty() {
+            true => Progression::EMPTY,
+            false => self.spanned(index, extent),
+        };
+        Footprint { dims: access.index.iter().zip(shape).map(along).collect() }
+    }
+
+    /// Returns a box of elements of the output that the statement writes, all of them; none if no box is known to be, as where two dimensions
+    /// share a variable. A contracted variable without values counts as one that has some: the sum is empty, and written.
+    #[must_use]
+    pub fn writes_at_least(&self) -> Option<Footprint> {
+        let index = &self.target.index;
+        let is_alone = |name: Name| index.iter().filter(|index| index.coefficient(name) != 0).count() <= 1;
+        if !self.vars.iter().all(|var| is_alone(var.name)) || index.iter().any(|index| index.modulus.is_some()) {
+            return None;
+        }
+        let along = |(index, &extent): (&Affine, &usize)| self.has_no_gaps(index).then(|| self.spanned(index, extent));
+        let dims = index.iter().zip(&self.output.shape).map(along).collect::<Option<_>>()?;
+        Some(Footprint { dims })
+    }
+
+    /// What each variable of an index moves it by, and how many values it has.
+    fn moved<'a>(&'a self, index: &'a Affine) -> impl Iterator<Item = (i128, i128)> + 'a {
+        let extent = |name: Name| self.vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128);
+        index.terms.iter().map(move |&(name, factor)| (i128::from(factor), extent(name)))
+    }
+
+    /// The least progression that has all values of an index that are inside of its dimension.
+    fn spanned(&self, index: &Affine, extent: usize) -> Progression {
+        let (mut least, mut most, mut step) = (i128::from(index.constant), i128::from(index.constant), 0);
+        for (factor, extent) in self.moved(index) {
+            if extent == 0 {
+                return Progression::EMPTY;
+            }
+            least += factor.min(0) * (extent - 1);
+            most += factor.max(0) * (extent - 1);
+            step = if extent > 1 { greatest_divisor(step, factor.abs()) } else { step };
+        }
+        let step = step.max(1);
+        let end = match index.period().map(i128::from) {
+            // It goes round, to any place.
+            Some(period) if least < 0 || most >= period => return clamped([0, period - 1], 1, period),
+            Some(period) => period,
+            None => extent as i128,
+        };
+        clamped([least, most], step, end)
+    }
+
+    /// Whether an index takes all values between the least and the greatest at the distances that its variables move it by.
+    fn has_no_gaps(&self, index: &Affine) -> bool {
+        let mut factors: Vec<_> = self.moved(index).filter(|&(_, extent)| extent > 1).collect();
+        factors.iter_mut().for_each(|(factor, _)| *factor = factor.abs());
+        factors.sort_unstable();
+        let step = factors.iter().fold(0, |step, &(factor, _)| greatest_divisor(step, factor));
+        // Where the next variable moves the index by at most one step more than those before it reach, none is left out.
+        let mut reached = 0i128;
+        factors.into_iter().all(|(factor, extent)| {
+            let follows = factor <= reached.saturating_add(step);
+            reached = reached.saturating_add(factor.saturating_mul(extent - 1));
+            follows
+        })
+    }
+}
+
+/// Those indices from the least to the most, at these distances, that are in `0..end`.
+fn clamped([least, most]: [i128; 2], step: i128, end: i128) -> Progression {
+    let skipped = if least < 0 { (-least + step - 1) / step } else { 0 };
+    let first = least + skipped * step;
+    let last = most.min(end - 1);
+    if first > last {
+        return Progression::EMPTY;
+    }
+    let number = |value: i128| i64::try_from(value).unwrap_or(i64::MAX);
+    Progression { first: number(first), step: number(step), count: number((last - first) / step + 1) }
+}
+
+fn greatest_divisor(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! From what writes an array to what reads it: that nothing is read before it is written.
+//!
+//! ```text
+//! B = first(A)     writes [1..9] of B
+//! C = second(B)    reads [0..10] of B: 0 and 9 have not been written
+//! ```
+//!
+//! Of whole arrays the [check](super::check) of a program asks it, which refuses what reads an array too early. Which elements a kernel
+//! reads and writes of one, closed forms say, of which isl was asked when the kernel was lowered; here these boxes are compared. What no
+//! statement has written is no error: it holds what the sums of the kernel that writes the array begin with. That is seldom meant.
+
+use super::{Array, ArrayKind, Body, Carried, Part};
+use crate::hint::Hint;
+use crate::ids::{ArrayId, NestId};
+use crate::kernel::{Assign, Kernel};
+use crate::nest::Nest;
+use crate::proof::{Proof, Property};
+use polyshard_layout::Name;
+
+/// What holds of the flow of elements from statement to statement, and hints where something does not.
+#[derive(Default)]
+pub(super) struct Flow {
+    pub proofs: Vec<Proof>,
+    pub hints: Vec<Hint>,
+}
+
+impl Flow {
+    fn proved(&mut self, tensor: Option<Name>, claim: impl Into<String>) {
+        let proof = Proof { property: Property::Flow, tensor, claim: claim.into(), of_route: false };
+        if !self.proofs.contains(&proof) {
+            self.proofs.push(proof);
+        }
+    }
+}
+
+impl Body {
+    /// Follows each element that a kernel reads to what has written it. Of a program that passes the check.
+    pub(super) fn flow(&self, arrays: &[Array]) -> Flow {
+        let mut flow = Flow::default();
+        let is_made = |id: &ArrayId| arrays[id.0].kind != ArrayKind::Input;
+        for nest in &self.nests {
+            self.follow(nest, arrays, &mut flow);
+        }
+        let reads_made = self.nests.iter().any(|nest| nest.reads().iter().any(is_made))
+            || self.moves.iter().any(|moved| is_made(&moved.source));
+        if reads_made {
+            flow.proved(
+                None,
+                match flow.hints.is_empty() {
+                    true => "all that is read is of an input, or was written by a statement before",
+                    false => "each array that is read is an input, or was written by a statement before",
+                },
+            );
+        }
+        if !self.repeats.is_empty() {
+            flow.proved(None, "each round writes all arrays that it leaves to the next one");
+        }
+        let is_apart = |pair: &[Part<'_>]| matches!(pair, [Part::Begin(begun), next] if *next != Part::Await(*begun));
+        let parts: Vec<_> = self.numbered().into_iter().map(|numbered| numbered.part).collect();
+        if parts.windows(2).any(is_apart) {
+            flow.proved(None, "each move that begins is awaited once, before anything reads what it brings");
+        }
+        flow
+    }
+
+    /// Follows what one kernel reads.
+    fn follow(&self, nest: &Nest, arrays: &[Array], flow: &mut Flow) {
+        for (tensor, &id) in nest.kernel.inputs().iter().zip(nest.reads()) {
+            let mut writers = Vec::new();
+            self.find_writers(id, &mut Vec::new(), &mut writers);
+            for writer in writers {
+                let writer = &self.nests[writer.0].kernel;
+                let written = writer.writes_at_least();
+                if written.as_ref().is_some_and(|written| written.is_whole(&tensor.shape)) {
+                    continue;
+                }
+                let accesses = nest.kernel.accesses_of(tensor.name);
+                let read = accesses.iter().map(|access| nest.kernel.reads_at_most(access));
+                let unwritten = |read: &_| !written.as_ref().is_some_and(|written| written.contains(read));
+                let (kernel, by, array) = (nest.kernel.name(), writer.name(), arrays[id.0].name);
+                match (read.clone().find(unwritten), &written) {
+                    (Some(read), _) if !read.is_empty() => flow.hints.push(Hint::NotWritten {
+                        kernel,
+                        array,
+                        read: read.to_string(),
+                        by,
+                        written: written.map(|written| written.to_string()),
+                        held: held(writer),
+                    }),
+                    (_, Some(written)) => {
+                        let claim = format!("all that `{kernel}` reads of it is in {written}, which `{by}` writes");
+                        flow.proved(Some(array), claim);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Adds the nests whose outputs an array may hold.
+    fn find_writers(&self, id: ArrayId, seen: &mut Vec<ArrayId>, found: &mut Vec<NestId>) {
+        if seen.contains(&id) {
+            return;
+        }
+        seen.push(id);
+        let own = self.nests.iter().position(|nest| nest.writes() == id).map(NestId);
+        found.extend(own.filter(|nest| !found.contains(nest)));
+        let moved = self.moves.iter().filter(|moved| moved.target == id).map(|moved| moved.source);
+        let of_rounds = self.repeats.iter().flat_map(|repeat| &repeat.carried).filter(|carried| carried.value == id);
+        let carried = of_rounds.flat_map(|&Carried { first, next, .. }| [first, next]);
+        for from in moved.chain(carried).collect::<Vec<_>>() {
+            self.find_writers(from, seen, found);
+        }
+    }
+}
+
+/// What elements hold that a kernel does not write, if nothing was there before.
+fn held(kernel: &Kernel) -> String {
+    let dtype = kernel.dtype();
+    match kernel.assign() {
+        Assign::Set | Assign::Add => "0".into(),
+        Assign::Mul => "1".into(),
+        Assign::Max => format!("the least number of {dtype}"),
+        Assign::Min => format!("the greatest number of {dtype}"),
+    }
+}
