@@ -4,7 +4,7 @@ use expect_test::expect;
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::machine::{Device, Interconnect, Level, Machine};
 use polyshard::prelude::*;
-use polyshard::runtime::spmd_emulated;
+use polyshard::runtime::{spmd_emulated, spmd_emulated_shaken};
 use polyshard::{DType, Direction, ErrorKind, Leg, Owners, Transport, leaf};
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::random::Choices;
@@ -17,6 +17,9 @@ use polyshard_testing::random::sums::summed_of;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[path = "pipelined/shaken.rs"]
+mod shaken;
 
 /// A random schedule of one of three kinds.
 fn schedule(kind: usize, choices: &[u32]) -> Schedule {
@@ -173,18 +176,18 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
     expect![[r#"
         schedule step 5, `interior_first(u)`: `u` comes while the interior is computed already in step 4; remove one of the two
-          --> tests/pipelined.rs:173:56"#]].assert_eq(&said(twice));
+          --> tests/pipelined.rs:176:56"#]].assert_eq(&said(twice));
     expect![[r#"
         schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
-          --> tests/pipelined.rs:180:41"#]]
+          --> tests/pipelined.rs:183:41"#]]
     .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
     expect![[r#"
         schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/pipelined.rs:183:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+          --> tests/pipelined.rs:186:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
         schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it does not come as a halo; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/pipelined.rs:184:46"#]].assert_eq(&said(product));
+          --> tests/pipelined.rs:187:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);
     let [x] = line.axes();
@@ -194,7 +197,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
     expect![[r#"
         schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/pipelined.rs:197:69"#]].assert_eq(&said(windows.interior_first("u")));
+          --> tests/pipelined.rs:200:69"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// What would hold of schedules of which nothing is pipelined.

@@ -14,6 +14,7 @@ use polyshard_machine::Machine;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs `f` once per device of `machine`, on threads of this process, and returns the results in rank order.
 ///
@@ -59,11 +60,60 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E> + Sync,
 {
+    on_network(&Arc::new(network(machine, slowdown)?), f)
+}
+
+/// Runs `f` as [`spmd_emulated`] does, with each message late by a time of its own, from 0 to `most`, so that messages arrive in other orders
+/// than they are sent in: for tests that results do not depend on that.
+///
+/// How late a message is depends on the seed, on the ranks between which it goes, and on how many messages the one has sent to the other
+/// before, and on nothing else: the same times are drawn in every run.
+///
+/// ```
+/// use polyshard_machine::Machine;
+/// use polyshard_runtime::comm::Piece;
+/// use polyshard_runtime::{Error, spmd_emulated_shaken};
+/// use std::time::Duration;
+///
+/// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[1, 2])).expect("it is a machine");
+/// let received = spmd_emulated_shaken(&machine, 1.0, 1, Duration::from_millis(3), |world| -> Result<_, Error> {
+///     let (comm, other) = (world.comm(), 1 - world.rank());
+///     let own = Piece::copy_of(&[world.rank() as u8], "a message")?;
+///     let mut flight = comm.post(vec![(other, own.into())], vec![(other, Piece::new(1, "a message")?)])?;
+///     while comm.poll(&mut [&mut flight])? == 0 {
+///         std::thread::yield_now();
+///     }
+///     let (_, received) = flight.into_pieces();
+///     Ok(received[0][0])
+/// })?;
+/// assert_eq!(received, [1, 0]);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`spmd_emulated`].
+pub fn spmd_emulated_shaken<R, E, F>(
+    machine: &Machine,
+    slowdown: f64,
+    seed: u64,
+    most: Duration,
+    f: F,
+) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    on_network(&Arc::new(network(machine, slowdown)?.shaken(seed, most)), f)
+}
+
+/// The idle network of a machine, for ranks of this process.
+fn network(machine: &Machine, slowdown: f64) -> Result<Network> {
     check_outside()?;
     if let Some(Launcher { name: launcher, variable, .. }) = launcher() {
-        return Err(Error::from(LaunchError::Emulated { launcher, variable }).into());
+        return Err(LaunchError::Emulated { launcher, variable }.into());
     }
-    on_network(&Arc::new(Network::new(machine, slowdown)?), f)
+    Network::new(machine, slowdown)
 }
 
 /// Runs `f` once per device of the network, on threads.

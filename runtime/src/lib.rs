@@ -46,7 +46,7 @@ pub use array::DistArray;
 pub use backend::Backend;
 pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
-pub use emulate::spmd_emulated;
+pub use emulate::{spmd_emulated, spmd_emulated_shaken};
 pub use error::{
     ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
     RedistributionError, ReductionRunError, Result, RunError, WrongElement,

@@ -3,7 +3,9 @@
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_runtime::comm::{Broadcast, Piece};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, World, spmd_emulated};
+use polyshard_runtime::{
+    DistArray, Error, Redistribution, Result, Transport, World, spmd_emulated, spmd_emulated_shaken,
+};
 use polyshard_testing::laws::comm;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,6 +48,55 @@ fn the_laws_hold_on_rings_and_tori() {
     ] {
         spmd_emulated(&machine(&levels), FAST, |world| comm::hold(world.comm())).unwrap();
     }
+}
+
+#[test]
+fn the_laws_hold_where_messages_overtake_one_another() {
+    for seed in 0..3 {
+        let most = Duration::from_micros(100);
+        spmd_emulated_shaken(&nodes(2, 2), FAST, seed, most, |world| comm::hold(world.comm())).unwrap();
+    }
+}
+
+/// The numbers of ten flights of one message each from rank 0 to rank 1, in the order in which rank 1 finds them done.
+fn order(seed: Option<u64>) -> Vec<usize> {
+    let run = |world: &World| -> Result<Vec<usize>> {
+        let comm = world.comm();
+        let mut flights = Vec::new();
+        for _ in 0..10 {
+            let piece = Piece::new(8, "a message")?;
+            flights.push(match world.rank() {
+                0 => comm.post(vec![(1, Arc::new(piece))], vec![])?,
+                _ => comm.post(vec![], vec![(0, piece)])?,
+            });
+        }
+        let mut order = Vec::new();
+        while order.len() < flights.len() {
+            comm.poll(&mut flights.iter_mut().collect::<Vec<_>>())?;
+            order.extend(
+                (0..flights.len()).filter(|nth| flights[*nth].is_done() && !order.contains(nth)).collect::<Vec<_>>(),
+            );
+            std::thread::yield_now();
+        }
+        Ok(order)
+    };
+    let machine = nodes(1, 2);
+    let orders = match seed {
+        None => spmd_emulated(&machine, 1.0, run),
+        Some(seed) => spmd_emulated_shaken(&machine, 1.0, seed, Duration::from_millis(200), run),
+    };
+    orders.unwrap().swap_remove(1)
+}
+
+#[test]
+fn flights_end_in_another_order_for_each_seed() {
+    assert_eq!(
+        order(None),
+        (0..10).collect::<Vec<_>>(),
+        "without delays of their own, messages of one link stay in order"
+    );
+    let orders: std::collections::HashSet<_> = (0..4).map(|seed| order(Some(seed))).collect();
+    assert!(orders.len() >= 3, "{orders:?}");
 }
 
 /// Here every rank sleeps for every message.

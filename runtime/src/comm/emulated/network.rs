@@ -12,12 +12,14 @@
 //! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills what time
 //! others leave between them, in pieces if need be. If it had to pass in one piece, ranks that are a little out of
 //! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their
-//! bandwidth together. Nothing here knows collectives, nor how long one should take.
+//! bandwidth together. Nothing here knows collectives, nor how long one should take. A network that is shaken adds a time of its own to each
+//! message, by which messages overtake one another.
 
 use crate::comm::threads::Shared;
 use crate::{LaunchError, Result};
 use polyshard_machine::{Machine, Port};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +34,37 @@ pub(crate) struct Network {
     paths: Vec<Path>,
     ports: Mutex<Vec<Timetable>>,
     made: Instant,
+    shaken: Option<Shaken>,
+}
+
+/// Messages that arrive later than they would, each by a time of its own: a function of the seed, the two ranks and how many messages the
+/// one has sent to the other before. So the same times are drawn whatever the threads do.
+struct Shaken {
+    seed: u64,
+    /// Seconds that are added at most.
+    most: f64,
+    /// How many messages were sent, by source and then target.
+    sent: Vec<AtomicU64>,
+}
+
+impl Shaken {
+    /// Returns by how many seconds the next message from one device to another is late.
+    fn next(&self, path: usize) -> f64 {
+        let number = self.sent[path].fetch_add(1, Ordering::Relaxed);
+        let drawn =
+            [path as u64, number].into_iter().fold(mixed(self.seed), |state, value| mixed(state ^ mixed(value)));
+        // The upper 53 bits are a number from 0 to 1.
+        self.most * (drawn >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// SplitMix64: numbers that follow one another become such that do not (G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// The path of messages from one device to another.
@@ -73,7 +106,13 @@ impl Network {
             paths.push(Path { passages, latency: path.latency * slowdown });
         }
         let ports = Mutex::new(numbers.iter().map(|_| Timetable::default()).collect());
-        Ok(Self { devices, paths, ports, made: Instant::now() })
+        Ok(Self { devices, paths, ports, made: Instant::now(), shaken: None })
+    }
+
+    /// Returns the network with each message late by a time from 0 to `most`, drawn by a seed.
+    pub(crate) fn shaken(self, seed: u64, most: Duration) -> Self {
+        let sent = self.paths.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { shaken: Some(Shaken { seed, most: most.as_secs_f64(), sent }), ..self }
     }
 
     /// Returns the number of devices.
@@ -90,7 +129,8 @@ impl Network {
     pub(super) fn send(&self, source: usize, target: usize, bytes: usize, now: f64) -> f64 {
         // A panic under the lock is a bug of ours, and leaves timetables as they were.
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = &self.paths[source * self.devices + target];
+        let number = source * self.devices + target;
+        let path = &self.paths[number];
         let (mut begin, mut end) = (now, now);
         for &(port, seconds) in &path.passages {
             let taken = ports[port].take(begin, bytes as f64 * seconds, now);
@@ -98,7 +138,7 @@ impl Network {
             // A slower port before this one holds the message's end back.
             end = f64::max(end, taken.1);
         }
-        end + path.latency
+        end + path.latency + self.shaken.as_ref().map_or(0.0, |shaken| shaken.next(number))
     }
 
     /// Returns how much longer a message takes for each byte where no other is on the way, in seconds.
@@ -209,6 +249,47 @@ mod tests {
         assert_eq!(port.take(6.0, 0.0, 6.0), (6.0, 6.0), "without bytes it takes no time anywhere");
         assert_eq!(port.take(9.0, 1.0, 9.0), (9.0, 10.0));
         assert_eq!(port.busy, [(9.0, 10.0)], "what is over is forgotten");
+    }
+
+    /// The order in which messages from all devices arrive at the last one, two of each, all sent at once.
+    fn order(network: &Network) -> Vec<usize> {
+        let arrivals = (0..6).map(|message| network.send(message % 3, 3, 0, 0.0));
+        let mut arrivals: Vec<_> = arrivals.enumerate().collect();
+        arrivals.sort_by(|a, b| a.1.total_cmp(&b.1));
+        arrivals.into_iter().map(|(message, _)| message).collect()
+    }
+
+    #[test]
+    fn messages_arrive_in_another_order_for_each_seed_and_the_same_one_again() {
+        // Of messages without bytes, those inside of the node of the last one come first.
+        assert_eq!(order(&network()), [2, 5, 0, 1, 3, 4]);
+        let shaken = |seed| order(&network().shaken(seed, Duration::from_secs(10)));
+        let orders: Vec<_> = (0..20).map(shaken).collect();
+        assert_eq!((0..20).map(shaken).collect::<Vec<_>>(), orders, "a seed draws the same times again");
+        let different: std::collections::HashSet<_> = orders.iter().collect();
+        assert!(different.len() > 15, "{orders:?}");
+        let overtakes = |order: &&Vec<usize>| {
+            let at = |message| order.iter().position(|&other| other == message);
+            (0..3).any(|source| at(source) > at(source + 3))
+        };
+        assert!(
+            orders.iter().filter(overtakes).count() > 10,
+            "of two messages of one rank the later one may come first"
+        );
+    }
+
+    #[test]
+    fn delays_do_not_depend_on_what_others_send_and_are_bounded() {
+        let most = Duration::from_millis(500);
+        let [alone, among] = [network().shaken(7, most), network().shaken(7, most)];
+        for nth in 0..100 {
+            among.send(1, 0, 3, f64::from(nth));
+            among.send(2, 3, 3, f64::from(nth));
+            let [alone, among] = [&alone, &among].map(|network| network.send(0, 3, 0, f64::from(nth)));
+            assert_eq!(alone, among, "message {nth}");
+            let late = alone - f64::from(nth) - 0.5;
+            assert!(-1e-9 < late && late < 0.5 + 1e-9, "message {nth} is {late} s late");
+        }
     }
 
     #[test]
