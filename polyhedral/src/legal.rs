@@ -78,6 +78,12 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
 fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
     let is_input = transfer.direction == Direction::In;
     let is_halo = is_input && matches!(transfer.route.legs[..], [Leg::Halo { .. }]) && transfer.ahead == 0;
+    if transfer.interior_first {
+        return (
+            "all that a rank computes reads some of it, so that no interior is left to compute while it comes".into(),
+            "distribute over fewer ranks, so that their blocks are larger, or leave `expect_overlap` out".into(),
+        );
+    }
     if is_halo && transfer.level.0 == nest.loops.len() {
         return (
             "all of the leaf waits for it".into(),
@@ -89,6 +95,17 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
     };
     let (t, iterations) = (around.name, nest.overlap(transfer).iterations);
+    if around.extent <= 1 {
+        let why = match is_input {
+            true => format!("`{t}` has one iteration, so that no other one is computed while it comes"),
+            false => format!("`{t}` has one iteration, so that no other one is computed while it leaves"),
+        };
+        let help = match fewest(expected) {
+            Some(fewest) => format!("divide into {fewest} iterations of `{t}` or more, and `pipeline` it"),
+            None => format!("divide into several iterations of `{t}`, `pipeline` it, and expect less than all"),
+        };
+        return (why, help);
+    }
     if transfer.ahead == 0 {
         let why = if is_input { "for it" } else { "until it has left" };
         return (format!("each iteration of `{t}` waits {why}"), format!("add `pipeline({t}, 1)`"));
@@ -98,14 +115,22 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
         false => format!("the last of {iterations} iterations of `{t}` leaves while nothing is computed"),
     };
     let less = format!("expect {:.3} or less", (1000.0 * nest.hidden_part(transfer)).floor() / 1000.0);
+    match fewest(expected) {
+        None => (why, less),
+        Some(fewest) => (why, format!("divide into {fewest} iterations of `{t}` or more, or {less}")),
+    }
+}
+
+/// The fewest iterations of which this share can be hidden if one of them cannot, if there is a number.
+fn fewest(expected: f64) -> Option<i64> {
     if expected == 1.0 {
-        return (why, less);
+        return None;
     }
     let mut least = (1.0 / (1.0 - expected)).floor() as i64;
     while ((least - 1) as f64) < expected * least as f64 {
         least += 1;
     }
-    (why, format!("divide into {least} iterations of `{t}` or more, or {less}"))
+    Some(least)
 }
 
 #[cfg(test)]

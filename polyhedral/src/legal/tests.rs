@@ -92,6 +92,22 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
             "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 100.0 %: the first of 3 iterations of `ko` comes while nothing is computed; expect 0.666 or less"
         ],
     );
+    // Of one panel nothing is hidden, whether it begins ahead or not.
+    let alone = rows().divide("k", "ko", "ki", 1).reorder(["ko", "mi", "n", "ki"]).shard("B", [k.at(x)]);
+    let alone = || alone.clone().communicate("B", "ko");
+    check(
+        &alone().pipeline("ko", 1).expect_overlap("B", 0.8),
+        expect![
+            "Some(7): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 80.0 %: `ko` has one iteration, so that no other one is computed while it comes; divide into 5 iterations of `ko` or more, and `pipeline` it"
+        ],
+    );
+    check(
+        &alone().expect_overlap("B", 1.0),
+        expect![
+            "Some(6): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 100.0 %: `ko` has one iteration, so that no other one is computed while it comes; divide into several iterations of `ko`, `pipeline` it, and expect less than all"
+        ],
+    );
+    alone().pipeline("ko", 1).expect_overlap("B", 0.0).lower().expect("nothing is expected");
     check(
         &panels().expect_overlap("B", 0.1),
         expect![

@@ -31,12 +31,14 @@ pub enum SlicesOf {
 impl Nest {
     /// Returns what of a transfer comes or leaves while iterations of its loop are computed: nothing if it begins and ends in one; else of
     /// an input all but the first, and that too if it is not sent or the leaf's interior is computed first, and of an output all but the last.
+    /// Where the interior of a rank in the middle of the mesh is empty, nothing comes meanwhile.
     #[must_use]
     pub fn overlap(&self, transfer: &Transfer) -> Overlap {
         let extent = transfer.level.innermost().map_or(1, |counter| self.loops[counter.0].extent);
         let is_first_here = matches!(transfer.route.legs[..], [Leg::InPlace | Leg::Copy, Leg::Shift(_)]);
         let iterations = extent - i64::from(is_first_here);
         let hidden = match (transfer.interior_first, transfer.ahead) {
+            (true, _) if self.interior_part() == 0.0 => 0,
             (true, _) => extent,
             (false, 0) => 0,
             (false, _) => extent - 1,
