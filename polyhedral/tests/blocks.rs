@@ -138,7 +138,7 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 - each element of A is on 2 ranks at the start, which need not fetch it
                 - each element of B is on 6 ranks at the start, which need not fetch it
                 - each element of C must be on 3 ranks in the end, so all but one of them receive it
-                - so with these shardings, at least 248 bytes, 2.89 times as many
+                - so with these shardings, at least 280 bytes, 2.54 times as many
         "#]],
     );
 }

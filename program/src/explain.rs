@@ -164,12 +164,15 @@ impl Nest {
                 None => {}
             }
         }
-        if !is_single {
-            writeln!(text, "    - so with these shardings, at least {} bytes{}", bytes(&here), ratio(&here))?;
-        }
+        let is_even = uneven.is_empty() || is_single && here.elements() == single.elements();
         if !uneven.is_empty() {
             let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
-            writeln!(text, "    - {names} {verb} not in even shares, which does not change the bound")?;
+            let so =
+                if is_even { "which does not change the bound" } else { "so some ranks must receive more than others" };
+            writeln!(text, "    - {names} {verb} not in even shares, {so}")?;
+        }
+        if !is_single || !is_even {
+            writeln!(text, "    - so with these shardings, at least {} bytes{}", bytes(&here), ratio(&here))?;
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! What no algorithm can beat: the elements that the busiest rank must receive, whatever the schedule.
 
+mod classes;
 mod holder;
 mod homes;
 mod least;
 
 use crate::kernel::Kernel;
 use crate::nest::Nest;
+use classes::Classes;
 use holder::Touches;
 use homes::Held;
 use least::Least;
@@ -21,8 +23,8 @@ use polyshard_layout::{Name, Sharding};
 /// S. Kumar and K. Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
 ///
 /// The bound is one of the mean of all ranks, and so of the busiest: sets of elements that allow enough instances are convex in their
-/// logarithms. Therefore it asks how many copies there are of each tensor, and not which rank has which part: of a tensor on one rank
-/// alone, say, the others must receive more than this.
+/// logarithms. Therefore it asks how many elements of each tensor a rank has, and not which. Where ranks do not have as many as one another, those that
+/// have as many are bounded by themselves, too: what the mean of all ranks has is of no use to those that have nothing.
 ///
 /// Every instance is assumed to be computed once, as the kernel states it, and each rank to compute as many as the others;
 /// Strassen's algorithm, say, is not bound by it, nor what computes the same on several ranks.
@@ -77,10 +79,11 @@ impl Kernel {
     /// As [`lower_bound`](Self::lower_bound), of arrays that lie in these shardings, by name; of others there is one copy.
     ///
     /// What several ranks have at the start need not be fetched by them, and is not counted; what several of them must have in the end is
-    /// received more often; terms of a sum that stays open need not meet. Shares that are not even, of one copy, have the bound of even ones.
+    /// received more often; terms of a sum that stays open need not meet. Of shares that are not even, more than by rounding, ranks that have less
+    /// receive more, and those that must have more in the end; on more than 4,096 ranks they have the bound of even ones.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Sharding};
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
     /// use polyshard_program::example;
     /// let matmul = example::matmul(4096, 4096, 4096).check()?;
     /// let all = Sharding::replicated(&Mesh::new([("x", 8)]), &[4096, 4096]);
@@ -90,6 +93,9 @@ impl Kernel {
     /// assert_eq!(bound(&[("B".into(), &all)]), 0);
     /// // If all ranks are to have all of C, each receives 7/8 of it besides.
     /// assert_eq!(bound(&[("C".into(), &all)]), one + 4096 * 4096 * 7 / 8);
+    /// // What is to be on one rank has to come to it, but for what it computes.
+    /// let pinned = Sharding::new(all.mesh(), &[4096, 4096], &[Placement::pin("x", 0)]).expect("a sharding");
+    /// assert_eq!(bound(&[("C".into(), &pinned)]), 4096 * 4096 * 7 / 8);
     /// # Ok::<(), polyshard_program::KernelError>(())
     /// ```
     ///
@@ -105,7 +111,9 @@ impl Kernel {
             return LowerBound { words: 0.0, unlimited: 0.0, limited: memory.map(|_| 0.0), touched };
         }
         let share = (touches.instances - (ranks as f64).ln()).max(0.0);
-        let Held { own, touched, copies } = Held::new(self, &touches, ranks, homes);
+        let held = Held::new(self, &touches, ranks, homes);
+        let of_classes = Classes::new(self, &touches, ranks, homes).map_or(0.0, |classes| classes.least(&held, share));
+        let Held { own, touched, copies } = held;
         let to: Vec<f64> = touched.iter().zip(&touches.elements).map(|(from, size)| size.max(*from)).collect();
         // With fewer instances than ranks, some ranks compute nothing, and of their mean no power says anything.
         let all: f64 = self.vars().iter().map(|var| var.extent as f64).product();
@@ -113,7 +121,8 @@ impl Kernel {
         let found = Least { exponents: &touches.exponents, from: &touched, to: &to }.of(of_mean);
         let own: f64 = own.iter().sum();
         // What is left of rounding is nothing that moves.
-        let unlimited = Some(found.least - own + copies).filter(|words| *words > 1e-9 * own).unwrap_or(0.0);
+        let least = f64::max(found.least - own + copies, of_classes);
+        let unlimited = Some(least).filter(|words| *words > 1e-9 * own).unwrap_or(0.0);
         let limited = memory.map(|memory| in_memory(&touches, share, memory as f64));
         let touched = names.zip(found.at).collect();
         LowerBound { words: unlimited.max(limited.unwrap_or(0.0)), unlimited, limited, touched }

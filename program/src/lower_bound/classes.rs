@@ -1,0 +1,128 @@
+//! Ranks that have different amounts at the start, or must have in the end: what some of them receive at least, and all of them together.
+
+use super::holder::Touches;
+use super::homes::Held;
+use super::least::Least;
+use crate::kernel::Kernel;
+use polyshard_layout::{Name, Sharding};
+use std::collections::BTreeMap;
+
+/// The most ranks whose shares are looked at one by one; of more, all are taken to have as much as the others.
+const MOST_RANKS: usize = 1 << 12;
+
+/// The most classes; of more, those that are next to one another are taken together, of which the mean is bounded.
+const MOST_CLASSES: usize = 16;
+
+/// Ranks that have as much as one another of each tensor, or that are taken together.
+struct Class {
+    ranks: f64,
+    /// Elements of each tensor on one of them; none of one that may lie anywhere.
+    own: Vec<Option<f64>>,
+}
+
+/// What ranks have whose shares are not even.
+pub(super) struct Classes<'a> {
+    kernel: &'a Kernel,
+    touches: &'a Touches,
+    ranks: f64,
+    /// By tensor, whether its sums are complete in the end.
+    is_complete: Vec<bool>,
+    all: Vec<Class>,
+}
+
+impl<'a> Classes<'a> {
+    /// None if all ranks have the same, or nothing is known of some: there are too many of them, or too few instances for all.
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        touches: &'a Touches,
+        ranks: usize,
+        homes: &[(Name, &Sharding)],
+    ) -> Option<Self> {
+        let of_tensor = |name: Name| homes.iter().find(|(other, _)| *other == name).map(|(_, home)| *home);
+        let homes: Vec<Option<&Sharding>> = kernel.tensors().map(|tensor| of_tensor(tensor.name)).collect();
+        let given = || homes.iter().flatten();
+        let mesh = given().find(|home| !home.is_in_even_shares())?.mesh();
+        let instances: f64 = kernel.vars().iter().map(|var| var.extent as f64).product();
+        if ranks > MOST_RANKS
+            || instances < ranks as f64
+            || given().any(|home| home.mesh() != mesh)
+            || mesh.size() != ranks
+        {
+            return None;
+        }
+        let mut found: BTreeMap<Vec<Option<usize>>, usize> = BTreeMap::new();
+        for rank in 0..ranks {
+            let at = mesh.coordinates(rank);
+            let own = |home: &Option<&Sharding>| home.map(|home| home.local_len(&at));
+            *found.entry(homes.iter().map(own).collect()).or_default() += 1;
+        }
+        if found.len() < 2 {
+            return None;
+        }
+        let found: Vec<_> = found.into_iter().collect();
+        let together = |some: &[(Vec<Option<usize>>, usize)]| {
+            let ranks: usize = some.iter().map(|(_, ranks)| ranks).sum();
+            let mean = |nth: usize| {
+                let all = some.iter().map(|(own, ranks)| Some(own[nth]? as f64 * *ranks as f64));
+                all.sum::<Option<f64>>().map(|all| all / ranks as f64)
+            };
+            Class { ranks: ranks as f64, own: (0..homes.len()).map(mean).collect() }
+        };
+        let all = found.chunks(found.len().div_ceil(MOST_CLASSES)).map(together).collect();
+        let is_complete = homes.iter().map(|home| home.is_some_and(|home| home.partial().is_empty())).collect();
+        Some(Self { kernel, touches, ranks: ranks as f64, is_complete, all })
+    }
+
+    /// Elements that the busiest rank receives at least, if each computes as many instances as this is the logarithm of.
+    pub(super) fn least(&self, held: &Held, share: f64) -> f64 {
+        self.all.iter().map(|class| self.of_one(class, share)).fold(self.of_all(held, share), f64::max)
+    }
+
+    /// The mean of all ranks: each of a class receives of inputs what it touches and has not, however much others have; of the output, and of
+    /// what may lie anywhere, all that is touched has to be received but for what all ranks have together.
+    fn of_all(&self, held: &Held, share: f64) -> f64 {
+        let is_known = |nth: usize, class: &Class| class.own[nth].is_some() && nth != self.output();
+        let of_class = |class: &Class| {
+            let own = (0..class.own.len()).map(|nth| class.own[nth].filter(|_| is_known(nth, class)).unwrap_or(0.0));
+            class.ranks / self.ranks * self.missing(&own.collect::<Vec<_>>(), share, false)
+        };
+        let all: f64 = self.all.iter().map(of_class).sum();
+        let anywhere = (0..held.own.len()).filter(|&nth| self.all.iter().any(|class| !is_known(nth, class)));
+        all - anywhere.map(|nth| held.own[nth]).sum::<f64>() + held.copies
+    }
+
+    /// One rank of a class: what it touches of inputs and has not, and what it must have of the output and does not compute alone.
+    fn of_one(&self, class: &Class, share: f64) -> f64 {
+        let own = class.own.iter().zip(&self.touches.by_all);
+        // What may lie anywhere may lie here.
+        let own = own.map(|(own, by_all)| own.unwrap_or(by_all / class.ranks));
+        let inputs = self.missing(&own.collect::<Vec<_>>(), share, true);
+        let output = self.output();
+        let (written, is_complete) = (self.touches.elements[output], self.is_complete[output]);
+        let must = class.own[output].filter(|_| is_complete && written > 0.0).map_or(0.0, |own| {
+            let shape = &self.kernel.output().shape;
+            let all: f64 = shape.iter().map(|&extent| extent as f64).product();
+            // Each takes as many instances as another, so no rank computes more of them alone than its share of all.
+            own - (all - written) - (written / self.ranks + 1e-9).floor()
+        });
+        inputs + must.max(0.0)
+    }
+
+    fn output(&self) -> usize {
+        self.touches.elements.len() - 1
+    }
+
+    /// The least that a rank touches and does not have of this; what is touched of the output counts for nothing if it is `free`.
+    fn missing(&self, own: &[f64], share: f64, free: bool) -> f64 {
+        let sizes = &self.touches.elements;
+        let mut own: Vec<f64> = own.iter().zip(sizes).map(|(own, size)| own.min(*size)).collect();
+        if free {
+            own[self.output()] = sizes[self.output()];
+        }
+        // An even share of the instances touches an even share of each tensor, and one element at least.
+        let touched = |size: &f64| f64::max(size / self.ranks, size.min(1.0));
+        let from: Vec<f64> = own.iter().zip(sizes).map(|(own, size)| own.max(touched(size))).collect();
+        let least = Least { exponents: &self.touches.exponents, from: &from, to: sizes }.of(share).least;
+        least - own.iter().sum::<f64>()
+    }
+}
