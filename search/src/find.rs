@@ -109,7 +109,27 @@ impl<'a> Search<'a> {
         self
     }
 
-    /// Lets the search choose how a tensor is sharded, as it does by default.
+    /// Lets the search choose how a tensor is sharded, as it does by default: in even shares, each element on one rank.
+    ///
+    /// What a schedule costs begins where inputs lie, and has no price of getting them there. On all ranks at the start, an input never moves: if
+    /// that were free, it would be chosen wherever the memory has room, and what is said to move would be less than has to. So free
+    /// tensors are in one copy, as [`lower_bound`](Kernel::lower_bound) has them too. An array that does lie on all ranks is said to by
+    /// [`shard`](Self::shard) without clauses.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
+    /// use polyshard_search::Choose;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let replicated = product.auto(4, &machine).on(&Mesh::new([("x", 4)])).shard("B", []);
+    /// assert_eq!(replicated.find()?.cost().received, 0);
+    /// let free = replicated.free("B").find()?;
+    /// assert!(free.cost().received > 0 && free.program().shardings().all(|sharding| sharding.copies() == [1, 1]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn free(mut self, tensor: impl Into<Name>) -> Self {
         let tensor = tensor.into();
         self.homes.retain(|(other, _)| *other != tensor);
