@@ -14,6 +14,11 @@ use std::ops::Range;
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
 
+/// The same where ranks are few, and a loop in panels as fine as a small memory asks for has many steps: of what one of few ranks receives, what it
+/// owns itself would be a large part.
+const MAX_OF_FEW: u64 = 20_000;
+const FEW_RANKS: usize = 64;
+
 /// Bytes that the busiest rank receives.
 pub(crate) struct Busiest {
     /// In all steps, of all tensors.
@@ -54,7 +59,7 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     };
     let all = nest.transfers.iter().map(looked_at).fold(0, u64::saturating_add);
     // A loop without iterations does not make ranks fewer.
-    if all.max(1).saturating_mul(ranks as u64) > MAX_TRANSFERS {
+    if all.max(1).saturating_mul(ranks as u64) > if ranks <= FEW_RANKS { MAX_OF_FEW } else { MAX_TRANSFERS } {
         return None;
     }
     let mut busiest = Busiest { total: 0, of_transfers: vec![OfTransfer::default(); nest.transfers.len()] };
