@@ -67,7 +67,7 @@ pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::{ReduceError, Strategy};
 pub use polyshard_planner::{
-    DistType, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError, staged_on,
+    DistType, OnMachine, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError,
 };
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
@@ -144,7 +144,7 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Axis, Choose, Collectives, DistArray, Execute, Machine, Mesh, Pattern, Placement, Prepared, Program,
+        Axis, Choose, Collectives, DistArray, Execute, Machine, Mesh, OnMachine, Pattern, Placement, Prepared, Program,
         Redistribution, ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
     };
 }

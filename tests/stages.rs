@@ -7,8 +7,8 @@ use polyshard::planner::placement::matrices;
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
 use polyshard::{
-    AxisPart, CollectiveBy, Direction, Leg, LegId, NestId, Owners, PlacedMesh, StagedLeg, Stages, TileId, Transport,
-    staged_on,
+    AxisPart, CollectiveBy, DType, Direction, Leg, LegId, NestId, Owners, PlacedMesh, StagedLeg, Stages, Strategy,
+    TileId, Transport,
 };
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -93,7 +93,7 @@ fn programs_in_stages_give_the_sequential_result() {
                 .map(move |matrix| (product.clone(), matrix))
         }) {
             let placed = PlacedMesh::new(&mesh, &machine, &placement).expect("the matrix is for both");
-            let staged = staged_on(&program, &placed).expect("it has a price");
+            let staged = program.on(&placed).expect("it has a price");
             let seconds = |program| cost_on(program, &placed).expect("it has a price").seconds();
             assert!(seconds(&staged) <= seconds(&program), "{placed}: {staged}");
             let shown = program.nest().transfers.iter().map(|transfer| program.nest().pattern_of(transfer).to_string());
@@ -221,15 +221,84 @@ fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     let (mesh, waiting) = panels(0);
     let placed = on(&mesh, vec![vec![2, 4]]);
     // A chain in the order of the devices crosses nodes once.
-    let staged = staged_on(&waiting, &placed).expect("it has a price");
-    assert!(!is_staged(&staged) && staged == staged_on(&staged, &placed).expect("it has a price"), "{staged}");
+    let staged = waiting.on(&placed).expect("it has a price");
+    assert!(!is_staged(&staged) && staged == staged.on(&placed).expect("it has a price"), "{staged}");
     assert!(staged.explain().contains("stages: at once, "), "{}", staged.explain());
-    assert!(staged.explain().contains("no stages take less"), "{}", staged.explain());
-    let ahead = staged_on(&panels(1).1, &placed).expect("it has a price");
+    assert!(staged.explain().contains("nothing else takes less"), "{}", staged.explain());
+    let ahead = panels(1).1.on(&placed).expect("it has a price");
     assert!(!is_staged(&ahead) && ahead.explain().contains("stages: at once, since it is pipelined"), "{ahead}");
-    let other = staged_on(&waiting, &on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");
+    let other = waiting.on(&on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");
     assert_eq!(
         other.to_string(),
         "the program is of the mesh (x: 8), but (y: 8) is placed; place the mesh of the program"
     );
+}
+
+/// The sums of a product over all ranks of a machine of three levels, which all of them get: in any order, or in that of the ranks.
+/// Outer levels are the faster ones if they are `turned`, which no stages along levels make use of: they begin with the inner ones.
+fn summed(size: usize, any_order: bool, turned: bool) -> (PlacedMesh, Program) {
+    vars!(k, ko, ki);
+    let level = |name: &str, slower: f64| Level::new(name, 2, Interconnect::Switch, 1e10 / slower, 1e-6 * slower);
+    let device = Device {
+        memory_bandwidth: 1e11,
+        memory_capacity: 1 << 40,
+        flops: [("f64".to_owned(), 1e12)].into(),
+        ..Device::default()
+    };
+    let slower = if turned { [1.0, 10.0, 100.0] } else { [100.0, 10.0, 1.0] };
+    let levels = ["rack", "node", "device"].iter().zip(slower).map(|(name, slower)| level(name, slower)).collect();
+    let machine = Machine::new("three levels", levels, device).expect("a machine");
+    let mesh = Mesh::new([("z", 8)]);
+    let [z] = mesh.axes();
+    let matrix = polyshard::ParallelismMatrix::new(vec![vec![2, 2, 2]]).expect("a matrix");
+    let placed = PlacedMesh::new(&mesh, &machine, &matrix).expect("the matrix is for both");
+    let matmul = kernel! {
+        fn matmul(A: [f64; size, 19], B: [f64; 19, size]) -> C: [f64; size, size] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let sums = matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
+    let sums = if any_order { sums.reassociate("C") } else { sums };
+    (placed, sums.lower().expect("a legal schedule"))
+}
+
+/// Procedures of the planner are tried beside stages, where the order of the terms is free, and the fastest is taken.
+#[test]
+fn sums_in_any_order_meet_by_what_takes_the_least_time() {
+    let element = |index: &[usize]| ((5 * index[0] + 3 * index[1]) % 11) as f64 - 5.0;
+    let mut by_procedures = Vec::new();
+    let sizes = [1, 3, 40, 300].into_iter().flat_map(|size| [(size, false), (size, true)]);
+    for ((size, any_order), turned) in sizes.flat_map(|size| [(size, false), (size, true)]) {
+        let (placed, program) = summed(size, any_order, turned);
+        let chosen = program.on(&placed).expect("it has a price");
+        let seconds = |program: &Program| cost_on(program, &placed).expect("it has a price").seconds();
+        let output = chosen.nest().output();
+        let is_by_procedure = output.route.legs.iter().any(|leg| leg.procedure().is_some());
+        assert!(any_order || !is_by_procedure, "{chosen}");
+        if is_by_procedure {
+            by_procedures.push((size, turned));
+        }
+        let plan = placed.reduction(&["z"], size * size, DType::F64, Strategy::Best).expect("a reduction");
+        let leg = StagedLeg {
+            nest: NestId(0),
+            tile: TileId(program.nest().transfers.len() - 1),
+            leg: LegId(0),
+            by: Some(CollectiveBy::Procedure(plan.procedure_in_mesh())),
+            why: "it is the fastest procedure".into(),
+        };
+        if any_order {
+            let by_procedure = program.in_stages(&[leg]).expect("all ranks get the sums");
+            assert!(seconds(&chosen) <= seconds(&by_procedure), "{chosen}\n{by_procedure}");
+        }
+        assert!(seconds(&chosen) <= seconds(&program), "{chosen}");
+        let matrix = |m: usize, n: usize| Array2::from_shape_fn((m, n), |(i, j)| element(&[i, j]));
+        let expected = matrix(size, 19).dot(&matrix(19, size)).into_dyn();
+        let found = polyshard::spmd(8, |world| {
+            let world = polyshard::place(world, &placed)?;
+            let inputs = chosen.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
+            let inputs: Vec<DistArray<f64>> = inputs.collect::<Result<_, _>>()?;
+            let product = chosen.prepare(&world)?.run(&inputs.iter().collect::<Vec<_>>())?;
+            Ok(product.gather(&world)?)
+        });
+        assert_eq!(found.expect("it runs")[0], Some(expected), "{chosen}");
+    }
+    assert_eq!(by_procedures, [(1, true), (3, true), (40, true), (300, true)]);
 }

@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
-use polyshard::planner::{cost_on, staged_on};
+use polyshard::planner::cost_on;
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
 use polyshard::{Axis, Leg, ParallelismMatrix, PlacedMesh, Stages, Transport, Var, launched_ranks, leaf};
@@ -63,7 +63,7 @@ pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Res
         for (name, schedule) in &schedules {
             let program = schedule.lower()?;
             let any_order = schedule.clone().reassociate("C").lower()?;
-            let staged = staged_on(&program, &placed)?;
+            let staged = program.on(&placed)?;
             if stages_of(&staged).is_none() {
                 continue;
             }
@@ -126,7 +126,7 @@ fn schedules(mesh: &Mesh, size: usize) -> polyshard::Result<Vec<(&'static str, S
 }
 
 fn row(name: &str, program: &Program, placed: &PlacedMesh, runs: usize) -> polyshard::Result<()> {
-    let staged = staged_on(program, placed)?;
+    let staged = program.on(placed)?;
     let stages = stages_of(&staged);
     let programs = if stages.is_some() { vec![program, &staged] } else { vec![program] };
     let times = spmd_emulated(placed.machine(), 1.0, |world| {

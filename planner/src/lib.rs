@@ -4,7 +4,7 @@
 //! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
 //!
-//! What any program costs on a machine, [`cost()`] says, and [`staged_on`] which of its collectives are carried out in stages there.
+//! What any program costs on a machine, [`cost()`] says, and [`OnMachine::on`] how its collectives are carried out there.
 //! On machines whose links are not all alike, [`polyshard_machine`] says how long collectives take, [`placement`] which
 //! rank of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
 
@@ -32,5 +32,5 @@ pub use redistribute::{
     Cost, CostModel, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport, redistribution,
 };
 pub use sequence::{Sequence, SequenceError};
-pub use stages::staged_on;
+pub use stages::OnMachine;
 pub use types::{DistDim, DistType};

@@ -1,105 +1,149 @@
-//! Programs on machines of several levels: which collectives are carried out in stages.
+//! Programs on machines of several levels: which collectives are carried out in stages, or by procedures that combine sums.
 //!
 //! The ranks of a collective whose axes cross levels are near some of the others and far from the rest. A placement divides the axes
 //! into digits, one for each level, so a stage is along the digits of one level or of several that follow one another. All such
-//! divisions are tried, and the program is priced with each; at once is one of them.
+//! divisions are tried, and the program is priced with each; at once is one of them. Where sums that all ranks get may be rounded in any
+//! order, so is the fastest of all procedures that [`reduce`](crate::reduce) finds.
 
 use crate::cost::{CostError, CostedPart, Prices};
 use crate::placement::PlacedMesh;
+use crate::reduce::{ReduceError, Strategy};
 use polyshard_layout::{AxisPart, Stages};
 use polyshard_machine::units::seconds as shown;
-use polyshard_program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId, TransferId};
+use polyshard_program::{
+    CollectiveBy, Direction, Leg, LegId, Nest, NestId, Owners, Program, StagedLeg, TileId, Transfer, TransferId,
+};
 
-/// Returns the program with each collective that crosses levels of the machine carried out in the stages in which the program takes
-/// the least time there, or at once; [`explain`](Program::explain) says which, and why.
-///
-/// ```
-/// # use polyshard_dsl::*;
-/// # use polyshard_polyhedral::*;
-/// # use polyshard_program::example;
-/// use polyshard_layout::Mesh;
-/// use polyshard_machine::Machine;
-/// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
-/// use polyshard_planner::{cost_on, staged_on};
-/// # let matmul = Schedule::from_spec(example::matmul(512, 512, 4096));
-/// // The sum over k meets along an axis of 2 nodes of 4 devices.
-/// let mesh = Mesh::new([("z", 8)]);
-/// let [z] = mesh.axes();
-/// let [m, n, k] = ["m", "n", "k"].map(Var::new);
-/// let split = matmul.distribute(["k"], ["ko"], ["ki"], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
-/// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
-/// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![2, 4]])?)?;
-/// let program = split.lower()?;
-/// let staged = staged_on(&program, &placed)?;
-/// assert!(staged.to_string().contains("all-reduce along z in stages: z%4, then z/4, then back along z%4"), "{staged}");
-/// assert!(cost_on(&staged, &placed)?.moving() < 0.5 * cost_on(&program, &placed)?.moving());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// What is moved, and what the program computes, stay the same; sums and products of floats are taken in the order of the stages, which is
-/// the same on all ranks and in each run, so that results differ from those at once by rounding. What is pipelined is not carried out in
-/// stages, and what is carried out by a procedure stays so.
-///
-/// # Errors
-/// [`CostError::Mesh`] if the program is of another mesh than the placement, and as [`cost_on`](crate::cost_on).
-///
-/// # Panics
-/// If a placement's digits are no stages: a bug of polyshard.
-pub fn staged_on(program: &Program, placed: &PlacedMesh) -> Result<Program, CostError> {
-    if program.mesh() != placed.mesh() {
-        let [program, placed] = [program.mesh(), placed.mesh()].map(ToString::to_string);
-        return Err(CostError::Mesh { program, placed });
-    }
-    let prices = Prices::on(placed);
-    let mut chosen = Vec::new();
-    for (number, nest) in program.nests().enumerate() {
-        let brought = nest.transfers.iter().enumerate().filter(|(_, transfer)| transfer.kept_by().is_none());
-        for (tile, transfer) in brought {
-            let (nest, tile) = (NestId(number), TileId(tile));
-            for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
-                let Leg::Collective { axes, owners, .. } = route else { continue };
-                let levels = levels_of(placed, axes);
-                let is_given = route.procedure().is_some();
-                if is_given || levels.len() < 2 || (*owners == Owners::All && transfer.direction == Direction::In) {
-                    continue;
-                }
-                let staged = |stages: Option<Stages>, why| StagedLeg {
-                    nest,
-                    tile,
-                    leg,
-                    by: stages.map(CollectiveBy::Stages),
-                    why,
-                };
-                if transfer.ahead > 0 {
-                    chosen.push(staged(None, "at once, since it is pipelined".into()));
-                    continue;
-                }
-                let priced = |stages: Option<Stages>| -> Result<_, CostError> {
-                    let program = made(program, &[staged(stages.clone(), String::new())]);
-                    let cost = prices.of(&program)?;
-                    let part = CostedPart::Transfer(TransferId::Tile { nest, tile });
-                    let seconds = cost.parts.iter().filter(|costed| costed.part == part).map(|part| part.seconds).sum();
-                    Ok((cost.seconds(), seconds, stages))
-                };
-                let at_once: (f64, f64, _) = priced(None)?;
-                let mut best = at_once.clone();
-                for stages in divisions(placed, axes, &levels) {
-                    let other = priced(Some(stages))?;
-                    if other.0 < best.0 {
-                        best = other;
+/// A program as it is fastest on a machine of several levels.
+pub trait OnMachine {
+    /// Returns the program with each collective that crosses levels of the machine carried out as the program takes the least time there: in
+    /// stages, by a [procedure](polyshard_program::reduction::Procedure), or at once; [`explain`](Program::explain) says which, and why.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::example;
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard_planner::{OnMachine, cost_on};
+    /// # let matmul = Schedule::from_spec(example::matmul(512, 512, 4096));
+    /// // The sum over k meets along an axis of 2 nodes of 4 devices.
+    /// let mesh = Mesh::new([("z", 8)]);
+    /// let [z] = mesh.axes();
+    /// let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    /// let split = matmul.distribute(["k"], ["ko"], ["ki"], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
+    /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
+    /// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![2, 4]])?)?;
+    /// let program = split.lower()?;
+    /// let staged = program.on(&placed)?;
+    /// assert!(staged.to_string().contains("all-reduce along z in stages: z%4, then z/4, then back along z%4"), "{staged}");
+    /// assert!(cost_on(&staged, &placed)?.moving() < 0.5 * cost_on(&program, &placed)?.moving());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// What is moved, and what the program computes, stay the same. In stages, sums and products of floats are taken in the order of the
+    /// stages, which is the same on all ranks and in each run, so that results differ from those at once by rounding. Procedures combine
+    /// in an order that the communication library chooses, so they are tried where that may be: of outputs that are
+    /// [reassociated](polyshard_program::Direction::Out), and of what has the same bits in any order. What is pipelined stays
+    /// at once, and what is carried out by a procedure already stays so.
+    ///
+    /// # Errors
+    /// [`CostError::Mesh`] if the program is of another mesh than the placement, and as [`cost_on`](crate::cost_on).
+    ///
+    /// # Panics
+    /// If a placement's digits are no stages, or what is found is no procedure of the program: a bug of polyshard.
+    fn on(&self, placed: &PlacedMesh) -> Result<Program, CostError>;
+}
+
+impl OnMachine for Program {
+    fn on(&self, placed: &PlacedMesh) -> Result<Program, CostError> {
+        if self.mesh() != placed.mesh() {
+            let [program, placed] = [self.mesh(), placed.mesh()].map(ToString::to_string);
+            return Err(CostError::Mesh { program, placed });
+        }
+        let prices = Prices::on(placed);
+        let mut chosen = Vec::new();
+        for (number, nest) in self.nests().enumerate() {
+            let brought = nest.transfers.iter().enumerate().filter(|(_, transfer)| transfer.kept_by().is_none());
+            for (tile, transfer) in brought {
+                let (number, tile) = (NestId(number), TileId(tile));
+                for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
+                    let Leg::Collective { axes, owners, .. } = route else { continue };
+                    let levels = levels_of(placed, axes);
+                    let is_given = route.procedure().is_some();
+                    if is_given || levels.len() < 2 || (*owners == Owners::All && transfer.direction == Direction::In) {
+                        continue;
                     }
+                    let by = |by, why| StagedLeg { nest: number, tile, leg, by, why };
+                    if transfer.ahead > 0 {
+                        chosen.push(by(None, "at once, since it is pipelined".into()));
+                        continue;
+                    }
+                    let stages = divisions(placed, axes, &levels).into_iter().map(CollectiveBy::Stages);
+                    let procedure = procedure(placed, nest, transfer, axes, owners).map(CollectiveBy::Procedure);
+                    let priced = |how: Option<CollectiveBy>| -> Result<Priced, CostError> {
+                        let program = made(self, &[by(how.clone(), String::new())]);
+                        let cost = prices.of(&program)?;
+                        let part = CostedPart::Transfer(TransferId::Tile { nest: number, tile });
+                        let of_part = cost.parts.iter().filter(|costed| costed.part == part);
+                        Ok(Priced { program: cost.seconds(), part: of_part.map(|part| part.seconds).sum(), by: how })
+                    };
+                    let at_once = priced(None)?;
+                    let of_one = at_once.part;
+                    let mut best = at_once;
+                    for how in stages.chain(procedure) {
+                        let other = priced(Some(how))?;
+                        if other.program < best.program {
+                            best = other;
+                        }
+                    }
+                    let [of_best, of_one] = [best.part, of_one].map(shown);
+                    let machine = placed.machine().name();
+                    let why = match best.by {
+                        Some(_) => format!("{of_best} in all on {machine}, where it would take {of_one} at once"),
+                        None => format!("at once, {of_one} in all on {machine}: nothing else takes less"),
+                    };
+                    chosen.push(by(best.by, why));
                 }
-                let [of_best, of_one] = [best.1, at_once.1].map(shown);
-                let machine = placed.machine().name();
-                let why = match best.2 {
-                    Some(_) => format!("{of_best} in all on {machine}, where it would take {of_one} at once"),
-                    None => format!("at once, {of_one} in all on {machine}: no stages take less"),
-                };
-                chosen.push(staged(best.2, why));
             }
         }
+        Ok(made(self, &chosen))
     }
-    Ok(made(program, &chosen))
+}
+
+/// How a collective may be carried out, and what that takes.
+struct Priced {
+    /// Seconds of the whole program.
+    program: f64,
+    /// Seconds of the transfer alone.
+    part: f64,
+    by: Option<CollectiveBy>,
+}
+
+/// The fastest procedure by which the sums of a transfer may meet; none if they have to meet in the order of the ranks, or not all ranks
+/// get them.
+fn procedure(
+    placed: &PlacedMesh,
+    nest: &Nest,
+    transfer: &Transfer,
+    axes: &[usize],
+    owners: &Owners,
+) -> Option<polyshard_program::reduction::Procedure> {
+    let (kernel, elements) = (&nest.kernel, transfer.tile.capacity);
+    let any_order = match transfer.direction {
+        Direction::In => return None,
+        Direction::Out { any_order } => any_order || !kernel.assign().depends_on_order(kernel.dtype()),
+    };
+    if !any_order || *owners != Owners::All {
+        return None;
+    }
+    match placed.reduction(axes, elements, kernel.dtype(), Strategy::Best) {
+        Ok(plan) => Some(plan.procedure_in_mesh()),
+        // No memory holds such a tile, so the program cannot run.
+        Err(ReduceError::TooLong { .. }) => None,
+        Err(error) => panic!("{placed} has no reduction along {axes:?}: {error}; this is a bug of polyshard"),
+    }
 }
 
 fn made(program: &Program, legs: &[StagedLeg]) -> Program {

@@ -42,8 +42,9 @@ impl Assign {
         }
     }
 
-    /// Whether what is combined in another order may be rounded otherwise.
-    pub(crate) fn depends_on_order(self, dtype: DType) -> bool {
+    /// Returns whether what is combined in another order may be rounded otherwise.
+    #[must_use]
+    pub fn depends_on_order(self, dtype: DType) -> bool {
         dtype.is_float() && !matches!(self, Self::Max | Self::Min)
     }
 }
