@@ -126,8 +126,6 @@ pub enum Enough {
     Fewest(usize),
     /// This many do; fewer may.
     Found(usize),
-    /// No number up to this one does.
-    NoneUpTo(usize),
     /// No number does.
     Never,
     /// None was found that does; up to this one, not all were tried.
@@ -144,7 +142,6 @@ impl fmt::Display for Enough {
         match self {
             Self::Fewest(ranks) => write!(f, ", or {ranks} ranks, the fewest that would do"),
             Self::Found(ranks) => write!(f, ", or {ranks} ranks, which would do; fewer may, too"),
-            Self::NoneUpTo(ranks) => write!(f, "; no number of ranks up to {ranks} would do"),
             Self::Never => f.write_str("; no number of ranks would do"),
             Self::NotFound(ranks) => {
                 write!(f, "; of the numbers of ranks that were tried, up to {ranks}, none would do")

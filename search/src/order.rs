@@ -585,7 +585,6 @@ impl<'a> ContractionSearch<'a> {
         if let (SearchError::Memory { enough, .. }, true) = (&mut error, self.has_orders()) {
             *enough = match *enough {
                 Enough::Fewest(ranks) => Enough::Found(ranks),
-                Enough::NoneUpTo(ranks) => Enough::NotFound(ranks),
                 Enough::Never => Enough::NotSought,
                 other => other,
             };

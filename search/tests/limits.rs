@@ -299,7 +299,7 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
     let mesh = ends(said(search.clone().on(&Mesh::new([("x", 2)]))));
     assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
     let never = ends(said(search.memory(1)));
-    assert_eq!(never.as_deref(), Some("allow that; no number of ranks up to 4096 would do"));
+    assert_eq!(never.as_deref(), Some("allow that; no number of ranks would do"));
     // An order of its own may do with fewer ranks than one kernel, with which these do.
     let chain = chain(3, 24);
     let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");

@@ -2,7 +2,7 @@
 //!
 //! Numbers of ranks are gone through from the next one on. Of most grids a bound in closed form says that nothing on them fits; the others are
 //! priced as the search prices them. So the first number with a schedule that fits is the fewest, and a search with that many ranks finds
-//! it. Where too many grids would have to be priced, numbers are doubled from there on, and few grids of each are.
+//! it. Where too many grids would have to be priced, or ranks are many, numbers are doubled from there on, and few grids of each are priced.
 
 use super::{Found, Search};
 use crate::error::{Enough, SearchError};
@@ -16,6 +16,9 @@ use std::time::Instant;
 
 /// The most ranks that are looked at.
 const MOST_RANKS: usize = 4096;
+
+/// The most up to which they are counted one by one.
+const MOST_COUNTED: usize = 512;
 
 /// The most grids that are priced while ranks are counted up.
 const MOST_PRICED: usize = 256;
@@ -37,6 +40,11 @@ impl Search<'_> {
             return Enough::LargerMesh;
         }
         let Ok(kernel) = self.schedule.kernel() else { return Enough::NotSought };
+        // A rank has something of each tensor.
+        let tensors = kernel.tensors().filter(|tensor| !tensor.shape.contains(&0)).count();
+        if memory < (tensors * kernel.dtype().size()) as u64 {
+            return Enough::Never;
+        }
         let iterations = kernel.vars().iter().map(|var| var.extent.max(1)).fold(1, usize::saturating_mul);
         let most = iterations.min(MOST_RANKS);
         let Some(machine) = wide(self.machine, most.max(self.ranks)) else { return Enough::NotSought };
@@ -46,7 +54,7 @@ impl Search<'_> {
         let start = Instant::now();
         let is_later = |part: u32| self.limits.at_most.is_some_and(|limit| start.elapsed() > limit / part);
         let (mut ranks, mut left) = (self.ranks + 1, MOST_PRICED);
-        while ranks <= most {
+        while ranks <= most.min(MOST_COUNTED) {
             let grids = trial.grids(ranks);
             if grids.len() > left || is_later(2) {
                 break;
@@ -57,8 +65,8 @@ impl Search<'_> {
             }
             ranks += 1;
         }
-        if ranks > most {
-            return if most == iterations { Enough::Never } else { Enough::NoneUpTo(most) };
+        if ranks > iterations {
+            return Enough::Never;
         }
         let mut tried = ranks - 1;
         ranks = ranks.next_power_of_two();
