@@ -500,6 +500,18 @@ fn a_rank_that_fails_while_messages_are_in_flight_ends_all() {
     })
     .expect("a leaf");
     let program = placed.tensorize_with(["mi", "ni", "ki"], "fails_midway").lower().expect("a legal schedule");
-    let failed = polyshard::spmd(3, |world| bits(world, &program)).expect_err("a leaf panics");
-    assert!(failed.to_string().contains("the leaf has had enough"), "{failed}");
+    // Under `mpirun`, so do those of `tests/laws/mpi.rs`.
+    let ends: [&dyn Fn() -> polyshard::Result<Vec<Vec<u64>>>; 3] = [
+        &|| polyshard::spmd(3, |world| bits(world, &program)),
+        &|| spmd_emulated(&machine(3, 1), 0.01, |world| bits(world, &program)),
+        &|| {
+            let late = std::time::Duration::from_millis(20);
+            spmd_emulated_shaken(&machine(3, 1), 0.01, 4, late, |world| bits(world, &program))
+        },
+    ];
+    for run in ends {
+        CALLS.store(0, Ordering::Relaxed);
+        let failed = run().expect_err("a leaf panics").to_string();
+        assert!(failed.contains("panicked: the leaf has had enough"), "{failed}");
+    }
 }

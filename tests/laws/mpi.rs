@@ -28,6 +28,19 @@ fn programs_give_the_sequential_result_in_place_and_by_messages_on_one_to_eight_
     }
 }
 
+/// On threads and on emulated machines, so do those of `tests/pipelined.rs`.
+#[test]
+fn a_rank_that_panics_while_panels_are_under_way_ends_all_processes() {
+    for start in [Start::Mpi(3), Start::Plain] {
+        let ended = run(start, &example_path!("program_laws"), &["--ranks=3", "--fail"], Duration::from_secs(60));
+        assert!(!ended.success, "{start:?} ended with code 0:\n{}", ended.stderr);
+        let said = ended.stderr.matches("rank 1 panicked: the leaf has had enough").count();
+        assert_eq!(said, 1, "{start:?} should say once why it ends:\n{}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{start:?} went on");
+        assert!(ended.took < Duration::from_secs(30), "{start:?} took {:?}", ended.took);
+    }
+}
+
 #[test]
 fn tiles_are_right_on_one_to_eight_processes() {
     for processes in [1, 2, 3, 4, 6, 8] {

@@ -7,8 +7,10 @@
 //!
 //! Schedules are drawn from a fixed sequence, so all ranks and all runs see the same ones.
 
+use ndarray::{ArrayViewD, ArrayViewMutD};
+use polyshard::prelude::*;
 use polyshard::runtime::spmd;
-use polyshard::{Element, Error, Result, Schedule, World};
+use polyshard::{Element, Error, Result, Transport, leaf};
 use polyshard_testing::laws;
 use polyshard_testing::laws::large::large;
 use polyshard_testing::laws::product::Draw;
@@ -22,6 +24,7 @@ use polyshard_testing::random::pipelined::pipelined;
 use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::sums::summed_of;
+use std::cell::Cell;
 
 /// Programs that run, of each kind.
 const PROGRAMS: usize = 12;
@@ -31,6 +34,9 @@ const DRAWS: usize = 4000;
 
 fn main() -> Result<()> {
     let ranks = laws::ranks();
+    if std::env::args().any(|argument| argument == "--fail") {
+        return fail_midway(ranks);
+    }
     spmd(ranks, |world| {
         let mut draw = Draw(23);
         let programs = hold::<i64>(world, &mut draw, 0)?
@@ -42,6 +48,40 @@ fn main() -> Result<()> {
         if world.is_root() {
             println!("{programs} programs give the sequential result on {ranks} ranks");
         }
+        Ok::<(), Error>(())
+    })
+    .map(drop)
+}
+
+thread_local! {
+    /// How many leaves this rank computes before it panics, if it is one that does.
+    static LEAVES: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Has rank 1 panic in the middle of a program whose panels are under way, which is to end all ranks.
+fn fail_midway(ranks: usize) -> Result<()> {
+    vars!(m, n, k, mo, mi, ko, ki);
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    let product = kernel! {
+        fn product(A: [f64; 8, 48], B: [f64; 48, 8]) -> C: [f64; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let kernel = product.kernel()?.clone();
+    leaf::register("fails_midway", &kernel, |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 2]| {
+        LEAVES.with(|left| {
+            let Some(leaves) = left.get() else { return };
+            assert!(leaves > 0, "the leaf has had enough");
+            left.set(Some(leaves - 1));
+        });
+    })?;
+    let panels = product.distribute([m], [mo], [mi], &mesh).divide(k, ko, ki, 6).reorder([mo, ko, mi, n, ki]);
+    let panels = panels.shard("B", [k.at(x)]).communicate("B", ko).pipeline(ko, 2);
+    let program = panels.tensorize_with([mi, n, ki], "fails_midway").lower()?;
+    spmd(ranks, |world| {
+        LEAVES.set((world.rank() == 1).then_some(3));
+        let [a, b] = ["A", "B"].map(|name| DistArray::filled(world, program.sharding(name), 1.0f64));
+        let mut prepared = program.prepare(world)?.with_transport(Transport::Messages)?;
+        prepared.run(&[&a?, &b?])?;
         Ok::<(), Error>(())
     })
     .map(drop)
