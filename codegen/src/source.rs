@@ -113,7 +113,7 @@ fn items(nest: &Nest, statements: &[Statement], kept: &[TileId], names: &Names) 
 /// The lists below hold every name that any function here writes without a path. A name that is missing in them is found
 /// when the golden files are compiled, so each call that is emitted stands in one of these.
 fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
-    let used = |name: &str| mentions(items, name);
+    let used = |name: &str| names_item(items, name);
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
@@ -140,6 +140,23 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         from(quote! {}, &top),
     ];
     quote! { #(#imports)* }
+}
+
+/// Whether an identifier occurs in the tokens where it may name an item: a field or a method has a dot before it, a range two.
+fn names_item(tokens: &TokenStream, name: &str) -> bool {
+    let mut dots = 0;
+    tokens.clone().into_iter().any(|token| {
+        let is_of_value = std::mem::take(&mut dots) == 1;
+        match token {
+            proc_macro2::TokenTree::Ident(ident) => ident == name && !is_of_value,
+            proc_macro2::TokenTree::Group(group) => names_item(&group.stream(), name),
+            proc_macro2::TokenTree::Punct(punct) if punct.as_char() == '.' => {
+                dots = 1 + usize::from(is_of_value);
+                false
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Whether an identifier occurs in the tokens.

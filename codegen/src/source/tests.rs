@@ -1,7 +1,7 @@
 //! Whatever the user calls things, emitted source is the same but for the names.
 
 use super::names::Names;
-use super::{SourceOptions, items, rust_source};
+use super::{SourceOptions, items, names_item, rust_source};
 use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
@@ -230,6 +230,18 @@ fn a_comment_is_one_line_however_long_it_is() {
     let comment = format!("        // step 2: divide(k_, {long}, ki, 2)");
     assert!(source.lines().any(|line| line == comment), "{source}");
     assert!(source.lines().all(|line| !line.contains("#[")), "{source}");
+}
+
+/// An import that nothing uses would be one, too.
+#[test]
+fn what_has_the_name_of_a_function_imports_nothing() {
+    let tokens = |text: &str| text.parse::<TokenStream>().expect("tokens");
+    for text in ["part.count(0)", "f(&[part.count])", "0..part.count()"] {
+        assert!(!names_item(&tokens(text), "count"), "{text}");
+    }
+    for text in ["count(8 - x)", "x.f(count(3))", "0..count(n)", "0..=count(n)", "part.count(count(1))"] {
+        assert!(names_item(&tokens(text), "count"), "{text}");
+    }
 }
 
 /// A variable that nothing reads would be a warning in the user's crate.
