@@ -6,17 +6,23 @@ fn input<T: polyshard::Element>(tensor: usize, index: &[usize]) -> T {
     T::from((sum % 17) as f64 / 3.0 - 2.1).expect("a small number is of every type")
 }
 
-/// A number that depends on every bit of the result, on all ranks.
+/// A number that depends on every bit of the result, on all ranks: where inputs are read in place, and where they come by messages.
 fn bits<T: polyshard::Element>(
     ranks: usize,
     run: impl Fn(&polyshard::World) -> polyshard::runtime::Result<polyshard::DistArray<T>> + Sync,
 ) -> polyshard::Result<u64> {
-    let blocks = polyshard::spmd(ranks, |world| Ok(run(world)?.block().to_vec()))?;
     // Fowler, Noll and Vo's hash, version 1a.
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let bytes = blocks.iter().flat_map(|block| {
-        let elements = block.iter().flat_map(|element| format!("{element:?} ").into_bytes());
-        elements.chain([b'\n'])
-    });
-    Ok(bytes.fold(0xcbf2_9ce4_8422_2325, hash))
+    let transports = [polyshard::Transport::Auto, polyshard::Transport::Messages];
+    transports.into_iter().try_fold(0xcbf2_9ce4_8422_2325, |start, transport| {
+        let blocks = polyshard::spmd(ranks, |world| {
+            world.set_transport(transport);
+            Ok(run(world)?.block().to_vec())
+        })?;
+        let bytes = blocks.iter().flat_map(|block| {
+            let elements = block.iter().flat_map(|element| format!("{element:?} ").into_bytes());
+            elements.chain([b'\n'])
+        });
+        Ok(bytes.fold(start, hash))
+    })
 }
