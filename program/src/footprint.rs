@@ -21,9 +21,9 @@ pub struct Progression {
 /// A box of elements of a tensor: those of which each index is one of a progression.
 ///
 /// ```
-/// use polyshard_program::{Access, Footprint, KernelSpec, example};
+/// use polyshard_program::example;
 /// let kernel = example::matmul(4, 6, 8).check()?;
-/// let [a, c] = ["A", "C"].map(|tensor| kernel.accesses_of(tensor.into())[0]);
+/// let a = kernel.accesses_of("A".into())[0];
 /// assert_eq!(kernel.reads_at_most(a).to_string(), "[0..4, 0..8]");
 /// assert_eq!(kernel.writes_at_least().map(|writes| writes.to_string()).as_deref(), Some("[0..4, 0..6]"));
 /// assert!(kernel.reads_at_most(a).is_whole(&[4, 8]));

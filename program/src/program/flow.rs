@@ -75,10 +75,10 @@ impl Body {
                     continue;
                 }
                 let accesses = nest.kernel.accesses_of(tensor.name);
-                let read = accesses.iter().map(|access| nest.kernel.reads_at_most(access));
+                let mut read = accesses.iter().map(|access| nest.kernel.reads_at_most(access));
                 let unwritten = |read: &_| !written.as_ref().is_some_and(|written| written.contains(read));
                 let (kernel, by, array) = (nest.kernel.name(), writer.name(), arrays[id.0].name);
-                match (read.clone().find(unwritten), &written) {
+                match (read.find(unwritten), &written) {
                     (Some(read), _) if !read.is_empty() => flow.hints.push(Hint::NotWritten {
                         kernel,
                         array,
