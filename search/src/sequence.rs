@@ -8,6 +8,7 @@
 mod choice;
 mod laid;
 mod rounds;
+mod shared;
 mod small;
 mod stage;
 mod state;
@@ -27,7 +28,8 @@ use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
 use rounds::Around;
-use stage::{Shared, Stage};
+use shared::Shared;
+use stage::Stage;
 use state::State;
 use std::time::{Duration, Instant};
 

@@ -266,7 +266,7 @@ impl DeviceTimes {
         (self.bytes / size_of::<f64>() / self.rows).max(1)
     }
 
-    /// The bytes per second by which the product takes longer whose operand comes from memory, where memory has so many; none if that operand is hardly
+    /// The bytes per second by which the product takes longer whose operand comes from memory, which itself has `memory`; none if that operand is hardly
     /// larger than the one that comes from a cache.
     fn packing_bandwidth(&self, memory: f64) -> Option<f64> {
         let times = self.rows_in_memory() as f64 / self.rows as f64;

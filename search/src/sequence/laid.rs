@@ -13,7 +13,7 @@ pub(super) struct Laid {
 }
 
 impl Laid {
-    /// None if a kernel has no way; each runs so many times. Of stages whose schedules are given, the seconds are known that they take at least.
+    /// None if a kernel has no way. Given are the bounds of kernels, each of which runs `times` times. Of stages whose schedules are given, the seconds are known that they take at least.
     pub(super) fn new(
         mesh: Mesh,
         kernels: &[&Kernel],

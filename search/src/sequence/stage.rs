@@ -1,9 +1,7 @@
 //! Kernels of a sequence with the values that they read and write.
 
-use super::rounds::Around;
 use polyshard_layout::Name;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::Kernel;
 
 /// A kernel, perhaps with a schedule, and the names of the values that it reads and writes.
 #[derive(Clone, Debug)]
@@ -18,34 +16,4 @@ pub(super) fn is_given(stages: &[Stage], value: Name) -> bool {
     let reads = stages.iter().position(|stage| stage.inputs.contains(&value));
     let writes = stages.iter().position(|stage| stage.output == value);
     reads.is_some_and(|reads| writes.is_none_or(|writes| reads <= writes))
-}
-
-/// For each stage, its inputs of which a tile may serve it again, or other stages.
-pub(super) struct Shared {
-    /// That do not change in the rounds around it.
-    pub(super) unchanged: Vec<Vec<Name>>,
-    /// That stages before it read.
-    pub(super) before: Vec<Vec<Name>>,
-    /// That any other stage reads, or that do not change.
-    pub(super) with_any: Vec<Vec<Name>>,
-}
-
-impl Shared {
-    pub(super) fn new(stages: &[Stage], around: &Around, kernels: &[&Kernel]) -> Self {
-        let inputs = |nth: usize, others: &dyn Fn(usize) -> bool| {
-            let others: Vec<&Stage> =
-                (0..stages.len()).filter(|&other| others(other)).map(|nth| &stages[nth]).collect();
-            let inputs = kernels[nth].inputs().iter().zip(&stages[nth].inputs);
-            let is_read = |value: &Name| others.iter().any(|other| other.inputs.contains(value));
-            inputs.filter(|(_, value)| is_read(value)).map(|(tensor, _)| tensor.name).collect()
-        };
-        let all = 0..stages.len();
-        let unchanged: Vec<Vec<Name>> = all.clone().map(|nth| around.unchanged(stages, nth, kernels[nth])).collect();
-        let both = |nth: usize| [inputs(nth, &|other| other != nth), unchanged[nth].clone()].concat();
-        Self {
-            before: all.clone().map(|nth| inputs(nth, &|other| other < nth)).collect(),
-            with_any: all.map(both).collect(),
-            unchanged,
-        }
-    }
 }

@@ -3,7 +3,8 @@
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;
 use super::laid::Laid;
-use super::stage::{Shared, Stage, is_given};
+use super::shared::Shared;
+use super::stage::{Stage, is_given};
 use crate::SearchError;
 use crate::choice::{Candidate, Form, Open};
 use crate::find::{Found, NOISE};
@@ -324,7 +325,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// What it takes to get an array from one sharding to another, so many times.
+    /// What it takes to get an array from one sharding to another `times` times.
     fn moved(&mut self, source: &Sharding, target: &Sharding, times: f64) -> Result<f64, SearchError> {
         let key = [source.clone(), target.clone()];
         if times == 0.0 {
