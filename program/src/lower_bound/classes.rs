@@ -41,7 +41,7 @@ impl<'a> Classes<'a> {
         let of_tensor = |name: Name| homes.iter().find(|(other, _)| *other == name).map(|(_, home)| *home);
         let homes: Vec<Option<&Sharding>> = kernel.tensors().map(|tensor| of_tensor(tensor.name)).collect();
         let given = || homes.iter().flatten();
-        let mesh = given().find(|home| !home.is_in_even_shares())?.mesh();
+        let mesh = given().find(|home| !is_even(home))?.mesh();
         let instances: f64 = kernel.vars().iter().map(|var| var.extent as f64).product();
         if ranks > MOST_RANKS
             || instances < ranks as f64
@@ -50,11 +50,21 @@ impl<'a> Classes<'a> {
         {
             return None;
         }
+        // Of shares that rounding makes different, ranks have the largest at the start, and must have the smallest in the end: a rank that has fewer
+        // computes less.
+        let lens = |home: &Sharding| (0..ranks).map(|rank| home.local_len(&mesh.coordinates(rank))).collect::<Vec<_>>();
+        let rounded = |(nth, home): (usize, &Option<&Sharding>)| {
+            let lens = lens((*home).filter(|home| is_even(home))?);
+            if nth + 1 == homes.len() { lens.into_iter().min() } else { lens.into_iter().max() }
+        };
+        let rounded: Vec<Option<usize>> = homes.iter().enumerate().map(rounded).collect();
         let mut found: BTreeMap<Vec<Option<usize>>, usize> = BTreeMap::new();
         for rank in 0..ranks {
             let at = mesh.coordinates(rank);
-            let own = |home: &Option<&Sharding>| home.map(|home| home.local_len(&at));
-            *found.entry(homes.iter().map(own).collect()).or_default() += 1;
+            let own = |(home, rounded): (&Option<&Sharding>, &Option<usize>)| {
+                rounded.or_else(|| home.map(|home| home.local_len(&at)))
+            };
+            *found.entry(homes.iter().zip(&rounded).map(own).collect()).or_default() += 1;
         }
         if found.len() < 2 {
             return None;
@@ -125,4 +135,14 @@ impl<'a> Classes<'a> {
         let least = Least { exponents: &self.touches.exponents, from: &from, to: sizes }.of(share).least;
         least - own.iter().sum::<f64>()
     }
+}
+
+/// Whether all ranks have as much of each dimension as the others, in one copy or in several, but for what does not divide.
+fn is_even(home: &Sharding) -> bool {
+    let mesh = home.mesh();
+    let longest = |dim: usize| (0..mesh.size()).map(|rank| home.local_shape(&mesh.coordinates(rank))[dim]).max();
+    let parts = |dim: usize| home.dims()[dim].levels().iter().map(|level| level.parts).product::<usize>();
+    let is_divided =
+        |(dim, extent): (usize, &usize)| longest(dim).is_none_or(|most| most <= extent.div_ceil(parts(dim).max(1)));
+    home.pins().is_empty() && home.shape().iter().enumerate().all(is_divided)
 }

@@ -91,6 +91,21 @@ fn what_lies_on_one_rank_has_to_leave_it() {
 }
 
 #[test]
+fn shares_that_rounding_makes_different_have_the_bound_of_even_ones() {
+    // Each rank scales what it has, of 97 elements or of rows and columns that do not divide, and receives nothing.
+    let (mesh, [rows, columns]) = (Mesh::new([("x", 2), ("y", 3)]), [53, 41]);
+    let [x, y] = mesh.axes();
+    let text = format!(
+        "fn scale(A: [f64; {rows}, {columns}], s: [f64; {columns}]) -> B: [f64; {rows}, {columns}] {{ B[i, j] = A[i, j] * s[j] }}"
+    );
+    let (scale, blocks) = (kernel(&text), [Placement::block(0, x), Placement::block(1, y)]);
+    is(bound(&scale, &mesh, &[("A", &blocks), ("s", &[]), ("B", &blocks)]), 0.0);
+    // Products of rows by all of another matrix.
+    let (product, by_rows) = (matmul([53, 41, 29]), [Placement::block(0, [x, y])]);
+    is(bound(&product, &mesh, &[("A", &by_rows), ("B", &[]), ("C", &by_rows)]), 0.0);
+}
+
+#[test]
 fn ranks_that_have_less_receive_more() {
     let (scale, mesh) = (kernel("fn scale(A: [f64; 96]) -> B: [f64; 96] { B[i] = 2 * A[i] }"), Mesh::new([("x", 4)]));
     let x = mesh.axis("x").expect("an axis");
