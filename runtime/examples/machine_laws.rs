@@ -80,8 +80,8 @@ fn measured(world: &World, levels: usize) -> Result<()> {
     let measured = measure(world, &quick)?;
     check(world, &measured.machine)?;
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
-    assert_eq!(measured.points.len(), 3 * (levels + 6 * groups));
-    assert_eq!(measured.errors().len(), (levels + 6 * groups) + groups);
+    assert_eq!(measured.points.len(), 3 * (levels + 8 * groups));
+    assert_eq!(measured.errors().len(), (levels + 8 * groups) + groups);
     assert!(measured.points.iter().all(|point| point.bytes.is_multiple_of(4 * ranks) && point.seconds > 0.0));
     // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
