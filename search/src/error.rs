@@ -73,6 +73,9 @@ pub enum SearchError {
         counted(kernels, "kernel"), schedules_are(*schedules)
     )]
     Schedules { kernels: usize, schedules: usize },
+    /// Rounds are not of kernels that there are, or begin inside of others and end outside.
+    #[error("rounds of the kernels {first}..{end} are asked for, but {why}")]
+    Rounds { first: usize, end: usize, why: String },
     /// Kernels that run in sequence have no mesh that suits all.
     #[error("no mesh of up to {} suits all of `{kernels}`; give them schedules on one mesh", counted(ranks, "rank"))]
     NoMesh { kernels: String, ranks: usize },

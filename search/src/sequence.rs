@@ -139,7 +139,8 @@ impl<'a> SequenceSearch<'a> {
     /// Searches.
     ///
     /// # Errors
-    /// As [`Search::find`](crate::Search::find); [`SearchError::Sequence`] if the kernels do not fit together;
+    /// As [`Search::find`](crate::Search::find); [`SearchError::Rounds`] if rounds are not of kernels that there are;
+    /// [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
         let found = self.find_below(f64::INFINITY, &mut Open::default())?;
@@ -158,6 +159,7 @@ impl<'a> SequenceSearch<'a> {
             return Err(SearchError::NoRanks);
         }
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
+        self.around.check(kernels.len())?;
         // Kernels that do not fit are said before any search; schedules do not matter for that.
         let plain = self.stages.iter().map(|stage| plain(&stage.schedule)).collect::<Result<Vec<_>, _>>()?;
         self.around.sequence(&self.stages, &plain.iter().collect::<Vec<_>>()).build()?;

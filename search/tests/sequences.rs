@@ -211,6 +211,31 @@ fn rounds_count_in_bounds_as_often_as_they_run_for_certain() {
 }
 
 #[test]
+fn rounds_that_are_not_of_kernels_are_refused() {
+    let machine = machine(4, 1.0);
+    let product = kernel("ij,jk->ik", &["W", "X"], &[&[8, 8], &[8, 8]], "Y");
+    let stages = ["X0", "X1", "X2", "X3"].map(Name::new);
+    let stages: Vec<Stage> =
+        stages.windows(2).map(|pair| (product.clone(), vec!["W".into(), pair[0]], pair[1])).collect();
+    let said = |rounds: &[(usize, usize)]| {
+        let rounds = rounds.iter().map(|&(first, end)| Rounds::new(3, first..end));
+        search(&stages, 4, &machine).rounds(rounds).find().expect_err("it is refused").to_string()
+    };
+    let asked = "rounds of the kernels";
+    assert_eq!(said(&[(1, 4)]), format!("{asked} 1..4 are asked for, but the sequence has 3 kernels, numbered from 0"));
+    assert_eq!(
+        said(&[(2, 2)]),
+        format!(
+            "{asked} 2..2 are asked for, but that is no kernel; give the numbers of those that run again and again"
+        )
+    );
+    let order = "give rounds in the order of their kernels, those around others first";
+    assert_eq!(said(&[(0, 2), (1, 3)]), format!("{asked} 1..3 are asked for, but those of 0..2 come before; {order}"));
+    assert_eq!(said(&[(0, 1), (0, 3)]), format!("{asked} 0..3 are asked for, but those of 0..1 come before; {order}"));
+    assert_eq!(said(&[(2, 3), (0, 1)]), format!("{asked} 0..1 are asked for, but those of 2..3 come before; {order}"));
+}
+
+#[test]
 fn a_value_stays_where_both_kernels_can_have_it() {
     // Either product alone would be divided along its longest loop, which for the second is the one that the first sums to.
     let machine = machine(4, 100.0);

@@ -1,8 +1,10 @@
 //! Rounds around kernels of a sequence: how often each of them runs, and what stays as it is meanwhile.
 
 use super::stage::Stage;
+use crate::SearchError;
 use polyshard_dsl::Rounds;
 use polyshard_layout::Name;
+use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
 use polyshard_program::{Kernel, Program};
 use std::ops::Range;
@@ -22,6 +24,9 @@ use std::ops::Range;
 /// assert_eq!(sequence.build().expect("they fit").body().repeats[0].times, 10);
 /// # Ok::<(), LowerError>(())
 /// ```
+///
+/// # Panics
+/// If rounds are of kernels that there are not, as `stage` does.
 pub fn in_rounds<'p>(
     stage: impl Copy + Fn(usize) -> (&'p Program, Vec<Name>, Name),
     kernels: Range<usize>,
@@ -65,6 +70,31 @@ impl Around {
         let stage = |nth: usize| (programs[nth], stages[nth].inputs.clone(), stages[nth].output);
         let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
         self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value))
+    }
+
+    /// Checks that the rounds are of some of this number of kernels, and that those of which one has kernels of the other are one inside of
+    /// the other, the outer ones first.
+    pub(super) fn check(&self, kernels: usize) -> Result<(), SearchError> {
+        for (nth, Rounds { kernels: own, .. }) in self.rounds.iter().enumerate() {
+            let refused = |why: String| Err(SearchError::Rounds { first: own.start, end: own.end, why });
+            if own.is_empty() {
+                return refused("that is no kernel; give the numbers of those that run again and again".to_owned());
+            }
+            if own.end > kernels {
+                return refused(format!("the sequence has {}, numbered from 0", counted(kernels, "kernel")));
+            }
+            let apart = |other: &Range<usize>| other.end <= own.start || own.end <= other.start;
+            let around = |other: &Range<usize>| other.start <= own.start && own.end <= other.end;
+            let is_in_order = |other: &Range<usize>| around(other) || (apart(other) && other.start < own.start);
+            if let Some(other) = self.rounds[..nth].iter().find(|other| !is_in_order(&other.kernels)) {
+                let Range { start, end } = &other.kernels;
+                let others = format!("those of {start}..{end} come before");
+                return refused(format!(
+                    "{others}; give rounds in the order of their kernels, those around others first"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn around(&self, nth: usize) -> impl Iterator<Item = &Rounds> {
