@@ -65,17 +65,17 @@ proptest! {
     }
 }
 
-/// What has too many steps to be counted, 130 of 12 ranks, is within the bound.
+/// What has too many steps to be counted, 150 of 12 ranks, is within the bound.
 #[test]
 fn a_sum_in_too_many_steps_to_be_counted_is_the_sequential_one() {
     vars!(m, mb, mi, n, k, ko, ki);
     let mesh = Mesh::new([("x", 12)]);
     let [x] = mesh.axes();
     let product =
-        kernel! { fn product(A: [i64; 130, 29], B: [i64; 29, 2]) -> C: [i64; 130, 2] { C[m, n] += A[m, k] * B[k, n] } };
+        kernel! { fn product(A: [i64; 150, 29], B: [i64; 29, 2]) -> C: [i64; 150, 2] { C[m, n] += A[m, k] * B[k, n] } };
     let in_rows = product
         .distribute([k], [ko], [ki], &mesh)
-        .divide(m, mb, mi, 130)
+        .divide(m, mb, mi, 150)
         .reorder([mb, mi, n, ki])
         .shard("A", [k.at(x)])
         .shard("B", [k.at(x)])

@@ -144,5 +144,5 @@ fn is_even(home: &Sharding) -> bool {
     let parts = |dim: usize| home.dims()[dim].levels().iter().map(|level| level.parts).product::<usize>();
     let is_divided =
         |(dim, extent): (usize, &usize)| longest(dim).is_none_or(|most| most <= extent.div_ceil(parts(dim).max(1)));
-    home.pins().is_empty() && home.shape().iter().enumerate().all(is_divided)
+    home.is_in_even_shares() || home.pins().is_empty() && home.shape().iter().enumerate().all(is_divided)
 }

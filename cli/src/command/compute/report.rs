@@ -124,7 +124,9 @@ fn of_stages(program: &Program, words: u64) -> String {
         // What one kernel keeps for another moves once.
         least if least > 0 && several && program.nests().all(|nest| nest.kept().next().is_none()) => {
             let ratio = words as f64 / least as f64;
-            format!("; the kernels one by one, as their arrays lie, move no fewer than {least}: {ratio:.2}")
+            format!(
+                "; the kernels one by one, as their arrays lie and evenly divided, move no fewer than {least}: {ratio:.2}"
+            )
         }
         _ => String::new(),
     }
