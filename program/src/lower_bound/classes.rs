@@ -4,7 +4,7 @@ use super::holder::Touches;
 use super::homes::Held;
 use super::least::Least;
 use crate::kernel::Kernel;
-use polyshard_layout::{Name, Sharding};
+use polyshard_layout::{DimLayout, Name, Sharding};
 use std::collections::BTreeMap;
 
 /// The most ranks whose shares are looked at one by one; of more, all are taken to have as much as the others.
@@ -43,19 +43,16 @@ impl<'a> Classes<'a> {
         let given = || homes.iter().flatten();
         let mesh = given().find(|home| !is_even(home))?.mesh();
         let instances: f64 = kernel.vars().iter().map(|var| var.extent as f64).product();
-        if ranks > MOST_RANKS
-            || instances < ranks as f64
-            || given().any(|home| home.mesh() != mesh)
-            || mesh.size() != ranks
-        {
+        let is_other = |home: &&Sharding| home.mesh() != mesh;
+        if ranks > MOST_RANKS || instances < ranks as f64 || given().any(is_other) || mesh.size() != ranks {
             return None;
         }
         // Of shares that rounding makes different, ranks have the largest at the start, and must have the smallest in the end: a rank that has fewer
         // computes less.
-        let lens = |home: &Sharding| (0..ranks).map(|rank| home.local_len(&mesh.coordinates(rank))).collect::<Vec<_>>();
         let rounded = |(nth, home): (usize, &Option<&Sharding>)| {
-            let lens = lens((*home).filter(|home| is_even(home))?);
-            if nth + 1 == homes.len() { lens.into_iter().min() } else { lens.into_iter().max() }
+            let home = (*home).filter(|home| is_even(home))?;
+            let lens = (0..ranks).map(|rank| home.local_len(&mesh.coordinates(rank)));
+            if nth + 1 == homes.len() { lens.min() } else { lens.max() }
         };
         let rounded: Vec<Option<usize>> = homes.iter().enumerate().map(rounded).collect();
         let mut found: BTreeMap<Vec<Option<usize>>, usize> = BTreeMap::new();
@@ -139,10 +136,9 @@ impl<'a> Classes<'a> {
 
 /// Whether all ranks have as much of each dimension as the others, in one copy or in several, but for what does not divide.
 fn is_even(home: &Sharding) -> bool {
-    let mesh = home.mesh();
-    let longest = |dim: usize| (0..mesh.size()).map(|rank| home.local_shape(&mesh.coordinates(rank))[dim]).max();
-    let parts = |dim: usize| home.dims()[dim].levels().iter().map(|level| level.parts).product::<usize>();
-    let is_divided =
-        |(dim, extent): (usize, &usize)| longest(dim).is_none_or(|most| most <= extent.div_ceil(parts(dim).max(1)));
-    home.is_in_even_shares() || home.pins().is_empty() && home.shape().iter().enumerate().all(is_divided)
+    let is_divided = |(layout, &extent): (&DimLayout, &usize)| {
+        let parts: usize = layout.levels().iter().map(|level| level.parts).product();
+        layout.max_owned(extent) <= extent.div_ceil(parts.max(1))
+    };
+    home.is_in_even_shares() || home.pins().is_empty() && home.dims().iter().zip(home.shape()).all(is_divided)
 }
