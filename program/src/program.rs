@@ -246,9 +246,9 @@ impl Program {
     pub fn new(mesh: &Mesh, dtype: DType, arrays: Vec<Array>, mut body: Body) -> Result<Self, ProgramError> {
         check::check(mesh, dtype, &arrays, &body)?;
         body.free_temporaries(&arrays);
-        let report = Report::of_program(dtype, &arrays, &body);
-        let of_nests = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned());
-        let hints = of_nests.chain(body.flow(&arrays).hints).collect();
+        let flow = body.flow(&arrays);
+        let report = Report::of_program(dtype, &arrays, &body, flow.proofs);
+        let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).chain(flow.hints).collect();
         Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })
     }
 
@@ -463,7 +463,7 @@ impl Program {
     pub fn by_exchange(&self) -> Self {
         let body = self.body.with_nests(Nest::by_exchange, &self.arrays);
         let mut program = Self { body, ..self.clone() };
-        program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
+        program.report = program.body.report(program.dtype, &program.arrays);
         program
     }
 }

@@ -6,7 +6,7 @@ use super::{Part, Program};
 use crate::ids::{LegId, NestId, StatementId, TileId};
 use crate::matching::Matching;
 use crate::nest::{CollectiveBy, Leg, Nest};
-use crate::proof::{Proof, Property, Report};
+use crate::proof::{Proof, Property};
 
 /// How a collective of a program is carried out, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl Program {
             *nest = nest.proved_again().map_err(misfit)?;
             nest.check().map_err(misfit)?;
         }
-        program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
+        program.report = program.body.report(program.dtype, &program.arrays);
         Ok(program)
     }
 

@@ -3,14 +3,14 @@
 use super::{Array, ArrayKind, Body, Move, Part};
 use crate::ids::ArrayId;
 use crate::nest::{Brought, Nest};
-use crate::proof::Report;
+use crate::proof::{Proof, Report};
 use crate::volume::Volume;
 use polyshard_layout::DType;
 
 impl Report {
-    /// What holds of a program: what was proved of its kernels and follows for what each reads of another, its arrays, the tiles and
+    /// What holds of a program: what was proved of its kernels and follows for the `flow` from one to another, its arrays, the tiles and
     /// staging of all statements, which are made once and stay, and all that is received.
-    pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body) -> Self {
+    pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body, flow: Vec<Proof>) -> Self {
         let size = dtype.size() as u64;
         let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
         let given = (0..arrays.len()).map(ArrayId).filter(|id| arrays[id.0].kind != ArrayKind::Temporary);
@@ -28,7 +28,7 @@ impl Report {
             let new: Vec<_> = new.cloned().collect();
             report.proofs.extend(new);
         }
-        report.proofs.extend(body.flow(arrays).proofs);
+        report.proofs.extend(flow);
         let of_nests = body.nests.iter().map(|nest| nest.report.tile_bytes);
         let of_moves = body.moves.iter().map(|moved| moved.volume(arrays, dtype).staged);
         report.tile_bytes = of_nests.chain(of_moves).fold(0, u64::saturating_add);
@@ -38,6 +38,11 @@ impl Report {
 }
 
 impl Body {
+    /// What holds of the program with this body.
+    pub(super) fn report(&self, dtype: DType, arrays: &[Array]) -> Report {
+        Report::of_program(dtype, arrays, self, self.flow(arrays).proofs)
+    }
+
     /// The most bytes that one rank receives by these parts.
     fn received<'a>(&self, parts: impl Iterator<Item = Part<'a>>, of_move: &dyn Fn(&Move) -> u64) -> InRounds {
         let received = parts.map(|part| match part {
