@@ -21,6 +21,7 @@ mod legs;
 pub mod machine;
 mod math;
 mod memory;
+mod mix;
 mod npy;
 mod output;
 mod permutation;

@@ -16,6 +16,7 @@
 //! message, by which messages overtake one another.
 
 use crate::comm::threads::Shared;
+use crate::mix::mix;
 use crate::{LaunchError, Result};
 use polyshard_machine::{Machine, Port};
 use std::collections::HashMap;
@@ -51,20 +52,10 @@ impl Shaken {
     /// Returns by how many seconds the next message from one device to another is late.
     fn next(&self, path: usize) -> f64 {
         let number = self.sent[path].fetch_add(1, Ordering::Relaxed);
-        let drawn =
-            [path as u64, number].into_iter().fold(mixed(self.seed), |state, value| mixed(state ^ mixed(value)));
+        let drawn = [path as u64, number].into_iter().fold(mix(self.seed), |state, value| mix(state ^ mix(value)));
         // The upper 53 bits are a number from 0 to 1.
         self.most * (drawn >> 11) as f64 / (1u64 << 53) as f64
     }
-}
-
-/// SplitMix64: numbers that follow one another become such that do not (G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014).
-fn mixed(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// The path of messages from one device to another.
