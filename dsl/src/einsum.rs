@@ -164,7 +164,7 @@ impl std::error::Error for EinsumError {}
 /// What is wrong with the text, or does not fit the arrays.
 pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) -> Result<KernelSpec, EinsumError> {
     if !text.contains('[') {
-        // What remains of arrows is a sign that is none.
+        // Without the arrows, no such sign is left in a text that is right.
         let without = text.replace("->", "");
         if let Some(found) = ["=>", "-", ">"].into_iter().find(|sign| without.contains(sign)) {
             return Err(EinsumError::WrongArrow { found });

@@ -189,12 +189,14 @@ impl<'a> Prices<'a> {
 
     /// Seconds of what is done once while this many ranks are at work, and how they pass.
     fn once(&self, mesh: &Mesh, action: &Action, ranks: usize) -> Result<(Seconds, Spent), MachineError> {
+        let in_memory = |touched: f64, bandwidth: f64, latency: f64| {
+            let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
+            Seconds { transfer: touched / bandwidth, latency, bottleneck }
+        };
         let (messages, touched, meets) = match action {
             Action::Copy { bytes, .. } => {
                 // What is copied is read and written.
-                let transfer = 2.0 * bytes / self.machine.memory_bandwidth(ranks);
-                let bottleneck = Some("memory".to_owned()).filter(|_| *bytes > 0.0);
-                return Ok((Seconds { transfer, latency: 0.0, bottleneck }, Spent::Memory));
+                return Ok((in_memory(2.0 * bytes, self.machine.memory_bandwidth(ranks), 0.0), Spent::Memory));
             }
             Action::Together { operation, groups, bytes, touched, meets, .. } => {
                 (self.messages(mesh, *operation, groups, *bytes)?, *touched, *meets)
@@ -203,9 +205,7 @@ impl<'a> Prices<'a> {
         };
         let Some(seconds) = messages else {
             let latency = if meets && touched > 0.0 { self.machine.device().in_place_latency } else { 0.0 };
-            let transfer = touched / self.machine.bandwidth_of_others(ranks);
-            let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
-            return Ok((Seconds { transfer, latency, bottleneck }, Spent::InPlace));
+            return Ok((in_memory(touched, self.machine.bandwidth_of_others(ranks), latency), Spent::InPlace));
         };
         let bottleneck = seconds.bottleneck.clone().unwrap_or_else(|| "latency".to_owned());
         Ok((seconds, Spent::Messages(bottleneck)))

@@ -185,7 +185,7 @@ impl<'a> SequenceSearch<'a> {
         };
         let considered = meshes.len();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
-        // A limit beyond all clocks is none.
+        // A limit that no clock reaches ends nothing.
         let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = State::new(self, &kernels, [&bounds, &least], &fixed, &shared, memory);
         (state.below, state.until) = (seconds, until);
