@@ -21,6 +21,7 @@
 mod choice;
 mod error;
 mod find;
+mod found;
 mod grid;
 mod limits;
 mod order;

@@ -4,8 +4,9 @@
 //! priced as the search prices them. So the first number with a schedule that fits is the fewest, and a search with that many ranks finds
 //! it. Where too many grids would have to be priced, or ranks are many, numbers are doubled from there on, and few grids of each are priced.
 
-use super::{Found, Search};
+use super::Search;
 use crate::error::{Enough, SearchError};
+use crate::found::Found;
 use crate::grid::{self, Bounds};
 use crate::space::Space;
 use crate::variant::Grid;

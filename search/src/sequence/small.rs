@@ -8,7 +8,7 @@ use super::laid::Laid;
 use super::stage::is_given;
 use super::state::{Best, StageWay, State};
 use crate::SearchError;
-use crate::find::{Found, smaller};
+use crate::found::{Found, smaller};
 use crate::space::Space;
 use crate::stay::{Stay, memory_without};
 use crate::variant::Variant;

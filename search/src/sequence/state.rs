@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::stage::{Stage, is_given};
 use crate::SearchError;
 use crate::choice::{Candidate, Form, Open};
-use crate::find::{Found, NOISE};
+use crate::found::{Found, NOISE};
 use crate::grid::Bounds;
 use crate::space::Space;
 use crate::stay::{Stay, seconds_without};
