@@ -120,6 +120,10 @@ pub struct Device {
     /// count. If none, as with their own: memory may be nearer to some devices than to others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_of_others: Option<f64>,
+    /// Bytes per second that all devices overwrite element by element. If none, as fast as others: but most processors fetch from memory what they
+    /// overwrite, and then it takes as long as to read and to write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<f64>,
     /// Seconds that it takes besides each time that devices move something so, or 0 if nobody has measured it: they tell one another where it is,
     /// and wait until all are done.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -144,6 +148,10 @@ pub struct Device {
     /// memory takes: processors fetch some of it while they pack and multiply. Of devices that [stream](Self::streams) operands, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing_bandwidth: Option<f64>,
+    /// As [`packing_bandwidth`](Self::packing_bandwidth), of operands that are transposed: their elements follow one another neither along the terms
+    /// of a sum nor as those of the result do. If none, as fast as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transposing_bandwidth: Option<f64>,
     /// Whether operands of products come from memory while others are multiplied, as on accelerators, so that the slower of the
     /// two counts; else they are packed first, and both count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -421,7 +429,9 @@ impl Device {
         let stated = [
             ("memory_alone", self.memory_alone),
             ("memory_of_others", self.memory_of_others),
+            ("write_bandwidth", self.write_bandwidth),
             ("packing_bandwidth", self.packing_bandwidth),
+            ("transposing_bandwidth", self.transposing_bandwidth),
         ];
         let stated = stated.into_iter().filter_map(|(what, value)| Some((what.to_string(), value?)));
         for (what, value) in memory.into_iter().chain(stated).chain(flops).chain(nests) {

@@ -275,6 +275,66 @@ fn operands_that_products_pack_come_at_a_rate_of_their_own() {
 }
 
 #[test]
+fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
+    let with = |write_bandwidth: Option<f64>| {
+        let device = Device { write_bandwidth, ..machine(1, 4).device().clone() };
+        Machine::new("writes", machine(1, 4).levels().to_vec(), device).expect("a machine")
+    };
+    let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 2.0))) - leaf_of(program, &with(None));
+    let of = |text: &str| {
+        let kernel = polyshard_dsl::parse_kernel(text).expect("a kernel");
+        let mesh = Mesh::new([("x", 4)]);
+        let [x] = mesh.axes();
+        let rows = Schedule::from_spec(kernel).distribute(["m"], ["mo"], ["mi"], &mesh);
+        rows.shard("C", [Var::new("m").at(x)]).lower().expect("it is legal")
+    };
+    // A rank overwrites a fourth of the result of the first one, and adds to that of the second.
+    let outer = of("fn outer(a: [f32; 4096], b: [f32; 4096]) -> C: [f32; 4096, 4096] { C[m, n] = a[m] * b[n] }");
+    let (found, bytes) = (more(&outer), 4.0 * 4096.0 * 4096.0 / 4.0);
+    assert!((found / (bytes / MEMORY) - 1.0).abs() < 1e-6, "{found}");
+    let added = of("fn outer(a: [f32; 4096], b: [f32; 4096]) -> C: [f32; 4096, 4096] { C[m, n] += a[m] * b[n] }");
+    assert_eq!(more(&added), 0.0);
+}
+
+#[test]
+fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
+    let with = |transposing_bandwidth: Option<f64>| {
+        let device = Device { transposing_bandwidth, ..machine(1, 4).device().clone() };
+        Machine::new("transposes", machine(1, 4).levels().to_vec(), device).expect("a machine")
+    };
+    let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 4.0))) - leaf_of(program, &with(None));
+    let of = |text: &str, leaf: &[&str]| {
+        let kernel = polyshard_dsl::parse_kernel(text).expect("a kernel");
+        let rows = Schedule::from_spec(kernel).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+        rows.tensorize(leaf.to_vec()).lower().expect("it is legal")
+    };
+    // Of 64 x 128 elements, a rank reads a fourth, and the other operand as ever.
+    let bytes = 4.0 * 64.0 * 128.0 / 4.0;
+    let close = |found: f64, bytes: f64| assert!((found - 3.0 * bytes / MEMORY).abs() < 1e-12, "{found}, not {bytes}");
+    let product = |a: &str, b: &str| format!("fn f(A: {a}, B: {b}) -> C: [f32; 64, 32]");
+    let leaf = ["mi", "n", "k"];
+    let plain = product("[f32; 64, 128]", "[f32; 128, 32]") + "{ C[m, n] += A[m, k] * B[k, n] }";
+    close(more(&of(&plain, &leaf)), 0.0);
+    let first = product("[f32; 128, 64]", "[f32; 128, 32]") + "{ C[m, n] += A[k, m] * B[k, n] }";
+    close(more(&of(&first, &leaf)), bytes);
+    let second = product("[f32; 64, 128]", "[f32; 32, 128]") + "{ C[m, n] += A[m, k] * B[n, k] }";
+    close(more(&of(&second, &leaf)), 0.0);
+    // As the transposed product, whose columns are the rows of this one.
+    let both = "fn f(A: [f32; 64, 128], B: [f32; 128, 32]) -> C: [f32; 32, 64] { C[n, m] += A[m, k] * B[k, n] }";
+    close(more(&of(both, &leaf)), 4.0 * 128.0 * 32.0);
+    // A vector is not packed.
+    let vector = "fn f(A: [f32; 128, 64], b: [f32; 128]) -> c: [f32; 64] { c[m] += A[k, m] * b[k] }";
+    close(more(&of(vector, &["mi", "k"])), 0.0);
+    // Of three, the first product sums over j, along which elements of X lie apart.
+    let three = "fn f(X: [f32; 256, 256, 256], C: [f32; 256, 32], D: [f32; 256, 32]) -> B: [f32; 256, 32] {
+        B[m, r] += X[m, j, k] * C[j, r] * D[k, r]
+    }";
+    let program = of(three, &["mi", "r", "j", "k"]);
+    assert_eq!(program.nest().path()[0].factors, ["X[m, j, k]", "C[j, r]"], "a product that takes X transposed");
+    close(more(&program), 4.0 * 256.0 * 256.0 * 64.0);
+}
+
+#[test]
 fn thin_products_and_many_small_ones_take_longer() {
     // Ranks have 32 x 32 of the output, in panels of 64, 16 or 4 terms.
     let with = |products: Products| {

@@ -1,8 +1,8 @@
 //! What leaves compute and touch: the one place that prices ask.
 
-use crate::ids::Depth;
+use crate::ids::{Depth, LeafLoopId, OperandId};
 use crate::kernel::Assign;
-use crate::nest::{LeafAccess, LeafOp, Nest, Product, Role, Transfer};
+use crate::nest::{Factor, LeafAccess, LeafOp, Nest, Product, Role, Transfer};
 use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
 use std::convert::Infallible;
@@ -19,11 +19,14 @@ pub struct Work {
     pub operations: u64,
     /// Those of them that are done element by element, in loop nests, and not by products of matrices.
     pub elementwise: u64,
-    /// Elements that it reads and writes, each once each time; those that it adds to both. What is overwritten is not read: processors write
-    /// whole lines without fetching them.
+    /// Elements that it reads and writes, each once each time; those that it adds to both.
     pub touched: u64,
     /// Those of them that are elements of inputs.
     pub read: u64,
+    /// Those of these that products take transposed: they follow one another neither along the terms of a sum nor as those of the result do.
+    pub transposed: u64,
+    /// Those of all of them that it overwrites, and does not read.
+    pub overwritten: u64,
     /// Whether ranks and steps were gone through, else the numbers are bounds.
     pub is_counted: bool,
 }
@@ -38,6 +41,8 @@ impl Work {
             elementwise: all(self.elementwise),
             touched: all(self.touched),
             read: all(self.read),
+            transposed: all(self.transposed),
+            overwritten: all(self.overwritten),
             ..self
         }
     }
@@ -50,6 +55,8 @@ impl Work {
             elementwise: self.elementwise.saturating_add(more.elementwise),
             touched: self.touched.saturating_add(more.touched),
             read: self.read.saturating_add(more.read),
+            transposed: self.transposed.saturating_add(more.transposed),
+            overwritten: self.overwritten.saturating_add(more.overwritten),
             ..self
         }
     }
@@ -225,8 +232,42 @@ impl Nest {
             product(&mut (0..counts.len()).filter(moves))
         };
         let read = self.leaf.operands.iter().map(elements).fold(0, u64::saturating_add);
-        let written = elements(&self.leaf.target).saturating_mul(if self.leaf.overwrites { 1 } else { 2 });
-        Work { times: 1, operations, elementwise, touched: read.saturating_add(written), read, is_counted: false }
+        let turned = (0..).zip(&self.leaf.operands).filter(|(number, _)| self.is_transposed(OperandId(*number)));
+        let transposed = turned.map(|(_, access)| elements(access)).fold(0, u64::saturating_add);
+        let target = elements(&self.leaf.target);
+        let (written, overwritten) =
+            if self.leaf.overwrites { (target, target) } else { (target.saturating_mul(2), 0) };
+        let touched = read.saturating_add(written);
+        Work { times: 1, operations, elementwise, touched, read, transposed, overwritten, is_counted: false }
+    }
+
+    /// Whether a product of matrices takes this operand with rows that are neither along the terms of a sum nor along the elements of the result that
+    /// follow one another.
+    fn is_transposed(&self, operand: OperandId) -> bool {
+        let along = |access: &LeafAccess, number: LeafLoopId| {
+            access.strides.last().is_some_and(|strides| strides[number.0] != 0)
+        };
+        let is_apart = |role: Role, of_result: bool| matches!(role, Role::M | Role::N) && !of_result;
+        let of_operand = |number: LeafLoopId| along(&self.leaf.operands[operand.0], number);
+        match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } => {
+                let is_product = roles.contains(&Role::M) && roles.contains(&Role::N);
+                let mut loops = (0..).map(LeafLoopId).zip(roles).filter(|(number, _)| of_operand(*number));
+                is_product && loops.any(|(number, &role)| is_apart(role, along(&self.leaf.target, number)))
+            }
+            LeafOp::Products { steps, .. } => steps.iter().any(|step| {
+                let of_result = |number: LeafLoopId| match step.kept.last() {
+                    Some(last) => *last == number,
+                    None => along(&self.leaf.target, number),
+                };
+                let is_product = step.roles.contains(&Role::M) && step.roles.contains(&Role::N);
+                let mut loops = step.loops.iter().zip(&step.roles).filter(|(number, _)| of_operand(**number));
+                is_product
+                    && step.factors.contains(&Factor::Operand(operand))
+                    && loops.any(|(number, &role)| is_apart(role, of_result(*number)))
+            }),
+            LeafOp::Nest | LeafOp::Named { .. } => false,
+        }
     }
 
     /// Whether several points add to one element.

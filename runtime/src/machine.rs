@@ -45,8 +45,8 @@ use std::time::Duration;
 
 /// Sizes of messages of a quick look, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 1 << 15, 1 << 20];
-/// Rows of the matrices of a quick look.
-const ROWS: usize = 256;
+/// Rows of the matrices of a quick look: as many as it takes until more of them make no difference.
+const ROWS: usize = 512;
 /// Bytes that the ranks of a node copy together in a quick look, more than the caches of many processors hold; no rank copies more
 /// than half of it. As much again is read for rows that lie apart.
 const COPY: usize = 1 << 27;
@@ -67,7 +67,7 @@ pub struct Survey {
 /// Returns the machine that the ranks of `world` are: one device per rank, levels `node` and `rank`.
 ///
 /// Which ranks share a node is asked of MPI (MPI 3.1, section 6.4.2), and the memory of the system. Bandwidths,
-/// latencies and rates come from a quick measurement, half a second or so: three sizes of messages between neighbours of each
+/// latencies and rates come from a quick measurement of a second or two: three sizes of messages between neighbours of each
 /// level, one product of matrices per element type, and copies: all ranks at once, and one rank while the others wait. A level of one member has no link
 /// and is left out; a world of one rank has the level `rank`, whose link is the rank's to itself. For figures to rely
 /// on, and for what collectives take beside their messages, there is [`measure`].
@@ -102,13 +102,16 @@ pub fn survey(world: &World) -> Result<Survey> {
 /// As [`survey`], of ranks that are known to be there.
 fn survey_of(world: &World, topology: Topology) -> Result<Survey> {
     let load = noise::load(world)?;
-    let (round, budget) = (Duration::from_millis(2), Duration::from_millis(12));
+    // Ranks that share a core take turns of some milliseconds, so what they take together shows in a longer time. What disturbs one pass may spare
+    // the next.
+    let (round, passes) = if topology.ranks_per_node > topology.cores { (8, 1) } else { (2, 2) };
+    let (round, budget) = (Duration::from_millis(round), Duration::from_millis(12));
     let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: EXTRA };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
     let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1, steps)?;
     let copy = COPY / topology.ranks_per_node.max(2);
-    let mut device = probe::device(&clock, &topology, ROWS, copy, 1, steps)?;
+    let mut device = probe::device(&clock, &topology, ROWS, copy, passes, steps)?;
     device.others = probe::in_place(world, &clock, &topology, copy, 1, steps)?;
     let timed: Vec<_> =
         links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed()).collect();

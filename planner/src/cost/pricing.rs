@@ -117,12 +117,17 @@ impl<'a> Pricing<'a> {
         let computing = self.computing(nest, &work)?;
         // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
         let at_once = device.streams || !packs;
-        let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| {
-            // Where memory has more for each rank, each packs as much faster.
-            alone * self.memory / device.memory_bandwidth
-        });
-        let others = work.touched - work.read;
-        let memory = bytes(work.read) / packing + bytes(others) / self.memory + rows as f64 * device.row_latency;
+        // Where memory has more for each rank, each packs and overwrites as much faster.
+        let share = self.memory / device.memory_bandwidth;
+        let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| alone * share);
+        let turned = device.transposing_bandwidth.filter(|_| !at_once).map_or(packing, |alone| alone * share);
+        let written = device.write_bandwidth.map_or(self.memory, |alone| alone * share);
+        let added = work.touched - work.read - work.overwritten;
+        let memory = bytes(work.read - work.transposed) / packing
+            + bytes(work.transposed) / turned
+            + bytes(added) / self.memory
+            + bytes(work.overwritten) / written
+            + rows as f64 * device.row_latency;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),

@@ -62,7 +62,7 @@ impl Default for MeasureOptions {
     fn default() -> Self {
         let sizes = (10..=26).map(|power| 1 << power).collect();
         let (round, budget) = (Duration::from_millis(1), Duration::from_millis(12));
-        Self { sizes, passes: 3, round, rounds: 2, budget, rows: 384, copy: 1 << 26 }
+        Self { sizes, passes: 3, round, rounds: 2, budget, rows: 512, copy: 1 << 26 }
     }
 }
 

@@ -12,7 +12,8 @@ use crate::comm::exchange_words;
 use crate::layout::{AxisExpr, Mesh, Placement, Sharding};
 use crate::leaf::{Role, contract, nest, pointwise};
 use crate::{
-    DType, DetectError, DistArray, Element, Error, Redistribution, ReduceOp, Result, Strided, StridedMut, World,
+    DType, DetectError, DistArray, Element, Error, Redistribution, ReduceOp, Result, Strided, StridedMut, ViewMut,
+    World,
 };
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
@@ -109,8 +110,10 @@ pub(super) struct DeviceTimes {
     /// Copies of these bytes, in each of the ways of [`Copied::ALL`].
     copies: [Timed; 4],
     bytes: usize,
-    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes.
-    packed: Timed,
+    /// A nest that overwrites as many bytes.
+    written: Timed,
+    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes, and the same with that operand transposed.
+    packed: [Timed; 2],
     /// What it takes to fill as many bytes from the memory of another rank, and to fill a [`ROW`]; none where ranks do not see it.
     pub(super) others: Option<[Timed; 2]>,
 }
@@ -133,13 +136,16 @@ impl Copied {
 }
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 1 + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 3 + Copied::ALL.len();
 
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
 
-/// Rows, columns and terms of products that are small or thin: 0 for as many as a square product has.
+/// Rows, columns and terms of products that are small or thin: 0 for [`ROWS`], if square products have as many.
 const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
+
+/// The most rows of products of integers, and of those that are thin: they stay in a cache.
+const ROWS: usize = 256;
 
 /// How often the operand that comes from a cache is in that from memory, at the least, and how much faster than memory operands come at most.
 const LARGER: f64 = 8.0;
@@ -164,29 +170,36 @@ pub(super) fn device(
     let bytes = bytes.next_multiple_of(ROW);
     let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
     let thin = DType::NATIVE.map(|dtype| (dtype, [Timed::NEVER; SHAPES.len()])).to_vec();
-    let (copies, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, None);
-    let mut found = DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, packed, others };
+    let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 2], None);
+    let mut found =
+        DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
-            steps.next(format_args!("product of matrices of {rows} rows in {dtype}"));
-            *timed = timed.min(product_of(*dtype, clock, [rows; 3])?);
+            steps.next(format_args!("product of matrices of {} rows in {dtype}", rows_of(*dtype, rows)));
+            *timed = timed.min(product_of(*dtype, clock, [rows_of(*dtype, rows); 3])?);
         }
         // There are many of them, and none takes long.
         let quick = Clock { budget: clock.budget / 4, extra: clock.extra / 2, ..*clock };
         for (dtype, times) in &mut found.thin {
             for (timed, shape) in times.iter_mut().zip(SHAPES) {
-                let shape @ [m, n, k] = shape_of(shape, rows);
+                let shape @ [m, n, k] = shape_of(shape, rows.min(ROWS));
                 steps.next(format_args!("product of {m} x {k} by {k} x {n} in {dtype}"));
                 *timed = timed.min(product_of(*dtype, &quick, shape)?);
             }
         }
-        let large = found.rows_in_memory();
-        steps.next(format_args!("product of {large} x {rows} by {rows} x {COLUMNS} in {}", DType::F64));
-        found.packed = found.packed.min(product::<f64>(&quick, [large, COLUMNS, rows])?);
+        let (terms, blocks) = (rows.min(ROWS), found.blocks_in_memory());
+        for (timed, is_turned) in found.packed.iter_mut().zip([false, true]) {
+            let (large, transposed) = (blocks * terms, if is_turned { ", in transposed blocks," } else { "" });
+            let of = format_args!("product of {large} x {terms}{transposed} by {terms} x {COLUMNS} in {}", DType::F64);
+            steps.next(of);
+            *timed = timed.min(product::<f64>(&quick, [blocks, terms, COLUMNS, terms], is_turned)?);
+        }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
             *timed = timed.min(nest_of(*dtype, clock)?);
         }
+        steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
+        found.written = found.written.min(overwriting(clock, bytes)?);
         let mut memory = Memory::new(clock, topology, bytes);
         for (timed, how) in found.copies.iter_mut().zip(Copied::ALL) {
             let how_said = match how {
@@ -205,7 +218,7 @@ pub(super) fn device(
             break;
         }
         for (dtype, timed) in &mut found.products {
-            *timed = timed.min(product_of(*dtype, clock, [rows; 3])?);
+            *timed = timed.min(product_of(*dtype, clock, [rows_of(*dtype, rows); 3])?);
         }
     }
     Ok(found)
@@ -215,21 +228,22 @@ impl DeviceTimes {
     /// Operations per second on elements of a type.
     fn rate(&self, dtype: DType) -> f64 {
         let timed = self.products.iter().find(|(other, _)| *other == dtype).map(|(_, timed)| timed.seconds);
-        timed.map_or(0.0, |seconds| 2.0 * (self.rows as f64).powi(3) / seconds)
+        timed.map_or(0.0, |seconds| 2.0 * (rows_of(dtype, self.rows) as f64).powi(3) / seconds)
     }
 
     /// How fast products of the shapes are that took these times. Those of the fewest elements take little but what it takes to begin.
     fn thin(&self, times: &[Timed; SHAPES.len()]) -> Products {
         let [latency, ..] = times.map(|timed| timed.seconds);
         let mut products = Products { latency, ..Products::default() };
+        let rows = self.rows.min(ROWS);
         for (shape, timed) in SHAPES.iter().zip(times).skip(1) {
-            let operations = 2.0 * shape_of(*shape, self.rows).iter().product::<usize>() as f64;
+            let operations = 2.0 * shape_of(*shape, rows).iter().product::<usize>() as f64;
             let place = match shape {
                 [rows, _, _] if *rows > 0 => &mut products.rows,
                 [_, columns, _] if *columns > 0 => &mut products.columns,
                 _ => &mut products.depth,
             };
-            if let Some(extent) = shape.iter().copied().find(|&extent| extent > 0 && 4 * extent <= self.rows) {
+            if let Some(extent) = shape.iter().copied().find(|&extent| extent > 0 && 4 * extent <= rows) {
                 place.push((extent, operations / (timed.seconds - latency).max(0.1 * timed.seconds)));
             }
         }
@@ -245,13 +259,16 @@ impl DeviceTimes {
         let nests = self.nests.iter().map(|(dtype, timed)| (dtype.name().to_owned(), operations / timed.seconds));
         let [together, alone, in_rows, apart] = self.copies.map(|timed| timed.seconds);
         let bandwidth = |seconds: f64| 2.0 * self.bytes as f64 / seconds;
+        let [packing_bandwidth, transposing_bandwidth] = self.packing_bandwidths(bandwidth(together));
         let others = self.others.map(|times| self.in_place(times.map(|timed| timed.seconds)));
         Device {
             memory_bandwidth: bandwidth(together),
             memory_alone: (topology.ranks_per_node > 1 && alone < together).then_some(bandwidth(alone)),
             memory_of_others: others.map(|(bandwidth, _)| bandwidth),
+            write_bandwidth: Some(self.bytes as f64 / self.written.seconds),
             in_place_latency: others.map_or(0.0, |(_, latency)| latency),
-            packing_bandwidth: self.packing_bandwidth(bandwidth(together)),
+            packing_bandwidth,
+            transposing_bandwidth,
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             row_latency: (apart - in_rows).max(0.0) / (self.bytes / ROW) as f64,
             flops: rates.collect(),
@@ -261,18 +278,22 @@ impl DeviceTimes {
         }
     }
 
-    /// The rows of a matrix in f64 that has as many bytes as are copied.
-    fn rows_in_memory(&self) -> usize {
-        (self.bytes / size_of::<f64>() / self.rows).max(1)
+    /// How often a square matrix in f64 of as many rows as thin products have is in the bytes that are copied.
+    fn blocks_in_memory(&self) -> usize {
+        (self.bytes / size_of::<f64>() / self.rows.min(ROWS).pow(2)).max(1)
     }
 
-    /// The bytes per second by which the product takes longer whose operand comes from memory, which itself has `memory`; none if that operand is hardly
-    /// larger than the one that comes from a cache.
-    fn packing_bandwidth(&self, memory: f64) -> Option<f64> {
-        let times = self.rows_in_memory() as f64 / self.rows as f64;
-        let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
-        let (bytes, more) = (self.bytes as f64, self.packed.seconds - times * thin[OF_COLUMNS].seconds);
-        Some(bytes / more.clamp(bytes / (LARGER * memory), bytes / memory))
+    /// The bytes per second by which the products take longer whose operand comes from memory, which itself has `memory`, and is transposed or not;
+    /// none if that operand is hardly larger than the one that comes from a cache. What is read as it lies takes no longer than memory takes.
+    fn packing_bandwidths(&self, memory: f64) -> [Option<f64>; 2] {
+        let times = self.blocks_in_memory() as f64;
+        let thin = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER);
+        let Some((_, thin)) = thin else { return [None; 2] };
+        let bytes = times * (size_of::<f64>() * self.rows.min(ROWS).pow(2)) as f64;
+        let [plain, transposed] = self.packed.map(|packed| packed.seconds - times * thin[OF_COLUMNS].seconds);
+        let (least, most) = (bytes / (LARGER * memory), bytes / memory);
+        let plain = plain.clamp(least, most);
+        [plain, transposed.max(plain)].map(|more| Some(bytes / more))
     }
 
     /// The bytes per second, and the seconds besides, of what takes these times: a byte that is read and written counts twice. Of few bytes nearly
@@ -294,7 +315,8 @@ impl DeviceTimes {
             .chain(self.copies)
             .chain(thin)
             .chain(self.others.into_iter().flatten())
-            .chain([self.packed])
+            .chain([self.written])
+            .chain(self.packed)
     }
 }
 
@@ -350,27 +372,35 @@ fn shape_of(shape: [usize; 3], rows: usize) -> [usize; 3] {
     shape.map(|extent| if extent == 0 { rows } else { extent })
 }
 
-fn product_of(dtype: DType, clock: &Clock<'_>, shape: [usize; 3]) -> Result<Timed> {
+/// The rows of the square matrices of a type whose products are timed: of floats large ones, which are as fast as those of programs.
+fn rows_of(dtype: DType, rows: usize) -> usize {
+    if dtype.is_float() { rows } else { rows.min(ROWS) }
+}
+
+fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3]) -> Result<Timed> {
+    let shape = [1, rows, columns, terms];
     match dtype {
-        DType::F32 => product::<f32>(clock, shape),
-        DType::F64 => product::<f64>(clock, shape),
-        DType::I32 => product::<i32>(clock, shape),
-        DType::I64 => product::<i64>(clock, shape),
+        DType::F32 => product::<f32>(clock, shape, false),
+        DType::F64 => product::<f64>(clock, shape, false),
+        DType::I32 => product::<i32>(clock, shape, false),
+        DType::I64 => product::<i64>(clock, shape, false),
         other => unreachable!("programs do not compute in {other}"),
     }
 }
 
-/// A product by the leaf that programs use.
-fn product<T: Element>(clock: &Clock<'_>, shape @ [m, n, k]: [usize; 3]) -> Result<Timed> {
+/// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. Each block of the first operand is transposed
+/// or not.
+fn product<T: Element>(clock: &Clock<'_>, shape @ [blocks, m, n, k]: [usize; 4], is_turned: bool) -> Result<Timed> {
     let filled = |first: usize, len: usize| -> Vec<T> {
         (0..len).map(|i| if (first + i).is_multiple_of(7) { T::ONE } else { T::ZERO }).collect()
     };
-    let (a, b, mut c) = (filled(1, m * k), filled(2, k * n), filled(3, m * n));
-    let [k, n] = [k, n].map(|extent| extent as i64);
+    let (a, b, mut c) = (filled(1, blocks * m * k), filled(2, k * n), filled(3, blocks * m * n));
+    let [m, n, k] = [m, n, k].map(|extent| extent as i64);
+    let [row, term] = if is_turned { [1, m] } else { [k, 1] };
     clock.time(|| {
-        let (a, b) = (Strided::new(&a, 0, vec![k, 0, 1]), Strided::new(&b, 0, vec![0, 1, n]));
-        let c = StridedMut::new(&mut c, 0, vec![n, 1, 0]);
-        contract(&shape, &[Role::M, Role::N, Role::K], T::ONE, a, b, c);
+        let (a, b) = (Strided::new(&a, 0, vec![m * k, row, 0, term]), Strided::new(&b, 0, vec![0, 0, 1, n]));
+        let c = StridedMut::new(&mut c, 0, vec![m * n, n, 1, 0]);
+        contract(&shape, &[Role::M, Role::M, Role::N, Role::K], T::ONE, a, b, c);
         Ok(())
     })
 }
@@ -394,6 +424,19 @@ fn nest_in<T: Element>(clock: &Clock<'_>) -> Result<Timed> {
         let (a, b) = (Strided::new(&a, 0, vec![0, row, 1]), Strided::new(&b, 0, vec![k as i64 * row, row, 1]));
         let c = StridedMut::new(&mut c, 0, vec![row, 0, 1]);
         nest(&NEST, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.multiply(b)));
+        Ok(())
+    })
+}
+
+/// `c[i, j] = a[j]` by the leaf that programs use, with rows of [`ROW`] bytes, `bytes` in all.
+fn overwriting(clock: &Clock<'_>, bytes: usize) -> Result<Timed> {
+    let row = ROW / size_of::<f64>();
+    let (a, mut c) = (vec![1.0; row], vec![0.0; bytes / size_of::<f64>()]);
+    let shape = [c.len() / row, row];
+    clock.time(|| {
+        let c = ViewMut::new(&mut c, vec![0; 2], vec![row as i64, 1]).overwritten();
+        let (c, a) = (c.strided(&[0; 2], &[&[1, 0], &[0, 1]]), Strided::new(&a, 0, vec![0, 1]));
+        nest(&shape, c, ReduceOp::Sum, &[a], &pointwise(|[a]: [f64; 1]| a));
         Ok(())
     })
 }
@@ -468,8 +511,9 @@ mod tests {
             thin: DType::NATIVE.map(|dtype| (dtype, [once(1e-4); SHAPES.len()])).to_vec(),
             copies: [1e-3, 5e-4, 1.5e-3, 1.625e-3].map(once),
             bytes: 125 * ROW,
-            // Thirty times as many rows as come from a cache.
-            packed: once(31.25 * 1e-4 + 2.5e-4),
+            written: once(8e-4),
+            // Thirty-one times as many rows as come from a cache: they have 31 blocks of 64 rows.
+            packed: [31.0 * 1e-4 + 2.5e-4, 31.0 * 1e-4 + 2e-3].map(once),
             others: Some([4.1e-3, 1e-4 + 4e-3 / 125.0].map(once)),
         };
         let machine =
@@ -487,7 +531,12 @@ mod tests {
             assert_eq!(device.memory_alone.is_some(), shares, "a rank that has its node to itself is always alone");
             assert!((device.row_latency / 1e-6 - 1.0).abs() < 1e-6, "{} s for each of 125 rows", device.row_latency);
             let packing = device.packing_bandwidth.expect("the larger product does not fit a cache");
-            assert!((packing / (125.0 * ROW as f64 / 2.5e-4) - 1.0).abs() < 1e-6, "{packing}");
+            assert!((packing / (124.0 * ROW as f64 / 2.5e-4) - 1.0).abs() < 1e-6, "{packing}");
+            // It may take longer than memory takes.
+            let transposing = device.transposing_bandwidth.expect("it is measured together with the other one");
+            assert!((transposing / (124.0 * ROW as f64 / 2e-3) - 1.0).abs() < 1e-6, "{transposing}");
+            let written = device.write_bandwidth.expect("it is measured everywhere");
+            assert!((written / (125.0 * ROW as f64 / 8e-4) - 1.0).abs() < 1e-6, "{written}");
             let others = device.memory_of_others.expect("ranks see one another's memory");
             assert!((others / (250.0 * ROW as f64 / 4e-3) - 1.0).abs() < 1e-6, "{others}");
             assert!((device.in_place_latency / 1e-4 - 1.0).abs() < 1e-6, "{}", device.in_place_latency);
@@ -503,7 +552,7 @@ mod tests {
             let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
             let mut told = Vec::new();
             let mut tell = |progress: &Progress| told.push(progress.next.clone());
-            let steps = &mut Steps { done: 0, total: 45, tell: &mut tell };
+            let steps = &mut Steps { done: 0, total: 47, tell: &mut tell };
             let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
@@ -513,7 +562,7 @@ mod tests {
                 [&told[0], told.last().unwrap()],
                 ["message of 1 KiB to the next node", "copy of 8 KiB in rows that lie apart"]
             );
-            assert_eq!(told.len(), 45);
+            assert_eq!(told.len(), 47);
             machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();

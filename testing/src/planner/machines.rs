@@ -25,7 +25,8 @@ pub fn machines() -> impl Strategy<Value = Machine> {
     let products = prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", products, 0..3);
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
     let latency = || prop_oneof![Just(0.0), 0.0f64..1e-3];
-    let others = (prop::option::of(rate()), latency(), prop::option::of(rate()));
+    let two = || (prop::option::of(rate()), prop::option::of(rate()));
+    let others = (two(), latency(), two());
     let device = (
         rate(),
         prop::option::of(rate()),
@@ -45,13 +46,16 @@ pub fn machines() -> impl Strategy<Value = Machine> {
             (products, streams),
             others,
         )| {
-            let (memory_of_others, in_place_latency, packing_bandwidth) = others;
+            let ((memory_of_others, write_bandwidth), in_place_latency, (packing_bandwidth, transposing_bandwidth)) =
+                others;
             Device {
                 memory_bandwidth,
                 memory_alone,
                 memory_of_others,
+                write_bandwidth,
                 in_place_latency,
                 packing_bandwidth,
+                transposing_bandwidth,
                 memory_capacity,
                 row_latency,
                 flops,

@@ -46,8 +46,14 @@ pub fn machine(machine: &Machine) -> String {
     if let Some(alone) = device.memory_alone {
         text += &format!(", {} alone", scaled(alone, "B/s"));
     }
+    if let Some(written) = device.write_bandwidth {
+        text += &format!(", {} overwritten", scaled(written, "B/s"));
+    }
     if let Some(packed) = device.packing_bandwidth {
         text += &format!(", {} where products pack it", scaled(packed, "B/s"));
+    }
+    if let Some(turned) = device.transposing_bandwidth {
+        text += &format!(", {} transposed", scaled(turned, "B/s"));
     }
     if let Some(others) = device.memory_of_others {
         text += &format!(", {} of others", scaled(others, "B/s"));
