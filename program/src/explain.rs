@@ -58,7 +58,7 @@ impl Nest {
                 // Of too many steps, what a rank has of them itself is not counted.
                 let own = match volume.is_counted || transfer.direction != Direction::In {
                     true => "",
-                    false => ", counting what it owns itself",
+                    false => ", perhaps counting what it owns itself",
                 };
                 writeln!(text, "    at most {} bytes received per rank and step{own}", volume.each)?;
             }

@@ -11,8 +11,10 @@ pub(crate) trait Receiver {
     fn whole(&self) -> u64;
     /// Returns whether it is at these coordinates along these axes, or along all. Of ranks that are not gone through, none is.
     fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool;
-    /// Returns the part of the tile that the rank does not have: of all of it, or of what is in reach.
-    fn lacking(&self, reach: Option<&Neighbours>) -> u64;
+    /// Returns the part of the tile that the rank does not have, of what is in reach.
+    fn lacking(&self, reach: &Neighbours) -> u64;
+    /// Returns the part of the tile that the rank does not have, but others along these axes, who own it together.
+    fn gathered(&self, axes: &[usize]) -> u64;
     /// Returns what others, along these axes, have of the part of the tile that the rank owns.
     fn terms_of_part(&self, axes: &[usize]) -> u64;
     /// Returns what the rank receives of sums along these axes that are wanted at one of its members, or at all.
@@ -47,8 +49,8 @@ pub(crate) fn received(leg: &Leg, direction: Direction, rank: &impl Receiver) ->
                 rank.whole()
             }
         }
-        (Leg::Collective { owners: Owners::Parts, .. }, Direction::In) => rank.lacking(None),
-        (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => rank.lacking(Some(reach)),
+        (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => rank.gathered(axes),
+        (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => rank.lacking(reach),
         (Leg::Collective { axes, owners, by: Some(CollectiveBy::Stages(stages)) }, Direction::Out { .. }) => {
             rank.sums_in_stages(axes, owners, stages)
         }

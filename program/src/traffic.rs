@@ -256,6 +256,14 @@ impl Now<'_, '_> {
     fn element(&self) -> u64 {
         self.rank.nest.kernel.dtype().size() as u64
     }
+
+    /// The bytes of the tile that the rank does not own.
+    fn read_from_all_others(&self) -> u64 {
+        let Some(ranges) = self.ranges() else { return 0 };
+        let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+        let own = self.rank.read_from(self.rank, &self.rank.nest.shardings[self.tensor.0], &ranges);
+        (distinct - own).saturating_mul(self.element())
+    }
 }
 
 impl Receiver for Now<'_, '_> {
@@ -271,18 +279,18 @@ impl Receiver for Now<'_, '_> {
         }
     }
 
-    fn lacking(&self, reach: Option<&Neighbours>) -> u64 {
+    fn lacking(&self, reach: &Neighbours) -> u64 {
+        if reach.stencil != Stencil::Star {
+            return self.read_from_all_others();
+        }
+        // What is owned by other ranks still does not come.
         let Some(ranges) = self.ranges() else { return 0 };
         let sharding = &self.rank.nest.shardings[self.tensor.0];
-        let others = match reach {
-            // What is owned by other ranks still does not come.
-            Some(reach) if reach.stencil == Stencil::Star => self.rank.read_from_others(reach, sharding, &ranges),
-            _ => {
-                let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                distinct - self.rank.read_from(self.rank, sharding, &ranges)
-            }
-        };
-        others.saturating_mul(self.element())
+        self.rank.read_from_others(reach, sharding, &ranges).saturating_mul(self.element())
+    }
+
+    fn gathered(&self, _: &[usize]) -> u64 {
+        self.read_from_all_others()
     }
 
     fn terms_of_part(&self, axes: &[usize]) -> u64 {

@@ -23,7 +23,7 @@ pub struct Volume {
     pub received: u64,
     /// The most that one rank holds for it besides arrays and tiles, to pack and to unpack.
     pub staged: u64,
-    /// Whether ranks were gone through, else bytes are bounds, in which what a rank owns itself counts as received.
+    /// Whether ranks were gone through, else bytes are bounds, in which what a rank owns itself may count as received.
     pub is_counted: bool,
 }
 
@@ -51,6 +51,13 @@ impl Nest {
             match busiest.map(|busiest| &busiest.of_transfers[number]) {
                 Some(counted) => {
                     let (each, received) = (counted.each, counted.received);
+                    debug_assert!(
+                        each <= bound.each && received <= bound.received,
+                        "a rank receives {each} bytes at a time and {received} in all of {}, more than the bounds {} and {}; this is a bug of polyshard",
+                        self.tensor_name(transfer.tensor),
+                        bound.each,
+                        bound.received
+                    );
                     Volume { busy: counted.busy(), each, received, is_counted: true, ..bound }
                 }
                 None => bound,
@@ -174,7 +181,13 @@ impl<'a> Bound<'a> {
             _ => legs.fold(0, u64::saturating_add),
         };
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
-        Volume { times, busy: times, each: shifted.max(at_owners), received, staged: self.staging(), is_counted: false }
+        let each = match transfer.direction {
+            // What comes first is not shifted.
+            Direction::In => shifted.max(at_owners),
+            // What has come round goes home in the same iteration.
+            Direction::Out { .. } => shifted.saturating_add(at_owners),
+        };
+        Volume { times, busy: times, each, received, staged: self.staging(), is_counted: false }
     }
 }
 
@@ -188,8 +201,13 @@ impl Receiver for Bound<'_> {
         false
     }
 
-    fn lacking(&self, _: Option<&Neighbours>) -> u64 {
-        self.distinct
+    /// Each of the others has no more than its part.
+    fn lacking(&self, reach: &Neighbours) -> u64 {
+        self.others(reach).saturating_mul(self.part).min(self.distinct)
+    }
+
+    fn gathered(&self, axes: &[usize]) -> u64 {
+        self.terms_of_part(axes).min(self.distinct)
     }
 
     fn terms_of_part(&self, axes: &[usize]) -> u64 {

@@ -123,6 +123,18 @@ fn grids_are_those_of_the_bounds_where_words_take_all_the_time() {
     }
 }
 
+/// Ranks are too many to be gone through, so what they receive is a bound, which is that of what the others own.
+#[test]
+fn on_many_ranks_what_is_gathered_is_what_others_own() {
+    let choice = square(1024).auto(4096, &machine(4096, 1e5)).find().expect("a choice");
+    assert_eq!(grid(&choice), [16; 3]);
+    assert!(choice.program().nest().volumes().iter().all(|volume| !volume.is_counted), "{}", choice.program());
+    // A rank receives what it has not of a block of 64 x 64 of each of the three.
+    assert_eq!(choice.best().words(), 3 * (64 * 64 - 1024 * 1024 / 4096));
+    let bound = choice.program().kernel().lower_bound(4096, None).words;
+    assert!((choice.best().words() as f64 / bound - 1.0).abs() < 1e-9, "{bound}");
+}
+
 #[test]
 fn tall_products_are_divided_along_the_long_side() {
     let machine = machine(16, 10.0);

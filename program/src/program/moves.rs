@@ -103,7 +103,11 @@ impl Receiver for Moving<'_> {
         false
     }
 
-    fn lacking(&self, _: Option<&Neighbours>) -> u64 {
+    fn lacking(&self, _: &Neighbours) -> u64 {
+        self.lacking_of(1)
+    }
+
+    fn gathered(&self, _: &[usize]) -> u64 {
         self.lacking_of(1)
     }
 
