@@ -364,6 +364,17 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
         error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
     "#]],
     );
+    // The kernels of an order say, too, with how many ranks they would fit.
+    let short = |ranks| ["--dry-run", "--machine", "a100", "--memory", "1500", "--order", "ij,jk", "--ranks", ranks];
+    files.refused(
+        text,
+        &names,
+        &short("2"),
+        expect![[r#"
+            error: no schedule of `einsum_1`, `einsum` on up to 2 ranks fits into 1.50 kB a rank; the least that one needs is 2.85 kB: allow that, or 5 ranks, the fewest that would do
+        "#]],
+    );
+    files.said(Start::Plain, text, &names, &short("5"));
     files.refused("ij->ji", &["A.npy"], &["--dry-run", "--order", "ij,jk"], expect![[r#"
         error: `out[j, i] = A[i, j]` is no product of several tensors by plain indices that is summed up; leave the order out
     "#]]);

@@ -432,6 +432,19 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
     "#]]);
     assert!(!Path::new(&out).exists());
     COMMAND_LINE.said(Start::Plain, &run(&["--memory", "1.5kB"]).split('\n').collect::<Vec<_>>());
+    // What is chosen says with how many ranks it would fit.
+    let product = "(A: [f32; 6, 7], B: [f32; 7, 5]) -> C: [f32; 6, 5] { C[i, j] = A[i, k] * B[k, j] }\nauto\n";
+    let other = "(C: [f32; 6, 5], D: [f32; 5, 4]) -> E: [f32; 6, 4] { E[i, j] = C[i, k] * D[k, j] }\nauto\n";
+    let chain = folder.poly(&format!("fn first{product}\nfn second{other}"));
+    let arrays = folder.arrays("f32", &["6,7", "7,5", "5,4"]);
+    let run = |ranks| {
+        let more = ["--out", &out, "--machine", "a100", "--memory", "200B", "--ranks", ranks];
+        words(&["run", &chain], &arrays, &more).join("\n")
+    };
+    folder.refused(&run("2").split('\n').collect::<Vec<_>>(), expect![[r#"
+        error: no schedule of `first`, `second` on up to 2 ranks fits into 200 B a rank; the least that one needs is 372 B: allow that, or 8 ranks, the fewest that would do
+    "#]]);
+    COMMAND_LINE.said(Start::Plain, &run("8").split('\n').collect::<Vec<_>>());
 }
 
 #[test]

@@ -19,6 +19,7 @@
 //! **Invariant:** no MPI, no data, and no proof of its own.
 
 mod choice;
+mod enough;
 mod error;
 mod find;
 mod found;

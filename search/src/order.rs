@@ -20,10 +20,6 @@ use std::time::{Duration, Instant};
 /// The most operands of which all orders are compared; of more, the one of the fewest operations is.
 const MOST_COMPARED: usize = 4;
 
-/// The most meshes that are looked at for each order, and the most ranks of all of them, since each takes longer the more ranks it has.
-const MOST_MESHES: usize = 24;
-const MOST_LOOKED_AT: usize = 64 * MOST_MESHES;
-
 /// The most operands of which an order is looked for.
 const MOST_OPERANDS: usize = 12;
 
@@ -575,10 +571,11 @@ impl<'a> ContractionSearch<'a> {
         }
     }
 
-    /// The same error, with the number of ranks with which one kernel fits into the memory; in an order of its own it may with fewer.
+    /// The same error, with the number of ranks with which the order that is given fits into the memory, or one kernel; in an order of its own
+    /// that may with fewer.
     fn with_enough(&self, error: SearchError) -> SearchError {
-        if self.order.is_some() {
-            return error;
+        if let Some(order) = &self.order {
+            return self.ordered(order, self.limits).with_enough(error);
         }
         let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(self.limits);
         let mut error = whole.with_enough(error);
@@ -599,8 +596,7 @@ impl<'a> ContractionSearch<'a> {
     }
 
     fn ordered(&self, order: &Order, limits: Limits) -> SequenceSearch<'a> {
-        let most_meshes = (MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES);
-        let search = SequenceSearch::new(self.ranks, self.machine).limits(limits).most_meshes(most_meshes);
+        let search = SequenceSearch::new(self.ranks, self.machine).limits(limits).of_few_meshes();
         order.stages.iter().fold(search, |search, stage| {
             let inputs = stage.inputs().iter().map(|tensor| tensor.name);
             search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name)

@@ -6,6 +6,8 @@
 //! all that write and read it, and no kernel is settled before the others.
 
 mod choice;
+mod enough;
+mod known;
 mod laid;
 mod rounds;
 mod shared;
@@ -16,10 +18,9 @@ mod state;
 use crate::choice::Open;
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
-use crate::grid::Bounds;
 use crate::limits::Limits;
 use crate::variant::axis_names;
-use laid::Laid;
+use known::Known;
 use polyshard_dsl::Rounds;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
@@ -28,7 +29,6 @@ use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
 use rounds::Around;
-use shared::Shared;
 use stage::Stage;
 use state::State;
 use std::time::{Duration, Instant};
@@ -38,6 +38,10 @@ pub use rounds::in_rounds;
 
 /// The most axes of a mesh on which kernels run in sequence.
 const MOST_AXES: usize = 3;
+
+/// The most meshes that are looked at where few are, and the most ranks of all of them, since each takes longer the more ranks it has.
+const MOST_MESHES: usize = 24;
+const MOST_LOOKED_AT: usize = 64 * MOST_MESHES;
 
 /// A search for the fastest program of kernels that run one after the other, as [`Sequence`] puts them together.
 ///
@@ -65,14 +69,14 @@ pub struct SequenceSearch<'a> {
     ranks: usize,
     machine: &'a Machine,
     limits: Limits,
-    most_meshes: usize,
+    of_few_meshes: bool,
 }
 
 impl<'a> SequenceSearch<'a> {
     /// Returns the search for a sequence without kernels yet, on at most `ranks` ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
         let (stages, around, limits) = (Vec::new(), Around::default(), Limits::default());
-        Self { stages, around, ranks, machine, limits, most_meshes: usize::MAX }
+        Self { stages, around, ranks, machine, limits, of_few_meshes: false }
     }
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
@@ -131,19 +135,24 @@ impl<'a> SequenceSearch<'a> {
         Self { limits, ..self }
     }
 
-    /// Looks at this many meshes, those first that could be the fastest; what it leaves open is the gap.
-    pub(crate) fn most_meshes(self, most_meshes: usize) -> Self {
-        Self { most_meshes, ..self }
+    /// Looks at few meshes, those first that could be the fastest; what it leaves open is the gap.
+    pub(crate) fn of_few_meshes(self) -> Self {
+        Self { of_few_meshes: true, ..self }
+    }
+
+    /// The most meshes that are looked at.
+    fn most_meshes(&self) -> usize {
+        if self.of_few_meshes { (MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES) } else { usize::MAX }
     }
 
     /// Searches.
     ///
     /// # Errors
-    /// As [`Search::find`](crate::Search::find); [`SearchError::Rounds`] if rounds are not of kernels that there are;
+    /// As [`Search::find`](crate::Search::find), where a number of ranks that would do is sought if no kernel has a schedule; [`SearchError::Rounds`] if rounds are not of kernels that there are;
     /// [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
-        let found = self.find_below(f64::INFINITY, &mut Open::default())?;
+        let found = self.find_below(f64::INFINITY, &mut Open::default()).map_err(|why| self.with_enough(why))?;
         found.ok_or_else(|| SearchError::NoMesh { kernels: self.names(), ranks: self.ranks })
     }
 
@@ -168,49 +177,31 @@ impl<'a> SequenceSearch<'a> {
             None => Ok(None),
         });
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
-        let bounds: Vec<_> = kernels.iter().map(|kernel| Bounds::new(kernel, self.machine, self.ranks, [])).collect();
-        // What an earlier stage reads may be in its tile, and need not come again.
-        let shared = Shared::new(&self.stages, &self.around, &kernels);
-        let stays =
-            shared.before.iter().zip(&shared.unchanged).map(|(before, unchanged)| [&before[..], unchanged].concat());
-        let least: Vec<_> = kernels
-            .iter()
-            .zip(stays)
-            .map(|(kernel, stays)| Bounds::new(kernel, self.machine, self.ranks, stays))
-            .collect();
-        let times: Vec<f64> = (0..kernels.len()).map(|nth| self.around.times(nth)).collect();
-        let meshes = match fixed.iter().flatten().next() {
+        let known = Known::new(self, kernels, fixed);
+        let meshes = match known.fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
-            None => self.meshes(&kernels),
+            None => self.meshes(&known.kernels, self.extents(|_| true)),
         };
         let considered = meshes.len();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
         // A limit that no clock reaches ends nothing.
         let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = State::new(self, &kernels, [&bounds, &least], &fixed, &shared, memory);
+        let mut state = State::new(self, &known, memory);
         (state.below, state.until) = (seconds, until);
-        let given = state.least_of_given()?;
-        let mut meshes: Vec<Laid> =
-            meshes.into_iter().filter_map(|mesh| Laid::new(mesh, &kernels, (&least, &times), &given)).collect();
-        // Among equal bounds, meshes of fewer axes are laid over more simply.
-        meshes.sort_by(|one, other| {
-            let by_bound = one.least().total_cmp(&other.least());
-            by_bound
-                .then_with(|| one.mesh.ndim().cmp(&other.mesh.ndim()))
-                .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
-        });
+        let meshes = known.laid(meshes, &state.least_of_given()?);
+        let most_meshes = self.most_meshes();
         for (nth, laid) in meshes.iter().enumerate() {
             if laid.least() >= state.seconds() || state.is_cut {
                 break;
             }
-            if nth == self.most_meshes {
+            if nth == most_meshes {
                 state.open.leave(laid.least());
                 break;
             }
             state.on_mesh(laid)?;
         }
         if state.best.is_none() && state.is_short {
-            let looked_at = &meshes[..meshes.len().min(self.most_meshes)];
+            let looked_at = &meshes[..meshes.len().min(most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
             if seconds == f64::INFINITY {
                 state.smallest(looked_at, looked_at.len() == meshes.len())?;
@@ -233,8 +224,9 @@ impl<'a> SequenceSearch<'a> {
         }
     }
 
-    /// The meshes of up to [`MOST_AXES`] axes over at most this many ranks; in all orders, if the machine has several levels.
-    fn meshes(&self, kernels: &[&Kernel]) -> Vec<Mesh> {
+    /// The extents of the meshes of up to [`MOST_AXES`] axes over at most this many ranks, of those sizes that are asked for; in all orders, if the machine
+    /// has several levels.
+    fn extents(&self, is_asked_for: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
         let mut found: Vec<Vec<usize>> = vec![Vec::new()];
         let mut all = found.clone();
         for _ in 0..MOST_AXES {
@@ -246,6 +238,7 @@ impl<'a> SequenceSearch<'a> {
             found = found.iter().flat_map(longer).collect();
             all.extend(found.iter().cloned());
         }
+        all.retain(|extents| is_asked_for(extents.iter().product()));
         let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
         if levels >= 2 {
             let mut ordered: Vec<Vec<usize>> = all.iter().flat_map(|extents| permutations(extents)).collect();
@@ -253,8 +246,13 @@ impl<'a> SequenceSearch<'a> {
             ordered.dedup();
             all = ordered;
         }
+        all
+    }
+
+    /// The meshes of these extents.
+    fn meshes(&self, kernels: &[&Kernel], extents: Vec<Vec<usize>>) -> Vec<Mesh> {
         let axes = axis_names(kernels);
-        all.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect()
+        extents.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect()
     }
 }
 

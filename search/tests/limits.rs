@@ -9,7 +9,7 @@ use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::example;
-use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, Enough, SearchError, SequenceSearch};
+use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, Enough, Order, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
@@ -306,6 +306,103 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
     let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
     let found = ContractionSearch::new(&chain, ranks, &machine).memory(4000).find().expect("these do");
     assert!(found.cost().memory <= 4000);
+}
+
+/// What a search with this many ranks says to be enough, if it finds nothing; else the memory of what it finds.
+fn tried(ranks: usize, find: &dyn Fn(usize) -> Result<u64, SearchError>) -> Result<Result<u64, Enough>, TestCaseError> {
+    match find(ranks) {
+        Ok(memory) => Ok(Ok(memory)),
+        refused => Ok(Err(enough(refused)?)),
+    }
+}
+
+/// The ranks that a search with `ranks` of them says to be the fewest that would do; none if it says something else. A search with that many finds
+/// what fits, and one with fewer says the same.
+fn fewest(
+    ranks: usize,
+    memory: u64,
+    find: &dyn Fn(usize) -> Result<u64, SearchError>,
+) -> Result<Option<usize>, TestCaseError> {
+    match tried(ranks, find)? {
+        Err(Enough::Fewest(fewest)) => {
+            prop_assert!(fewest > ranks);
+            let found = tried(fewest, find)?;
+            prop_assert!(found.is_ok_and(|found| found <= memory), "{} ranks: {:?}", fewest, found);
+            prop_assert_eq!(tried(fewest - 1, find)?, Err(Enough::Fewest(fewest)));
+            Ok(Some(fewest))
+        }
+        Err(Enough::Never) => {
+            // Whatever their number.
+            for more in [ranks + 1, 2 * ranks, 12] {
+                let found = tried(more, find)?;
+                prop_assert!(matches!(found, Err(Enough::Never)), "{} ranks: {:?}", more, found);
+            }
+            Ok(None)
+        }
+        // Where too much would have to be priced, that is said.
+        Err(Enough::NotFound(tried)) => {
+            prop_assert!(tried >= ranks);
+            Ok(None)
+        }
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_ranks_that_are_said_to_do_do_for_kernels_in_sequence_and_fewer_do_not() {
+    let problem = (prop::collection::vec(1usize..8, 4), [0usize..3, 0usize..3], 1usize..4, 30u64..100);
+    let machine = machine(3, 10.0);
+    let seen = std::cell::Cell::new(0);
+    let law = |(extents, kinds, ranks, percent): (Vec<usize>, [usize; 2], usize, u64)| {
+        // The machine that is given has fewer devices than would do.
+        let wide = machine.clone().with_counts(&[64]).expect("a machine");
+        let least = least(sequence(kinds, &extents, ranks, &machine).memory(1).find())?;
+        let memory = least * percent / 100;
+        let find = |ranks: usize| {
+            let machine = if ranks > 3 { &wide } else { &machine };
+            Ok(sequence(kinds, &extents, ranks, machine).memory(memory).find()?.cost().memory)
+        };
+        if fewest(ranks, memory, &find)?.is_some() {
+            seen.set(seen.get() + 1);
+        }
+        Ok(())
+    };
+    runner(16).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    assert!(seen.get() > 5, "{}", seen.get());
+}
+
+#[test]
+fn an_order_that_is_given_says_which_ranks_would_do() {
+    let (chain, machine) = (chain(3, 24), machine(64, 10.0));
+    let order = Order::parse(chain.kernel().expect("a kernel"), "ab,bc").expect("an order");
+    let search = |ranks: usize| ContractionSearch::new(&chain, ranks, &machine).order(order.clone());
+    for memory in [3000, 4000, 6000] {
+        let find = |ranks: usize| Ok(search(ranks).memory(memory).find()?.cost().memory);
+        let fewest = fewest(2, memory, &find).unwrap_or_else(|error| panic!("{memory}: {error}"));
+        assert!(fewest.is_some(), "{memory}");
+    }
+    // Where not all meshes are looked at, numbers are doubled.
+    let memory = 1500;
+    let refused = enough(search(2).memory(memory).find()).expect("it does not fit");
+    let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
+    assert!(ranks.is_power_of_two(), "{ranks}");
+    let found = search(ranks).memory(memory).find().expect("these do");
+    assert!(found.cost().memory <= memory);
+    // With more ranks than these, no rank could have less.
+    assert_eq!(enough(search(2).memory(20).find()).expect("it does not fit"), Enough::Never);
+    let late = search(2).memory(memory).at_most(Duration::ZERO).find();
+    assert_eq!(enough(late).expect("it does not fit"), Enough::NotFound(2));
+}
+
+#[test]
+fn kernels_on_a_mesh_that_is_given_need_a_larger_one() {
+    let machine = machine(4, 10.0);
+    let product = kernel("ij,jk->ik", &["X", "V"], &[&[64, 64], &[64, 64]], "Y");
+    let given = product.clone();
+    let given = given.distribute(["k"], ["ko"], ["ki"], &Mesh::new([("p", 2)])).tensorize(["i", "ki", "j"]);
+    let search = SequenceSearch::new(4, &machine).stage(&given, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    let refused = search.memory(1000).find().expect_err("it does not fit");
+    assert!(matches!(refused, SearchError::Memory { enough: Enough::LargerMesh, .. }), "{refused}");
 }
 
 #[test]

@@ -5,19 +5,22 @@
 //! for them.
 
 use super::laid::Laid;
-use super::stage::is_given;
+use super::stage::{Stage, is_given};
 use super::state::{Best, StageWay, State};
 use crate::SearchError;
 use crate::found::{Found, smaller};
 use crate::space::Space;
 use crate::stay::{Stay, memory_without};
-use crate::variant::Variant;
+use crate::variant::{Along, Variant};
 use polyshard_layout::{Name, Sharding};
 use std::cell::OnceCell;
 use std::time::Instant;
 
 /// The most programs that are put together; with more, the least that was seen is said.
 const MOST_PROGRAMS: usize = 1 << 12;
+
+/// The most that are put together of each mesh to find one that fits.
+const MOST_FITTING: usize = 1 << 6;
 
 /// A program of some of the stages, as far as it is known.
 struct Small<'c> {
@@ -34,17 +37,20 @@ struct Small<'c> {
     kept: Vec<(Name, &'c Sharding)>,
 }
 
-/// What is looked for on all meshes.
+/// What is looked for: on all meshes, or on one.
 struct Smallest {
     best: Option<Best>,
-    programs: usize,
+    /// Bytes that are too many.
+    below: u64,
+    /// How many programs may still be put together.
+    left: usize,
     /// Whether all were compared that could need less.
     is_done: bool,
 }
 
 impl Smallest {
     fn memory(&self) -> u64 {
-        self.best.as_ref().map_or(u64::MAX, |best| best.candidate.cost.memory)
+        self.best.as_ref().map_or(self.below, |best| best.candidate.cost.memory)
     }
 }
 
@@ -52,19 +58,18 @@ impl State<'_> {
     /// Looks for the program that needs the least memory on these meshes. If it fits, it is the best, with larger panels where there is room; else
     /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search.
     pub(super) fn smallest(&mut self, meshes: &[Laid], all: bool) -> Result<(), SearchError> {
-        let mut smallest = Smallest { best: None, programs: 0, is_done: all };
+        let mut smallest = Smallest { best: None, below: u64::MAX, left: MOST_PROGRAMS, is_done: all };
         for laid in meshes {
-            let ways = (0..self.kernels.len()).map(|nth| self.small_ways(nth, laid));
-            let ways = ways.collect::<Result<Vec<_>, _>>()?;
-            let least = |(nth, ways): (usize, &Vec<StageWay>)| {
-                let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
-                let tiles = |way| self.tiles(way, |stay| self.shared.before[nth].contains(&name(stay)));
-                ways.iter().map(tiles).min().unwrap_or(0)
-            };
-            let tiles: Vec<u64> = ways.iter().enumerate().map(least).collect();
-            let mut small =
-                Small { ways: Vec::new(), given: Vec::new(), shards: 0, others: 0, tiles: 0, kept: Vec::new() };
-            self.descend_small(&ways, &tiles, &mut small, &mut smallest)?;
+            let ways = self.small_ways(laid)?;
+            let below = smallest.memory().min(self.memory.saturating_add(1));
+            match self.fitting(laid, &ways, below)?.best {
+                Some(best) => smallest.best = Some(best),
+                None if smallest.memory() > self.memory => {
+                    let ways: Vec<Vec<&StageWay>> = ways.iter().map(|ways| ways.iter().collect()).collect();
+                    self.together_of(&ways, &mut smallest)?;
+                }
+                None => {}
+            }
         }
         match smallest.best {
             Some(best) if best.candidate.cost.memory <= self.memory => {
@@ -78,9 +83,57 @@ impl State<'_> {
         }
     }
 
+    /// Whether a program on a mesh fits into the memory; none if not all were compared. Whatever else [`smallest`](Self::smallest) looks at, it finds
+    /// one if this does.
+    pub(super) fn fits(&mut self, laid: &Laid) -> Result<Option<bool>, SearchError> {
+        let ways = self.small_ways(laid)?;
+        let found = self.fitting(laid, &ways, self.memory.saturating_add(1))?;
+        let fits = found.best.is_some();
+        Ok((fits || found.is_done).then_some(fits))
+    }
+
+    /// The program on a mesh that needs the least memory, if that is less than this.
+    fn fitting(&mut self, laid: &Laid, ways: &[Vec<StageWay>], below: u64) -> Result<Smallest, SearchError> {
+        let may_fit = |nth: usize, way: &StageWay| {
+            way.along.as_ref().is_none_or(|along| self.holds(nth, laid, along) <= self.memory as f64)
+        };
+        let ways = ways.iter().enumerate().map(|(nth, ways)| ways.iter().filter(|way| may_fit(nth, way)).collect());
+        let ways: Vec<Vec<&StageWay>> = ways.collect();
+        let mut found = Smallest { best: None, below, left: MOST_FITTING, is_done: true };
+        self.together_of(&ways, &mut found)?;
+        Ok(found)
+    }
+
+    /// Bytes that a rank holds at least, in closed form, while a stage runs with its loops along these axes of a mesh.
+    pub(super) fn holds(&self, nth: usize, laid: &Laid, along: &Along) -> f64 {
+        let Stage { inputs, output, .. } = &self.search.stages[nth];
+        let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
+        // What a kernel reads as several tensors may be one array.
+        let is_once = (0..inputs.len()).all(|at| inputs[at] != *output && !inputs[..at].contains(&inputs[at]));
+        let own = if is_once { self.bounds[nth].memory(&variant.grid()) } else { 0.0 };
+        own + self.besides[nth] as f64
+    }
+
+    /// Puts programs of one way of each stage together that could need less memory than what was found.
+    fn together_of(&mut self, ways: &[Vec<&StageWay>], smallest: &mut Smallest) -> Result<(), SearchError> {
+        let least = |(nth, ways): (usize, &Vec<&StageWay>)| {
+            let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
+            let tiles = |way: &&StageWay| self.tiles(way, |stay| self.shared.before[nth].contains(&name(stay)));
+            ways.iter().map(tiles).min().unwrap_or(0)
+        };
+        let tiles: Vec<u64> = ways.iter().enumerate().map(least).collect();
+        let mut small = Small { ways: Vec::new(), given: Vec::new(), shards: 0, others: 0, tiles: 0, kept: Vec::new() };
+        self.descend_small(ways, &tiles, &mut small, smallest)
+    }
+
+    /// For each stage, its [`ways_of`](Self::ways_of) a mesh.
+    fn small_ways(&mut self, laid: &Laid) -> Result<Vec<Vec<StageWay>>, SearchError> {
+        (0..self.kernels.len()).map(|nth| self.ways_of(nth, laid)).collect()
+    }
+
     /// Of each way that arrays of a stage may lie on a mesh, and of tiles that it keeps for others, the schedule that needs the least memory;
     /// those first that need less.
-    fn small_ways(&mut self, nth: usize, laid: &Laid) -> Result<Vec<StageWay>, SearchError> {
+    fn ways_of(&mut self, nth: usize, laid: &Laid) -> Result<Vec<StageWay>, SearchError> {
         if let Some(program) = &self.fixed[nth] {
             return Ok(vec![self.given(nth, program)?]);
         }
@@ -117,30 +170,34 @@ impl State<'_> {
     /// Tries all ways of the next stage behind those that are there. `tiles` are the fewest bytes of the tiles of each stage.
     fn descend_small<'c>(
         &mut self,
-        ways: &'c [Vec<StageWay>],
+        ways: &[Vec<&'c StageWay>],
         tiles: &[u64],
         small: &mut Small<'c>,
         smallest: &mut Smallest,
     ) -> Result<(), SearchError> {
         let nth = small.ways.len();
         let Some(next) = ways.get(nth) else {
-            smallest.programs += 1;
+            smallest.left -= 1;
             if let Some(found) = self.together(&small.ways)? {
                 let rank = |best: &Best| (best.candidate.cost.memory, best.candidate.cost.seconds());
-                if smallest.best.as_ref().is_none_or(|best| rank(&found) < rank(best)) {
+                let is_less = match &smallest.best {
+                    Some(best) => rank(&found) < rank(best),
+                    None => found.candidate.cost.memory < smallest.below,
+                };
+                if is_less {
                     smallest.best = Some(found);
                 }
             }
             return Ok(());
         };
         let rest = tiles[nth + 1..].iter().copied().fold(0, u64::saturating_add);
-        for way in next {
+        for &way in next {
             let (given, kept) = (small.given.len(), small.kept.len());
             let before = (small.shards, small.others, small.tiles);
             self.append_small(nth, way, small);
             let least = [small.shards, small.others, small.tiles, rest].into_iter().fold(0, u64::saturating_add);
             if least < smallest.memory() {
-                match smallest.programs < MOST_PROGRAMS && !self.is_over(smallest) {
+                match smallest.left > 0 && !self.is_over(smallest) {
                     true => self.descend_small(ways, tiles, small, smallest)?,
                     false => smallest.is_done = false,
                 }

@@ -2,6 +2,7 @@
 
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;
+use super::known::Known;
 use super::laid::Laid;
 use super::shared::Shared;
 use super::stage::{Stage, is_given};
@@ -50,14 +51,14 @@ pub(super) struct State<'a> {
     pub(super) search: &'a SequenceSearch<'a>,
     pub(super) prices: Prices<'a>,
     pub(super) kernels: &'a [&'a Kernel],
-    bounds: &'a [Bounds<'a>],
+    pub(super) bounds: &'a [Bounds<'a>],
     /// Those of what need not be brought to stages that other ones before them keep tiles for.
     least: &'a [Bounds<'a>],
     pub(super) fixed: &'a [Option<Program>],
     pub(super) shared: &'a Shared,
     pub(super) memory: u64,
     /// Bytes that a rank holds at least, while a stage runs, of values that the stage neither reads nor writes.
-    besides: Vec<u64>,
+    pub(super) besides: Vec<u64>,
     pub(super) until: Option<Instant>,
     /// What it takes to get an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
@@ -101,25 +102,18 @@ struct Chosen<'c> {
 }
 
 impl<'a> State<'a> {
-    /// Nothing is known. Given are the bounds of stages by themselves, and of those for which others keep tiles.
-    pub(super) fn new(
-        search: &'a SequenceSearch<'a>,
-        kernels: &'a [&'a Kernel],
-        [bounds, least]: [&'a [Bounds<'a>]; 2],
-        fixed: &'a [Option<Program>],
-        shared: &'a Shared,
-        memory: u64,
-    ) -> Self {
+    /// Nothing is known but what is before any mesh.
+    pub(super) fn new(search: &'a SequenceSearch<'a>, known: &'a Known<'a>, memory: u64) -> Self {
         Self {
             search,
             prices: Prices::new(search.machine),
-            kernels,
-            bounds,
-            least,
-            fixed,
-            shared,
+            kernels: &known.kernels,
+            bounds: &known.bounds,
+            least: &known.least,
+            fixed: &known.fixed,
+            shared: &known.shared,
             memory,
-            besides: besides(&search.stages, kernels, search.ranks as u64),
+            besides: besides(&search.stages, &known.kernels, search.ranks as u64),
             until: None,
             moves: HashMap::new(),
             best: None,

@@ -1,0 +1,116 @@
+//! How many ranks would do for kernels in sequence: meshes of exactly each number, on which the program that needs the least memory is looked for.
+//!
+//! Where few meshes are looked at, a search with more ranks may look at other ones. So numbers are counted up as long as all meshes are looked at.
+
+use super::SequenceSearch;
+use super::known::Known;
+use super::laid::Laid;
+use super::stage::Stage;
+use super::state::State;
+use crate::enough::{Trial, enough, iterations, most_ranks, wide};
+use crate::error::{Enough, SearchError};
+use polyshard_layout::Name;
+use polyshard_program::Kernel;
+
+impl SequenceSearch<'_> {
+    /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
+    pub(crate) fn with_enough(&self, mut error: SearchError) -> SearchError {
+        if let SearchError::Memory { memory, enough, .. } = &mut error {
+            *enough = self.enough(*memory);
+        }
+        error
+    }
+
+    fn enough(&self, memory: u64) -> Enough {
+        // Schedules that are given are on the mesh.
+        if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
+            return Enough::LargerMesh;
+        }
+        let kernels = self.stages.iter().map(|stage| stage.schedule.kernel());
+        let Ok(kernels) = kernels.collect::<Result<Vec<_>, _>>() else { return Enough::NotSought };
+        let least = self.stages.iter().zip(&kernels).map(|(stage, kernel)| least(stage, kernel));
+        if least.max().is_some_and(|least| memory < least) {
+            return Enough::Never;
+        }
+        let Some(iterations) = kernels.iter().map(|kernel| iterations(kernel)).min() else { return Enough::NotSought };
+        if wide(self.machine, most_ranks(iterations).max(self.ranks)).is_none() {
+            return Enough::NotSought;
+        }
+        enough(&OfSequence { search: self, kernels, memory }, self.ranks, iterations, self.limits.at_most)
+    }
+}
+
+/// Bytes that a rank has at least while a stage runs, whatever their number: something of each value that its kernel reads or writes.
+fn least(stage: &Stage, kernel: &Kernel) -> u64 {
+    let mut values: Vec<Name> = Vec::new();
+    for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().chain([&stage.output])) {
+        if !tensor.shape.contains(&0) && !values.contains(value) {
+            values.push(*value);
+        }
+    }
+    (values.len() * kernel.dtype().size()) as u64
+}
+
+/// A search for a program that fits, whatever it takes.
+struct OfSequence<'a> {
+    search: &'a SequenceSearch<'a>,
+    kernels: Vec<&'a Kernel>,
+    memory: u64,
+}
+
+impl OfSequence<'_> {
+    /// Looks at the search with this many ranks, and at what is known before it.
+    fn at<R>(&self, ranks: usize, look: impl FnOnce(&SequenceSearch<'_>, &Known<'_>) -> R) -> R {
+        let machine = wide(self.search.machine, ranks);
+        let machine = machine.expect("a machine that can be wider can be this wide; this is a bug of polyshard");
+        let search = SequenceSearch { ranks, machine: &machine, ..self.search.clone() };
+        let fixed = self.kernels.iter().map(|_| None).collect();
+        let known = Known::new(&search, self.kernels.clone(), fixed);
+        look(&search, &known)
+    }
+}
+
+impl Trial for OfSequence<'_> {
+    type Way = Laid;
+
+    fn ways(&self, ranks: usize) -> Vec<Laid> {
+        let is_counted = self.is_counted(ranks);
+        self.at(ranks, |search, known| {
+            let extents = search.extents(|size| !is_counted || size == ranks);
+            let mut meshes = known.laid(search.meshes(&known.kernels, extents), &vec![None; known.kernels.len()]);
+            meshes.truncate(search.most_meshes());
+            let state = State::new(search, known, self.memory);
+            let may_fit = |mut laid: Laid| {
+                let mut holds = 0f64;
+                for nth in 0..laid.ways.len() {
+                    let ways = std::mem::take(&mut laid.ways[nth]).into_iter();
+                    let with_bound = ways.map(|(seconds, along)| (state.holds(nth, &laid, &along), (seconds, along)));
+                    let may_fit: Vec<_> = with_bound.filter(|(bytes, _)| *bytes <= self.memory as f64).collect();
+                    holds = holds.max(may_fit.iter().map(|(bytes, _)| *bytes).reduce(f64::min)?);
+                    laid.ways[nth] = may_fit.into_iter().map(|(_, way)| way).collect();
+                }
+                Some((holds, laid))
+            };
+            let mut found: Vec<(f64, Laid)> = meshes.into_iter().filter_map(may_fit).collect();
+            found.sort_by(|one, other| one.0.total_cmp(&other.0));
+            found.into_iter().map(|(_, laid)| laid).collect()
+        })
+    }
+
+    fn priced(&self, laid: &Laid) -> usize {
+        laid.ways.iter().map(Vec::len).sum()
+    }
+
+    fn fits(&self, ranks: usize, laid: &Laid) -> Option<bool> {
+        // What has no price is not compared.
+        self.at(ranks, |search, known| State::new(search, known, self.memory).fits(laid).ok().flatten())
+    }
+
+    fn is_counted(&self, ranks: usize) -> bool {
+        !self.search.of_few_meshes || self.at(ranks, |search, _| search.extents(|_| true).len() <= search.most_meshes())
+    }
+
+    fn is_refused(&self, _: usize) -> bool {
+        false
+    }
+}

@@ -1,0 +1,52 @@
+//! What is known of kernels in sequence before any mesh.
+
+use super::SequenceSearch;
+use super::laid::Laid;
+use super::shared::Shared;
+use crate::grid::Bounds;
+use polyshard_layout::Mesh;
+use polyshard_program::{Kernel, Program};
+
+/// The stages of a search, each with its bounds.
+pub(super) struct Known<'a> {
+    pub(super) kernels: Vec<&'a Kernel>,
+    /// The programs of those whose schedules are given.
+    pub(super) fixed: Vec<Option<Program>>,
+    /// Those of stages by themselves.
+    pub(super) bounds: Vec<Bounds<'a>>,
+    /// Those of what need not be brought to stages that other ones before them keep tiles for.
+    pub(super) least: Vec<Bounds<'a>>,
+    pub(super) shared: Shared,
+    /// How often each stage runs.
+    times: Vec<f64>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(search: &SequenceSearch<'a>, kernels: Vec<&'a Kernel>, fixed: Vec<Option<Program>>) -> Self {
+        let (machine, ranks) = (search.machine, search.ranks);
+        let bounds = kernels.iter().map(|kernel| Bounds::new(kernel, machine, ranks, [])).collect();
+        // What an earlier stage reads may be in its tile, and need not come again.
+        let shared = Shared::new(&search.stages, &search.around, &kernels);
+        let stays =
+            shared.before.iter().zip(&shared.unchanged).map(|(before, unchanged)| [&before[..], unchanged].concat());
+        let least =
+            kernels.iter().zip(stays).map(|(kernel, stays)| Bounds::new(kernel, machine, ranks, stays)).collect();
+        let times = (0..kernels.len()).map(|nth| search.around.times(nth)).collect();
+        Self { kernels, fixed, bounds, least, shared, times }
+    }
+
+    /// The meshes over which all stages can be laid, those first that could be the fastest. Of stages whose schedules are given, the seconds are known
+    /// that they take at least.
+    pub(super) fn laid(&self, meshes: Vec<Mesh>, given: &[Option<f64>]) -> Vec<Laid> {
+        let laid = |mesh| Laid::new(mesh, &self.kernels, (&self.least, &self.times), given);
+        let mut meshes: Vec<Laid> = meshes.into_iter().filter_map(laid).collect();
+        // Among equal bounds, meshes of fewer axes are laid over more simply.
+        meshes.sort_by(|one, other| {
+            let by_bound = one.least().total_cmp(&other.least());
+            by_bound
+                .then_with(|| one.mesh.ndim().cmp(&other.mesh.ndim()))
+                .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
+        });
+        meshes
+    }
+}
