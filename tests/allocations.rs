@@ -2,9 +2,10 @@
 //! nothing, whatever its ranks read of each other. What is worked out from an index or a sharding takes no memory that grows
 //! with the elements.
 //!
-//! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time. What is
-//! sent allocates too: a message that others have not taken yet has to be somewhere.
+//! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time, which is no more than
+//! the program says. What is sent allocates too: a message that others have not taken yet has to be somewhere.
 
+use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
 use polyshard::runtime::Redistribution;
 use polyshard::{Axis, DType, Element};
@@ -23,6 +24,11 @@ fn check(name: &str, schedule: Schedule) {
 
 /// How often each rank allocates in the third run of the program.
 fn allocations<T: Element>(program: &Program) -> Vec<u64> {
+    allocated::<T>(program).into_iter().map(|counted| counted.count_total).collect()
+}
+
+/// What each rank allocates in the third run of the program.
+fn allocated<T: Element>(program: &Program) -> Vec<AllocationInfo> {
     let counted = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = program.shardings().enumerate().map(|(nth, sharding)| {
             DistArray::from_fn(world, sharding, |index| {
@@ -40,9 +46,42 @@ fn allocations<T: Element>(program: &Program) -> Vec<u64> {
         let mut ran = Ok(());
         let counted = allocation_counter::measure(|| ran = prepared.run_into(&inputs, &mut output));
         ran?;
-        Ok::<_, polyshard::Error>(counted.count_total)
+        Ok::<_, polyshard::Error>(counted)
     });
     counted.expect("the program runs")
+}
+
+/// What libraries pack is there besides what a program has prepared, and the program says how much that may be.
+#[test]
+fn products_of_floats_pack_no_more_than_is_said() {
+    let mesh = Mesh::new([("x", 2)]);
+    let mut packs = [false; 2];
+    for [rows, columns, terms] in
+        [[2, 3, 5], [1, 700, 900], [700, 1, 900], [60, 60, 4000], [300, 20, 3], [600, 300, 700], [40, 1100, 1300]]
+    {
+        for (nth, dtype) in [DType::F32, DType::F64].into_iter().enumerate() {
+            for (second, shape) in [("B[k, n]", [terms, columns]), ("B[n, k]", [columns, terms])] {
+                let [height, width] = shape;
+                let text = format!(
+                    "fn product(A: [{dtype}; {}, {terms}], B: [{dtype}; {height}, {width}]) -> C: [{dtype}; {}, {columns}] \
+                     {{ C[m, n] += A[m, k] * {second} }}",
+                    2 * rows,
+                    2 * rows
+                );
+                let kernel = Schedule::from_spec(polyshard::parse_kernel(&text).expect("a kernel"));
+                let program = kernel.distribute(["m"], ["mo"], ["mi"], &mesh).tensorize(["mi", "n", "k"]).lower();
+                let program = program.expect("a legal schedule");
+                let packed = match dtype {
+                    DType::F32 => allocated::<f32>(&program),
+                    _ => allocated::<f64>(&program),
+                };
+                let most = packed.iter().map(|counted| counted.bytes_max).max().unwrap_or(0);
+                assert!(most <= program.packed_bytes(), "{most} > {}: {text}", program.packed_bytes());
+                packs[nth] |= most > 1 << 16;
+            }
+        }
+    }
+    assert_eq!(packs, [true; 2], "the libraries pack, and it is seen");
 }
 
 /// `C = A B` on 2x2 ranks, each with a block of C.

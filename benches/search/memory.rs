@@ -9,8 +9,9 @@ use polyshard::runtime::Transport;
 use polyshard::search::Candidate;
 use polyshard_testing::bench::peak::{forget_peak, of_all_ranks, peak};
 
-/// Runs, of the four fastest schedules for a kernel, the one that moves most, by messages; prints the bytes of the rank that had most, besides what
-/// it had before there were any arrays, and what the program states. It is one kernel per process, since an allocator keeps what it was given back.
+/// Runs, of the four fastest schedules for a kernel, the one that moves most, by messages; prints what the program states, what products of matrices
+/// may copy besides, the bytes of the rank that had most, besides what it had before there were any arrays, and that over what is stated. It is one
+/// kernel per process, since an allocator keeps what it was given back.
 ///
 /// # Panics
 /// If no kernel has the name.
@@ -41,9 +42,10 @@ pub(crate) fn measure(ranks: usize, name: &str) -> polyshard::Result<()> {
         if world.is_root() {
             let bound = most.cost().memory as f64;
             println!(
-                "{name:8} {ranks:>4}  {:20} {:>10} {:>10} {:>6.2}",
+                "{name:8} {ranks:>4}  {:20} {:>10} {:>10} {:>10} {:>6.2}",
                 time::name(most),
                 units::scaled(bound, "B"),
+                units::scaled(program.packed_bytes() as f64, "B"),
                 units::scaled(more as f64, "B"),
                 more as f64 / bound
             );

@@ -52,7 +52,8 @@ pub struct Report {
     pub proofs: Vec<Proof>,
     /// The most bytes that one rank owns, of all tensors.
     pub shard_bytes: u64,
-    /// The most bytes of tile buffers and staging on one rank.
+    /// The most bytes of tile buffers and staging on one rank. What products of matrices copy of their operands while they run is
+    /// [stated apart](crate::Program::packed_bytes), what loops compute on their way is a few rows, and what a leaf that the user registers has is not known.
     pub tile_bytes: u64,
     /// The most bytes that one rank receives: counted where ranks times steps are in the thousands or fewer, else a bound.
     pub traffic_bytes: u64,

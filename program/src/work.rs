@@ -3,12 +3,24 @@
 use crate::ids::{Depth, LeafLoopId, OperandId};
 use crate::kernel::Assign;
 use crate::nest::{Factor, LeafAccess, LeafOp, Nest, Product, Role, Transfer};
+use crate::program::Program;
 use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
 use std::convert::Infallible;
 
 /// Ranks times steps beyond which nothing is counted: a few milliseconds.
 const MAX_STEPS: u64 = 1 << 15;
+
+/// The most terms of a sum of which libraries for products of matrices copy both operands at one time. `gemm` takes as many as fit into a first-level
+/// cache, and 512 at least (`gemm-common`, `cache.rs`): up to 1024 on processors with AVX2 or AVX-512, and 2048 with NEON and 128 KiB of that cache.
+/// `matrixmultiply` takes 256, and so do our own products of integers.
+const PACKED_TERMS: u64 = 2048;
+
+/// Rows and columns are copied in multiples of as many as are in registers at one time: of at most this many.
+const PACKED_TOGETHER: u64 = 64;
+
+/// The most bytes that such a library has besides copies of elements: what is left of lines and pages, and which rows it has copied.
+const PACKED_BESIDES: u64 = 1 << 16;
 
 /// What the leaf of a nest does in a run, on the rank that has the most to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,10 +85,13 @@ pub struct LeafProduct {
     pub operations: u64,
 }
 
+/// The loops of a product: how many iterations one has, its role, and whether elements of the result follow one another along it.
+type ProductLoops = Vec<(u64, Role, bool)>;
+
 impl LeafProduct {
     /// The products whose loops have these counts and roles, each with whether elements of the result follow one another along it; none if
     /// they are not of two matrices.
-    fn of(times: u64, loops: impl Iterator<Item = (u64, Role, bool)>) -> Option<Self> {
+    fn of(times: u64, loops: ProductLoops) -> Option<Self> {
         let (mut times, mut swapped) = (times, false);
         let mut shape = [None; 3];
         for (count, role, together) in loops {
@@ -152,6 +167,12 @@ impl Nest {
     /// ```
     #[must_use]
     pub fn products(&self) -> Vec<LeafProduct> {
+        self.loops_of_products().into_iter().filter_map(|(times, loops)| LeafProduct::of(times, loops)).collect()
+    }
+
+    /// The loops of each product of its leaf, with their counts, their roles, and whether elements of the result follow one another along them; and how
+    /// often it is made.
+    fn loops_of_products(&self) -> Vec<(u64, ProductLoops)> {
         let ranges = self.ranges();
         let counts: Vec<u64> =
             self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1.max(0) as u64).collect();
@@ -160,7 +181,7 @@ impl Nest {
         match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => {
                 let loops = (0..).zip(roles).map(|(number, &role)| (counts[number], role, together(number)));
-                LeafProduct::of(1, loops).into_iter().collect()
+                vec![(1, loops.collect())]
             }
             LeafOp::Products { steps, blocks, .. } => {
                 let product = |step: &Product| {
@@ -175,12 +196,33 @@ impl Nest {
                         let is_last = if step.kept.is_empty() { together(number.0) } else { last == Some(number) };
                         (size(number.0), role, is_last)
                     });
-                    LeafProduct::of(times.fold(1, u64::saturating_mul), loops)
+                    (times.fold(1, u64::saturating_mul), loops.collect())
                 };
-                steps.iter().filter_map(product).collect()
+                steps.iter().map(product).collect()
             }
             LeafOp::Nest | LeafOp::Named { .. } => Vec::new(),
         }
+    }
+
+    /// The most bytes that libraries for products of matrices copy of what its leaf multiplies; 0 if it is a nest.
+    fn packed_bytes(&self) -> u64 {
+        let size = self.kernel.dtype().size() as u64;
+        let of_product = |(_, loops): (u64, ProductLoops)| {
+            let along = |role: Role| {
+                let counts = loops.iter().filter(|(_, other, _)| *other == role).map(|(count, ..)| *count);
+                counts.fold(1, u64::saturating_mul)
+            };
+            if loops.is_empty() || loops.iter().any(|(count, ..)| *count == 0) {
+                return 0;
+            }
+            let copied = |role: Role| along(role).div_ceil(PACKED_TOGETHER).saturating_mul(PACKED_TOGETHER);
+            let panels =
+                along(Role::K).min(PACKED_TERMS).saturating_mul(copied(Role::M).saturating_add(copied(Role::N)));
+            // Vectors whose elements lie apart are copied whole.
+            let elements = panels.saturating_add(along(Role::K).saturating_mul(2));
+            elements.saturating_mul(size).saturating_add(PACKED_BESIDES)
+        };
+        self.loops_of_products().into_iter().map(of_product).max().unwrap_or(0)
     }
 
     /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf
@@ -275,6 +317,29 @@ impl Nest {
         let target = &self.leaf.target;
         self.kernel.assign() != Assign::Set
             || (0..self.leaf.loops.len()).any(|number| target.strides.iter().all(|strides| strides[number] == 0))
+    }
+}
+
+impl Program {
+    /// Returns the most bytes that a rank has at one time besides those that its [report](Self::report) states, as products of matrices copy what they
+    /// multiply, so that it lies together in the order in which it is multiplied; 0 of a program without products.
+    ///
+    /// How much that is depends on the processor, which a program does not ask for, so this is a bound for all that have vectors with fused
+    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 2.2 MB. No search
+    /// counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes). With the feature `blas` of the runtime, it is what that library has instead.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::example;
+    /// # let matmul = Schedule::from_spec(example::matmul(640, 640, 640));
+    /// let program = matmul.tensorize(["m", "n", "k"]).lower()?;
+    /// assert_eq!(program.packed_bytes(), (640 * (640 + 640) + 2 * 640) * 4 + (1 << 16));
+    /// # Ok::<(), LowerError>(())
+    /// ```
+    #[must_use]
+    pub fn packed_bytes(&self) -> u64 {
+        self.nests().map(Nest::packed_bytes).max().unwrap_or(0)
     }
 }
 

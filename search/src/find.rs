@@ -51,7 +51,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Sets the bytes that a rank may hold, in place of what the machine's devices have.
+    /// Sets the bytes that a rank may hold, in place of what the machine's devices have. They are those of [`Cost::memory`](polyshard_planner::cost::Cost::memory):
+    /// of arrays, tiles and what is under way, not what products of matrices copy of their operands while they run.
     pub fn memory(self, bytes: u64) -> Self {
         Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
     }
