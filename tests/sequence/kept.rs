@@ -3,10 +3,11 @@
 use super::rounds::run;
 use super::{element, inputs, whole};
 use expect_test::expect;
-use ndarray::ArrayD;
+use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD};
+use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
-use polyshard::{Nest, Sequence, reference};
+use polyshard::{Nest, Sequence, parse_kernel, reference};
 use proptest::prelude::*;
 
 /// The product of a matrix whose rows lie over the ranks with one whose columns do: all of the first one is gathered.
@@ -37,6 +38,16 @@ fn stencil(mesh: &Mesh, points: usize, reach: usize) -> Program {
     };
     let stencil = stencil.distribute([i], [io], [ii], mesh).shard("U", [dim(0).at(x)]).shard("V", [i.at(x)]);
     stencil.lower().expect("a legal schedule")
+}
+
+/// Kernels that all read the same arrays, one after the other; what all leave.
+fn all_of(stages: &[&Program]) -> Program {
+    let names: Vec<String> = (0..stages.len()).map(|nth| format!("R{nth}")).collect();
+    let sequence = stages.iter().zip(&names).fold(Sequence::new(), |sequence, (stage, name)| {
+        let inputs = stage.kernel().inputs().iter().map(|tensor| tensor.name);
+        sequence.stage(stage, inputs, name.as_str()).keep(name.as_str())
+    });
+    sequence.build().expect("stages that fit")
 }
 
 /// How many transfers of a program bring nothing.
@@ -130,6 +141,54 @@ fn what_is_written_again_or_lies_elsewhere_comes_again() {
         (u, t) = (next.clone(), next);
     }
     assert_eq!(run(&rounds, element), [u, t]);
+}
+
+#[test]
+fn a_leaf_that_is_no_nest_does_not_read_the_halo_of_one() {
+    // Of that, what a rank owns itself is not in the tile.
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    vars!(i, io, ii, m, n, k, mo, mi);
+    let near = kernel! {
+        fn near(U: [i64; 8, 4]) -> V: [i64; 8, 4] { V[i, j] = (U[i - 1, j] else 0) - (U[i + 1, j] else 5) }
+    };
+    let near = near.distribute([i], [io], [ii], &mesh).shard("U", [dim(0).at(x)]).shard("V", [i.at(x)]);
+    let product = kernel! {
+        fn product(U: [i64; 8, 4], W: [i64; 4, 3]) -> P: [i64; 7, 3] { P[m, n] += U[m + 1, k] * W[k, n] }
+    };
+    let product = product.distribute([m], [mo], [mi], &mesh).shard("U", [dim(0).at(x)]).shard("P", [m.at(x)]);
+    let [near, product] = [near, product.tensorize([mi, n, k])].map(|one| one.lower().expect("a legal schedule"));
+    let computes = "fn leaf(L: [i64; 1], next: [i64; 1]) -> D: [i64; 1] { D[i] += L[i] - next[i] }";
+    let computes = parse_kernel(computes).expect("a text").check().expect("a kernel");
+    let differences = |mut of: ArrayViewMutD<'_, i64>, [one, next]: [ArrayViewD<'_, i64>; 2]| {
+        of.zip_mut_with(&(&one - &next), |sum, term| *sum += term);
+    };
+    register("differences", &computes, differences).expect("a leaf");
+    let line = Mesh::new([("x", 3)]);
+    let [x] = line.axes();
+    let next = kernel! { fn next(L: [i64; 9]) -> D: [i64; 8] { D[i] = 2 * L[i] - L[i + 1] for i in 0..8 } };
+    let after = kernel! { fn after(L: [i64; 9]) -> D: [i64; 8] { D[i] = L[i] - L[i + 1] for i in 0..8 } };
+    let third = kernel! { fn third(L: [i64; 9]) -> D: [i64; 7] { D[i] = L[i] - L[i + 2] for i in 0..7 } };
+    let on_line = |schedule: Schedule| {
+        schedule.distribute([i], [io], [ii], &line).shard("L", [dim(0).at(x)]).shard("D", [i.at(x)])
+    };
+    let named = |schedule: Schedule| on_line(schedule).tensorize_with([ii], "differences");
+    let line = [on_line(next), named(after), named(third)].map(|one| one.lower().expect("a legal schedule"));
+    let [next, after, third] = &line;
+    for stages in [[&near, &product], [next, after], [next, third]] {
+        let program = all_of(&stages);
+        let alone = stages.map(received);
+        assert_eq!((kept(&program), received(&program)), (0, alone.iter().sum()), "{}", program.explain());
+        let alone: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
+        assert_eq!(run(&program, element), alone);
+    }
+    // Its own tile is whole, which any leaf reads.
+    for stages in [[after, next], [third, after]] {
+        let program = all_of(&stages);
+        assert_eq!(kept(&program), 1, "{}", program.explain());
+        let alone: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
+        assert_eq!(run(&program, element), alone);
+    }
 }
 
 proptest! {

@@ -11,7 +11,7 @@
 
 use super::{Body, Part};
 use crate::ids::{NestId, TileId};
-use crate::nest::{Brought, Nest, Region, Transfer};
+use crate::nest::{Brought, LeafOp, Nest, Region, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
@@ -100,6 +100,8 @@ impl Nest {
     /// Whether the tile of one of its transfers, after a run, holds what a transfer of another nest is to bring of the same array.
     pub(super) fn keeps(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
         let Some(kept) = self.transfers.get(tile.0) else { return false };
+        // Where a rank's own part is not in the tile but in its shard, a nest of loops alone reads both.
+        let is_read = !kept.tile.own_in_place || other.leaf.op == LeafOp::Nest;
         let id = |nest: &Self, of: &Transfer| nest.arrays.get(of.tensor.0).copied();
         let stays = kept.can_stay() && transfer.can_stay() && kept.kept_by().is_none();
         // Corners that have not come to one tile are missing in the other.
@@ -109,6 +111,7 @@ impl Nest {
         };
         let is_once = self.time_steps.is_none() && other.time_steps.is_none();
         stays
+            && is_read
             && all_comes
             && is_once
             && self.mesh == other.mesh
