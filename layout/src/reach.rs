@@ -73,6 +73,26 @@ impl Reach {
         }
     }
 
+    /// Returns whether what is in another reach is in this one, on axes of any extent: known for offsets inside of others.
+    ///
+    /// ```
+    /// use polyshard_layout::Reach;
+    /// let [near, far] = [1, 2].map(|far| Reach::Within { low: -far, high: far });
+    /// assert!(far.holds(near) && !near.holds(far));
+    /// // Beyond the end of an axis nothing is in reach, but round it something is.
+    /// let ring = Reach::Around { low: -1, high: 1 };
+    /// assert!(ring.holds(near) && !near.holds(ring) && Reach::All.holds(ring));
+    /// ```
+    #[must_use]
+    pub fn holds(self, other: Self) -> bool {
+        let nested = |(low, high): (i64, i64), (least, most): (i64, i64)| low <= least && most <= high;
+        match (self, other) {
+            (Self::All, _) => true,
+            (Self::Within { .. }, Self::Around { .. }) | (_, Self::All) => false,
+            _ => self.offsets().zip(other.offsets()).is_some_and(|(outer, inner)| nested(outer, inner)),
+        }
+    }
+
     /// Returns the coordinates in reach of the rank at `own`, ascending, each once.
     pub fn coordinates(self, own: usize, extent: usize) -> impl Iterator<Item = usize> {
         let clipped = |low: i64, high: i64| {
@@ -132,6 +152,24 @@ impl Neighbours {
         Self { along: along.into(), stencil: Stencil::Star }
     }
 
+    /// Returns whether the neighbours that others are of a rank are among these, on any mesh.
+    ///
+    /// ```
+    /// use polyshard_layout::{Neighbours, Reach};
+    /// let near = Reach::Within { low: -1, high: 1 };
+    /// let [full, star] = [Neighbours::in_box([near; 2]), Neighbours::in_star([near; 2])];
+    /// assert!(full.hold(&star) && !star.hold(&full));
+    /// // A box along one axis has no corners.
+    /// assert!(star.hold(&Neighbours::in_box([Reach::OWN, near])));
+    /// ```
+    #[must_use]
+    pub fn hold(&self, other: &Self) -> bool {
+        let moves = other.along.iter().filter(|reach| **reach != Reach::OWN).count();
+        let along = self.along.len() == other.along.len()
+            && self.along.iter().zip(&other.along).all(|(outer, inner)| outer.holds(*inner));
+        along && (self.stencil == Stencil::Box || other.stencil == Stencil::Star || moves <= 1)
+    }
+
     /// Returns the neighbours of the owner: those that read from it.
     #[must_use]
     pub fn mirrored(&self) -> Self {
@@ -142,6 +180,41 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mesh;
+
+    #[test]
+    fn neighbours_that_hold_others_have_them_on_every_mesh() {
+        let offsets = || (-2..3).flat_map(|low| (low..3).map(move |high| (low, high)));
+        let within = offsets().map(|(low, high)| Reach::Within { low, high });
+        let around = offsets().map(|(low, high)| Reach::Around { low, high });
+        let along: Vec<_> = within.chain(around).chain([Reach::All]).collect();
+        let pairs = along.iter().flat_map(|&one| along.iter().map(move |&other| [one, other]));
+        let all: Vec<_> = pairs.flat_map(|along| [Neighbours::in_box(along), Neighbours::in_star(along)]).collect();
+        let meshes = [(2, 3), (4, 1), (3, 5)].map(|(x, y)| Mesh::new([("x", x), ("y", y)]));
+        // By neighbours and mesh, who is in reach of each rank.
+        let reached = |neighbours: &Neighbours, mesh: &Mesh| -> Vec<Vec<usize>> {
+            let of = |rank: usize| {
+                let found = mesh.in_reach(&mesh.coordinates(rank), neighbours);
+                let mut found: Vec<_> = found.map(|at| mesh.rank(&at)).collect();
+                found.sort_unstable();
+                found
+            };
+            (0..mesh.size()).map(of).collect()
+        };
+        let reached: Vec<_> = all.iter().map(|one| meshes.each_ref().map(|mesh| reached(one, mesh))).collect();
+        let mut held = 0;
+        for (nth, outer) in all.iter().enumerate().step_by(7) {
+            assert!(outer.hold(outer), "{outer:?}");
+            for (other, inner) in all.iter().enumerate().filter(|(_, inner)| outer.hold(inner)) {
+                held += 1;
+                let mut ranks = reached[nth].iter().flatten().zip(reached[other].iter().flatten());
+                let holds =
+                    |outer: &[usize], inner: &[usize]| inner.iter().all(|rank| outer.binary_search(rank).is_ok());
+                assert!(ranks.all(|(outer, inner)| holds(outer, inner)), "{outer:?} and {inner:?}");
+            }
+        }
+        assert!(held > 1000, "{held}");
+    }
 
     #[test]
     fn a_reader_reaches_an_owner_that_reaches_it_back() {

@@ -16,6 +16,8 @@ use polyshard_program::{
 mod ahead;
 #[path = "refused/flow.rs"]
 mod flow;
+#[path = "refused/kept.rs"]
+mod kept;
 #[path = "refused/moves.rs"]
 mod moves;
 #[path = "refused/procedures.rs"]

@@ -1,4 +1,7 @@
 //! Tiles that stages of a sequence may keep for one another.
+//!
+//! A stage whose tile is kept for one that needs more is brought that, by messages of the same kind, so it takes what it takes by itself at
+//! least, and bounds hold that count the first stage so.
 
 use polyshard_layout::Name;
 use polyshard_planner::cost::{Cost, CostedPart};
@@ -42,10 +45,11 @@ impl Stay {
         nest.inputs().iter().enumerate().filter_map(stay).collect()
     }
 
-    /// Whether it serves whatever another one of the same kernel serves, and is served by the same.
+    /// Whether it serves whatever another one of the same kernel serves, is served by the same, and is brought more, or not at all, for the same.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        let [one, two] = [self, other].map(|stay| (stay.input, &stay.transfer.region, stay.transfer.route.star()));
-        one == two
+        let what = |stay: &Self| (stay.input, stay.transfer.interior_first);
+        let [one, two] = [self, other].map(|stay| (&stay.transfer.region, &stay.transfer.route));
+        what(self) == what(other) && one == two
     }
 }
 

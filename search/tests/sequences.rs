@@ -5,6 +5,7 @@ mod machines;
 use expect_test::expect;
 use machines::{machine, nodes};
 use polyshard::{DistArray, Execute, Operand, Rounds, Sequence, einsum, in_rounds};
+use polyshard_dsl::parse_kernel;
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
@@ -160,6 +161,48 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
     runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
     println!("{kept:?} keep a tile, and {closed:?} of them leave nothing open");
     assert!(kept.get() > 5 && closed.get() == kept.get(), "{kept:?} {closed:?}");
+}
+
+#[test]
+fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_elements() {
+    let problem = (prop::collection::vec(100usize..300, 2), 0usize..4, 0usize..4, 2usize..5, 0usize..4);
+    let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
+    // In how many the first kernel is brought what the second one needs.
+    let wider = Cell::new(0);
+    let law = |(extents, first, second, ranks, machine): (Vec<usize>, usize, usize, usize, usize)| {
+        let [rows, columns] = extents[..] else { unreachable!("there are two") };
+        let stage = |kind: usize, output: &str| {
+            let value = [
+                "u[i - 1, j] else 0 + u[i + 1, j] else 0 + u[i, j - 1] else 0 + u[i, j + 1] else 0",
+                "u[i - 1, j - 1] else 0 + u[i + 1, j + 1] else 0",
+                "u[i - 2, j] else 0 + u[i + 2, j] else 0 + u[i, j - 2] else 0 + u[i, j + 2] else 0",
+                "u[i, j] - u[i + 1, j] else 0",
+            ][kind];
+            let text = format!(
+                "fn around(u: [i64; {rows}, {columns}]) -> v: [i64; {rows}, {columns}] {{ v[i, j] = {value} }}"
+            );
+            let kernel = Schedule::from_spec(parse_kernel(&text).expect("a kernel"));
+            (kernel, vec![Name::new("X")], Name::new(output))
+        };
+        let (stages, machine) = ([stage(first, "Y"), stage(second, "Z")], &machines[machine]);
+        let choice = search(&stages, ranks, machine).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        run(choice.program()).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(choice.gap(), 0.0);
+        let (seconds, other) = (choice.cost().seconds(), combined(&stages, ranks, machine));
+        prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
+        let alone = choice.schedules()[0].lower().expect("it was chosen");
+        let is_wider = choice
+            .program()
+            .nests()
+            .next()
+            .is_some_and(|nest| nest.inputs()[0].region != alone.nest().inputs()[0].region);
+        wider.set(wider.get() + usize::from(is_wider));
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    assert!(wider.get() > 2, "{wider:?}");
 }
 
 #[test]

@@ -7,8 +7,8 @@
 //  2    run           V = far(U'), V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0
 //  3    run           W = near(U'), V[i] = U[i] - U[i + 1] else 3
 //  4    run           S = sum(V, W), S[i] = V[i] + W[i]
-//  5  run           V' = far(U'), V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0
-//  6  run           W' = near(U'), V[i] = U[i] - U[i + 1] else 3
+//  5  run           W' = near(U'), V[i] = U[i] - U[i + 1] else 3
+//  6  run           V' = far(U'), V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0
 //  7  run           S' = sum(V', W'), S[i] = V[i] + W[i]
 //     output        S'[11]: [0 @ x]
 
@@ -51,14 +51,14 @@ pub fn sharding_s_4() -> Sharding {
         .expect("the sharding was checked when this was generated")
 }
 
-/// Which rank owns which elements of `V'`: [0 @ x].
-pub fn sharding_v_5() -> Sharding {
+/// Which rank owns which elements of `W'`: [0 @ x].
+pub fn sharding_w_5() -> Sharding {
     Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
         .expect("the sharding was checked when this was generated")
 }
 
-/// Which rank owns which elements of `W'`: [0 @ x].
-pub fn sharding_w_6() -> Sharding {
+/// Which rank owns which elements of `V'`: [0 @ x].
+pub fn sharding_v_6() -> Sharding {
     Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
         .expect("the sharding was checked when this was generated")
 }
@@ -83,8 +83,8 @@ pub struct Prepared<'world> {
     step_1: far_1::Prepared<'world>,
     step_2: near_2::Prepared<'world>,
     step_3: sum_3::Prepared<'world>,
-    step_4: far_4::Prepared<'world>,
-    step_5: near_5::Prepared<'world>,
+    step_4: near_4::Prepared<'world>,
+    step_5: far_5::Prepared<'world>,
     step_6: sum_6::Prepared<'world>,
     room_0: Room<i64>,
     room_1: Room<i64>,
@@ -103,8 +103,8 @@ impl<'world> Prepared<'world> {
             step_1: far_1::Prepared::new(world)?,
             step_2: near_2::Prepared::new(world)?,
             step_3: sum_3::Prepared::new(world)?,
-            step_4: far_4::Prepared::new(world)?,
-            step_5: near_5::Prepared::new(world)?,
+            step_4: near_4::Prepared::new(world)?,
+            step_5: far_5::Prepared::new(world)?,
             step_6: sum_6::Prepared::new(world)?,
             room_0: Room::new(2usize),
             room_1: Room::new(1usize),
@@ -133,12 +133,12 @@ impl<'world> Prepared<'world> {
             }
         }
         let u_1 = u_1.into_owned();
-        let v_5 = self.step_4.run(&u_1)?;
-        let w_6 = self.step_5.run(&u_1, self.step_4.tile_0())?;
+        let w_5 = self.step_4.run(&u_1)?;
+        let v_6 = self.step_5.run(&u_1, self.step_4.tile_0())?;
         drop(u_1);
-        let s_7 = self.step_6.run(&v_5, &w_6)?;
-        drop(w_6);
-        drop(v_5);
+        let s_7 = self.step_6.run(&v_6, &w_5)?;
+        drop(w_5);
+        drop(v_6);
         Ok(s_7)
     }
 }
@@ -498,8 +498,8 @@ pub mod sum_3 {
     }
 }
 
-/// `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0`.
-pub mod far_4 {
+/// `V[i] = U[i] - U[i + 1] else 3`.
+pub mod near_4 {
     use polyshard::runtime::layout::{
         AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
     };
@@ -522,7 +522,7 @@ pub mod far_4 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = U[i] - U[i + 1] else 3` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -540,7 +540,7 @@ pub mod far_4 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, v)
     }
-    /// What runs of `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` need, made once.
+    /// What runs of `V[i] = U[i] - U[i + 1] else 3` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         u_tile: Tile<i64>,
@@ -607,19 +607,13 @@ pub mod far_4 {
                 v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
                 ReduceOp::Sum,
                 &[
+                    u_tile.view(u).strided(&[4 * x], &[&[1]]),
                     u_tile
                         .view(u)
-                        .outside(1i64, &[Some(11)])
-                        .strided(&[4 * x - 2], &[&[1]]),
-                    u_tile
-                        .view(u)
-                        .outside(0i64, &[Some(11)])
-                        .strided(&[4 * x + 2], &[&[1]]),
+                        .outside(3i64, &[Some(11)])
+                        .strided(&[4 * x + 1], &[&[1]]),
                 ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(
-                    v0,
-                    Element::multiply(2i64, v1),
-                )),
+                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
             );
             shared.release()
         }
@@ -631,8 +625,8 @@ pub mod far_4 {
     }
 }
 
-/// `V[i] = U[i] - U[i + 1] else 3`.
-pub mod near_5 {
+/// `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0`.
+pub mod far_5 {
     use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
     use polyshard::runtime::leaf::{nest, pointwise};
     use polyshard::runtime::{
@@ -653,7 +647,7 @@ pub mod near_5 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i] - U[i + 1] else 3` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -676,7 +670,7 @@ pub mod near_5 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, u_tile, v)
     }
-    /// What runs of `V[i] = U[i] - U[i + 1] else 3` need, made once.
+    /// What runs of `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         known_inputs: InputTable,
@@ -731,13 +725,19 @@ pub mod near_5 {
                 v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
                 ReduceOp::Sum,
                 &[
-                    u_tile.view(u).strided(&[4 * x], &[&[1]]),
                     u_tile
                         .view(u)
-                        .outside(3i64, &[Some(11)])
-                        .strided(&[4 * x + 1], &[&[1]]),
+                        .outside(1i64, &[Some(11)])
+                        .strided(&[4 * x - 2], &[&[1]]),
+                    u_tile
+                        .view(u)
+                        .outside(0i64, &[Some(11)])
+                        .strided(&[4 * x + 2], &[&[1]]),
                 ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
+                &pointwise(|[v0, v1]: [i64; 2]| Element::add(
+                    v0,
+                    Element::multiply(2i64, v1),
+                )),
             );
             shared.release()
         }

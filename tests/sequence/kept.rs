@@ -1,13 +1,13 @@
 //! What has come to a rank and was not written since comes once: kernels read it in the tile of the first one that needed it.
 
 use super::rounds::run;
-use super::{element, inputs, whole};
+use super::{element, whole};
 use expect_test::expect;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
-use polyshard::{Nest, Sequence, parse_kernel, reference};
+use polyshard::{Element, Nest, Sequence, parse_kernel, reference};
 use proptest::prelude::*;
 
 /// The product of a matrix whose rows lie over the ranks with one whose columns do: all of the first one is gathered.
@@ -25,6 +25,11 @@ fn projection(mesh: &Mesh, [rows, inner, columns]: [usize; 3]) -> Program {
 
 /// A stencil of this reach on a line.
 fn stencil(mesh: &Mesh, points: usize, reach: usize) -> Program {
+    stencil_by(mesh, points, reach, |schedule| schedule)
+}
+
+/// The same with more steps.
+fn stencil_by(mesh: &Mesh, points: usize, reach: usize, then: impl Fn(Schedule) -> Schedule) -> Program {
     let [x] = mesh.axes();
     vars!(i, io, ii);
     let stencil = match reach {
@@ -37,7 +42,7 @@ fn stencil(mesh: &Mesh, points: usize, reach: usize) -> Program {
         }
     };
     let stencil = stencil.distribute([i], [io], [ii], mesh).shard("U", [dim(0).at(x)]).shard("V", [i.at(x)]);
-    stencil.lower().expect("a legal schedule")
+    then(stencil).lower().expect("a legal schedule")
 }
 
 /// Kernels that all read the same arrays, one after the other; what all leave.
@@ -50,6 +55,53 @@ fn all_of(stages: &[&Program]) -> Program {
     sequence.build().expect("stages that fit")
 }
 
+/// Kernels that read what is around an element of a matrix, which lies in blocks, and their names.
+fn around(mesh: &Mesh, [rows, columns]: [usize; 2]) -> [(&'static str, Program); 6] {
+    let [x, y] = mesh.axes();
+    vars!(i, j, io, jo, ii, ji);
+    let plus = kernel! {
+        fn plus(U: [f64; rows, columns]) -> V: [f64; rows, columns] {
+            V[i, j] = 0.3 * (U[i - 1, j] else 0.5 + U[i + 1, j] else 0.7) - 0.7 * (U[i, j - 1] else 0.1 + U[i, j + 1] else 0.2)
+        }
+    };
+    let full = kernel! {
+        fn full(U: [f64; rows, columns]) -> V: [f64; rows, columns] {
+            V[i, j] = 0.3 * (U[i - 1, j - 1] else 0.5 + U[i + 1, j + 1] else 0.7) - 0.7 * (U[i - 1, j + 1] else 0.1 + U[i + 1, j - 1] else 0.2)
+        }
+    };
+    let wide = kernel! {
+        fn wide(U: [f64; rows, columns]) -> V: [f64; rows, columns] {
+            V[i, j] = 0.3 * (U[i - 2, j] else 0.5 + U[i + 2, j] else 0.7) - 0.7 * (U[i, j - 2] else 0.1 + U[i, j + 2] else 0.2)
+        }
+    };
+    let three = kernel! {
+        fn three(U: [f64; rows, columns], W: [f64; 5]) -> V: [f64; rows, columns] {
+            V[i, j] += U[i, j + d - 1] else 0.0 * W[d] for d in 0..3
+        }
+    };
+    let five = kernel! {
+        fn five(U: [f64; rows, columns], W: [f64; 5]) -> V: [f64; rows, columns] {
+            V[i, j] += U[i, j + d - 2] else 0.0 * W[d] for d in 0..5
+        }
+    };
+    let largest = kernel! {
+        fn largest(U: [f64; rows, columns]) -> V: [f64; rows, columns] {
+            V[i, j] max= U[i + c - 1, j + d - 1] else 0.0 for c in 0..3 for d in 0..3
+        }
+    };
+    let lower = |schedule: Schedule| {
+        let tiles = schedule.distribute([i, j], [io, jo], [ii, ji], mesh).shard("U", [dim(0).at(x), dim(1).at(y)]);
+        tiles.shard("V", [i.at(x), j.at(y)]).lower().expect("a legal schedule")
+    };
+    let all = [("plus", plus), ("full", full), ("wide", wide), ("three", three), ("five", five), ("largest", largest)];
+    all.map(|(name, kernel)| (name, lower(kernel)))
+}
+
+/// Elements that are rounded in sums.
+fn rounded(array: usize, at: &[usize]) -> f64 {
+    f64::random(array as u64 + 1, at)
+}
+
 /// How many transfers of a program bring nothing.
 fn kept(program: &Program) -> usize {
     program.nests().flat_map(Nest::kept).count()
@@ -57,10 +109,17 @@ fn kept(program: &Program) -> usize {
 
 /// The most bytes that a rank receives in a run by messages.
 fn received(program: &Program) -> u64 {
+    received_of(program, element)
+}
+
+/// The same of a program over elements of this type.
+fn received_of<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> T + Sync) -> u64 {
     let found = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = inputs(world, program)?;
+        let arrays = program.inputs().enumerate();
+        let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |at| fill(nth, at)));
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let before = world.bytes_received();
-        let mut prepared = program.prepare::<i64>(world)?.with_transport(Transport::Messages)?;
+        let mut prepared = program.prepare::<T>(world)?.with_transport(Transport::Messages)?;
         prepared.run_all(&arrays.iter().collect::<Vec<_>>())?;
         Ok(world.bytes_received() - before)
     });
@@ -101,25 +160,96 @@ fn three_products_of_one_matrix_gather_it_once() {
 }
 
 #[test]
-fn a_halo_that_is_inside_of_another_one_does_not_come_again() {
+fn of_two_halos_of_one_array_the_wider_one_comes_whichever_is_first() {
     let mesh = Mesh::new([("x", 4)]);
     let [own, near, far] = [0, 1, 2].map(|reach| stencil(&mesh, 13, reach));
-    let both = |first: &Program, second: &Program| {
-        let stages = Sequence::new().stage(first, ["U"], "V").stage(second, ["U"], "W");
-        stages.keep("V").build().expect("stages that fit")
-    };
-    // A wider one is not inside; what is the rank's own does not come anyway.
-    for (first, second, expected) in [(&far, &near, 1), (&near, &near, 1), (&near, &far, 0), (&near, &own, 0)] {
-        let program = both(first, second);
+    // What is the rank's own does not come anyway.
+    for (stages, expected, widest) in [
+        (vec![&far, &near], 1, &far),
+        (vec![&near, &near], 1, &near),
+        (vec![&near, &far], 1, &far),
+        (vec![&near, &own], 0, &near),
+        (vec![&near, &near, &own, &far, &near], 3, &far),
+    ] {
+        let program = all_of(&stages);
         assert_eq!(kept(&program), expected, "{program}");
+        let brought = widest.report().traffic_bytes;
         let found = (program.report().traffic_bytes, received(&program));
-        let alone = |one: &Program| one.report().traffic_bytes;
-        let brought = alone(first) + if expected == 0 { alone(second) } else { 0 };
         assert_eq!(found, (brought, brought), "{}", program.explain());
+        let tiles = stages.iter().map(|one| one.report().tile_bytes).max();
+        assert_eq!(Some(program.report().tile_bytes), tiles, "one tile is there for all");
         let u = whole(0, &[13]);
-        let of = |one: &Program| reference(one.kernel(), &[&u], None).expect("shapes fit");
-        assert_eq!(run(&program, element), [of(first), of(second)]);
+        let of = |one: &&Program| reference(one.kernel(), &[&u], None).expect("shapes fit");
+        assert_eq!(run(&program, element), stages.iter().map(of).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_halo_that_a_later_kernel_needs_says_so() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [near, far] = [1, 2].map(|reach| stencil(&mesh, 13, reach));
+    let explained = all_of(&[&near, &far]).explain();
+    let lines: Vec<_> = explained.lines().collect();
+    let begin = lines.iter().position(|line| line.starts_with("U: halo")).expect("a halo");
+    let first: String = lines[begin..].iter().take(13).map(|line| format!("{line}\n")).collect();
+    expect![[r#"
+        U: halo(x: -1..=1), once, outside all serial loops
+            halo from x - 1..=x + 1
+            tile [8] of U[max(0, 4*x - 2)..min(13, min(15, 4*x + 6))]
+            at most 32 bytes received per rank and step
+            messages with at most 2 other ranks
+            what a rank owns itself is read in place
+            the same in all iterations: who sends what is worked out once
+            where ranks share memory it is read there, elsewhere it comes by messages
+            - `far` needs more of it later and is brought nothing, so all that it needs comes here:
+            -   what one rank needs has several owners
+            -   axis x: neither aligned, nor the same region for all x
+            -   owners are at the offsets x: -1..=1 from the rank
+            -   a few neighbours own it, around what the rank owns itself: halo
+    "#]]
+    .assert_eq(&first);
+    let (_, second) = explained.split_once("2. run").expect("a second kernel");
+    assert!(second.contains("U: kept by `near`, nothing is sent"), "{explained}");
+    let (_, proved) = explained.split_once("proved").expect("proofs");
+    let of_u: String = proved.lines().filter(|line| line.contains(" of U:")).map(|line| format!("{line}\n")).collect();
+    expect![[r#"
+            - flow of U: no more of it is read than [0..12], [1..13]
+            - residency of U: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside U; what is needed of it is inside of what `far` needs, all of which is brought; `near` has it in a tile already, and nothing has written it since
+            - matching of U: sender and receiver work out the same pieces; owners are at the offsets x: -1..=1 from the rank
+    "#]].assert_eq(&of_u);
+}
+
+#[test]
+fn what_comes_in_another_way_or_while_its_leaf_computes_comes_again() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [near, far] = [1, 2].map(|reach| stencil(&mesh, 29, reach));
+    let [near_first, far_first] = [1, 2].map(|reach| stencil_by(&mesh, 29, reach, |one| one.interior_first("U")));
+    let steps = stencil_by(&mesh, 29, 1, |one| one.halo("U", 3));
+    // A kernel that waits for its halo does not wait for one behind which another one hides.
+    for (stages, expected) in [
+        ([&near_first, &far], 1),
+        ([&near_first, &far_first], 1),
+        ([&near, &far_first], 0),
+        ([&near, &steps], 0),
+        ([&steps, &near], 0),
+    ] {
+        let program = all_of(&stages);
+        assert_eq!(kept(&program), expected, "{program}");
+        let alone: u64 = stages.iter().map(|one| one.report().traffic_bytes).sum();
+        let brought = if expected == 1 { far.report().traffic_bytes } else { alone };
+        let found = (program.report().traffic_bytes, received(&program));
+        assert_eq!(found, (brought, brought), "{}", program.explain());
+        let hides = program.nests().map(|nest| nest.inputs()[0].interior_first).collect::<Vec<_>>();
+        let hid = stages.map(|one| one.nest().inputs()[0].interior_first);
+        assert_eq!(hides, [hid[0], hid[1] && expected == 0], "{program}");
+        let expected: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
+        assert_eq!(run(&program, element), expected);
+    }
+    // On three ranks all have parts of what the wider one needs, so it is no halo.
+    let mesh = Mesh::new([("x", 3)]);
+    let [near, far] = [1, 2].map(|reach| stencil(&mesh, 3, reach));
+    let program = all_of(&[&near, &far]);
+    assert_eq!((kept(&program), received(&program)), (0, near.report().traffic_bytes + far.report().traffic_bytes));
 }
 
 #[test]
@@ -141,6 +271,34 @@ fn what_is_written_again_or_lies_elsewhere_comes_again() {
         (u, t) = (next.clone(), next);
     }
     assert_eq!(run(&rounds, element), [u, t]);
+}
+
+#[test]
+fn corners_come_with_the_first_kernel_that_reads_around_an_element() {
+    let all = around(&Mesh::new([("x", 3), ("y", 3)]), [9, 9]);
+    for (stages, kept_ones) in [
+        (["plus", "full"], 1),
+        (["full", "plus"], 1),
+        (["plus", "wide"], 1),
+        (["wide", "plus"], 1),
+        (["full", "largest"], 1),
+        (["largest", "full"], 1),
+        (["plus", "three"], 1),
+        // A star has no corners, and a square of nine does not reach as far.
+        (["wide", "full"], 0),
+        (["full", "wide"], 0),
+        // In a wider tile, sums might take their terms in another order.
+        (["three", "five"], 0),
+        (["three", "plus"], 0),
+        (["five", "three"], 1),
+    ] {
+        let of = |name: &str| &all.iter().find(|(other, _)| *other == name).expect("a kernel").1;
+        let [first, second] = stages.map(of);
+        let program = all_of(&[first, second]);
+        assert_eq!(kept(&program), kept_ones, "{stages:?}\n{}", program.explain());
+        let [one, other, both] = [first, second, &program].map(|program| received_of(program, rounded));
+        assert_eq!(both, if kept_ones == 0 { one + other } else { one.max(other) }, "{}", program.explain());
+    }
 }
 
 #[test]
@@ -183,11 +341,55 @@ fn a_leaf_that_is_no_nest_does_not_read_the_halo_of_one() {
         assert_eq!(run(&program, element), alone);
     }
     // Its own tile is whole, which any leaf reads.
-    for stages in [[after, next], [third, after]] {
+    for stages in [[after, next], [after, third], [third, after]] {
         let program = all_of(&stages);
         assert_eq!(kept(&program), 1, "{}", program.explain());
         let alone: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
         assert_eq!(run(&program, element), alone);
+    }
+}
+
+#[test]
+fn sums_of_whole_numbers_read_wider_tiles() {
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    vars!(i, io, ii);
+    let near = kernel! { fn near(U: [i64; 10]) -> V: [i64; 10] { V[i] += U[i + d - 1] else 0 for d in 0..3 } };
+    let far = kernel! { fn far(U: [i64; 10]) -> V: [i64; 10] { V[i] += U[i + d - 2] else 0 for d in 0..5 } };
+    let [near, far] = [near, far].map(|sum| {
+        let sum = sum.distribute([i], [io], [ii], &mesh).shard("U", [dim(0).at(x)]).shard("V", [i.at(x)]);
+        sum.lower().expect("a legal schedule")
+    });
+    let program = all_of(&[&near, &far]);
+    assert_eq!((kept(&program), received(&program)), (1, received(&far)), "{}", program.explain());
+    let alone = [&near, &far].map(|one| run(one, element).swap_remove(0));
+    assert_eq!(run(&program, element), alone);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Kernels in any order that read what is around an element: each leaves the bits that it leaves by itself, but sums that read a part of a
+    /// tile; no rank receives more, or holds more.
+    #[test]
+    fn kernels_that_read_around_an_element_leave_the_bits_that_they_leave_alone(
+        x in 1..4usize, y in 1..4usize, size in [1..9usize, 1..9usize], stages in prop::collection::vec(0..6usize, 2..5),
+    ) {
+        let all = around(&Mesh::new([("x", x), ("y", y)]), size);
+        let stages: Vec<&Program> = stages.iter().map(|&kind| &all[kind].1).collect();
+        let program = all_of(&stages);
+        let found = run(&program, rounded);
+        for (stage, found) in stages.iter().zip(&found) {
+            prop_assert_eq!(&run(stage, rounded)[0], found, "{}\n{}", stage, program.explain());
+        }
+        let together = received_of(&program, rounded);
+        let alone: Vec<_> = stages.iter().map(|stage| received_of(stage, rounded)).collect();
+        prop_assert!(together <= alone.iter().sum() && together <= program.report().traffic_bytes, "{}", program.explain());
+        if kept(&program) + 1 == stages.len() && stages.iter().all(|stage| stage.kernel().inputs().len() == 1) {
+            prop_assert_eq!(Some(&together), alone.iter().max(), "{}", program.explain());
+        }
+        let held: u64 = stages.iter().map(|stage| stage.report().tile_bytes).sum();
+        prop_assert!(program.report().tile_bytes <= held, "{}", program.explain());
     }
 }
 

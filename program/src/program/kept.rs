@@ -1,17 +1,21 @@
 //! Tiles that kernels keep for others: what has come to a rank and has not been written since need not come again.
 //!
 //! ```text
-//! Q = X * Wq       X is gathered
-//! K = X * Wk       X is in the tile of the first kernel
+//! Q = X * Wq            X is gathered
+//! K = X * Wk            X is in the tile of the first kernel
+//!
+//! V = near(U)           U comes with the wide halo that `far` needs
+//! W = far(U)            U is in the tile of `near`
 //! ```
 //!
 //! A transfer brings what is needed less what the rank owns or has received since that was last written. Where the region that a kernel
 //! needs of an array is inside of what another one of the same round has read before, nothing is left to bring, and the leaf reads
-//! that one's tile. Arrays are written once, so what lies in between does not matter.
+//! that one's tile. Where it is around that, and comes in the same way, the first one is brought all of it. So there are no messages but
+//! those of the largest region. Arrays are written once, so what lies in between does not matter.
 
 use super::{Body, Part};
 use crate::ids::{NestId, TileId};
-use crate::nest::{Brought, LeafOp, Nest, Region, Transfer};
+use crate::nest::{Brought, LeafOp, Leg, Nest, Region, Route, Tile, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
@@ -19,70 +23,149 @@ use polyshard_layout::Name;
 /// The most ranks whose regions are compared one by one; of more, only those are known to be inside of others that are written alike.
 const MOST_RANKS: usize = 1 << 12;
 
-/// A transfer that brings nothing, and the tile of another nest that its region is read from.
-type Kept = (TileId, (NestId, TileId));
+/// A transfer of a nest.
+type Place = (NestId, TileId);
+
+/// What becomes of the transfers of a nest.
+#[derive(Clone, Default)]
+struct Changes {
+    /// Those that bring nothing, and the tiles that their regions are read from.
+    kept: Vec<(TileId, Place)>,
+    /// Those that bring what a later kernel needs, by the transfer that this one has.
+    wider: Vec<(TileId, Place)>,
+}
+
+/// A tile that something is brought to.
+struct Filled {
+    place: Place,
+    /// The transfer that says what: its own, or that of a later kernel, which needs more.
+    as_of: Place,
+    /// Whether a kernel that reads it might round its sums otherwise if more were in it.
+    is_rounded: bool,
+}
 
 impl Body {
     /// Returns the body in which no kernel is brought what it needs of an array if another one has it in its tile since a run in the
-    /// same round. Results are the same to the last bit where both need the same region; a sum over a part of another's may take its terms
-    /// in another order.
+    /// same round. Where a later kernel needs more of it, by messages of the same kind, the first one is brought that.
+    ///
+    /// Results are the same to the last bit, but that a sum over a part of what a kernel before it has in its tile may take its terms in
+    /// another order.
     #[must_use]
     pub fn with_kept_tiles(self) -> Self {
-        let mut found = Vec::new();
+        let mut found = vec![Changes::default(); self.nests.len()];
         self.find_kept(&self.statements, &mut found);
-        if found.is_empty() {
+        let changed = |(id, changes): (usize, &Changes)| self.changed(&self.nests[id], changes).map(|nest| (id, nest));
+        let changed: Vec<_> = found.iter().enumerate().filter_map(changed).collect();
+        if changed.is_empty() {
             return self;
         }
         let mut body = self;
-        let names: Vec<_> = body.nests.iter().map(|nest| nest.kernel.name()).collect();
-        for (NestId(id), kept) in found {
-            let mut nest = body.nests[id].clone();
-            let mut claims = Vec::new();
-            for (tile, from) in kept {
-                let transfer = &mut nest.transfers[tile.0];
-                transfer.brought = Brought::For { nest: from.0, tile: from.1 };
-                transfer.interior_first = false;
-                let tensor = transfer.tensor;
-                let claim = format!("`{}` has it in a tile already, and nothing has written it since", names[from.0.0]);
-                let tensor = Some(nest.tensor_name(tensor));
-                claims.push(Proof { property: Property::Residency, tensor, claim, of_route: false });
-            }
-            let proofs = nest.still_proved().chain(claims).collect();
-            body.nests[id] = nest.completed(proofs);
-        }
+        changed.into_iter().for_each(|(id, nest)| body.nests[id] = nest);
         body.with_derived_statements()
     }
 
-    /// What is kept for the nests among statements: by nest, its transfers that bring nothing, and those whose tiles they are read from.
-    fn find_kept(&self, statements: &[Statement], found: &mut Vec<(NestId, Vec<Kept>)>) {
-        let mut tiles: Vec<(NestId, TileId)> = Vec::new();
+    /// The nest with what becomes of its transfers; none if nothing does.
+    fn changed(&self, nest: &Nest, Changes { kept, wider }: &Changes) -> Option<Nest> {
+        if kept.is_empty() && wider.is_empty() {
+            return None;
+        }
+        let (mut nest, mut claims) = (nest.clone(), Vec::new());
+        for &(tile, (from, of)) in kept {
+            let transfer = &mut nest.transfers[tile.0];
+            transfer.brought = Brought::For { nest: from, tile: of };
+            transfer.interior_first = false;
+            let name = self.nests[from.0].kernel.name();
+            let claim = format!("`{name}` has it in a tile already, and nothing has written it since");
+            claims.push((tile, Property::Residency, claim, false));
+        }
+        for &(tile, (needing, of)) in wider {
+            let (other, name) = (&self.nests[needing.0], self.nests[needing.0].kernel.name());
+            let wide = &other.transfers[of.0];
+            nest.transfers[tile.0].take_over(wide, name);
+            let claim = format!("what is needed of it is inside of what `{name}` needs, all of which is brought");
+            claims.push((tile, Property::Residency, claim, false));
+            // Who sends it, as it was proved for the other kernel, if it is clear of which transfer that is said.
+            let is_only = other.inputs().iter().filter(|transfer| transfer.tensor == wide.tensor).count() == 1;
+            let tensor = other.tensor_name(wide.tensor);
+            let of_route = |proof: &&Proof| {
+                is_only && proof.property == Property::Matching && proof.of_route && proof.tensor == Some(tensor)
+            };
+            let proved = other.report.proofs.iter().filter(of_route);
+            claims.extend(proved.map(|proof| (tile, Property::Matching, proof.claim.clone(), true)));
+        }
+        let mut proofs = nest.still_proved();
+        for (tile, property, claim, of_route) in claims {
+            let tensor = Some(nest.tensor_name(nest.transfers[tile.0].tensor));
+            let proof = Proof { property, tensor, claim, of_route };
+            if !proofs.contains(&proof) {
+                proofs.push(proof);
+            }
+        }
+        Some(nest.completed(proofs))
+    }
+
+    /// What becomes of the transfers of the nests among statements.
+    fn find_kept(&self, statements: &[Statement], found: &mut [Changes]) {
+        let mut tiles: Vec<Filled> = Vec::new();
         for part in Self::parts_of(statements) {
             match part {
                 Part::Nest(id, _) => {
                     let nest = &self.nests[id.0];
-                    let (mut kept, mut own) = (Vec::new(), Vec::new());
-                    for (number, transfer) in nest.inputs().iter().enumerate() {
-                        let keeps = |&(other, tile): &(NestId, TileId)| self.nests[other.0].keeps(tile, nest, transfer);
-                        match tiles.iter().copied().find(keeps) {
-                            Some(from) => kept.push((TileId(number), from)),
-                            None => own.push((id, TileId(number))),
+                    let (mut own, is_rounded) = (Vec::new(), nest.rounds_sums());
+                    for tile in (0..nest.inputs().len()).map(TileId) {
+                        let place = (id, tile);
+                        let mut at = tiles.iter().position(|filled| self.is_in(place, filled));
+                        if at.is_none() {
+                            at = tiles.iter().position(|filled| self.may_fill(place, filled));
+                            at.into_iter().for_each(|at| tiles[at].as_of = place);
                         }
+                        let Some(filled) = at.map(|at| &mut tiles[at]) else {
+                            own.push(Filled { place, as_of: place, is_rounded });
+                            continue;
+                        };
+                        filled.is_rounded |= is_rounded;
+                        found[id.0].kept.push((tile, filled.place));
                     }
                     tiles.extend(own);
-                    if !kept.is_empty() {
-                        found.push((id, kept));
-                    }
                 }
                 Part::Repeat(_, round) => self.find_kept(round, found),
                 Part::Begin(_) | Part::Await(_) | Part::Free(_) => {}
             }
         }
+        for Filled { place, as_of, .. } in tiles.iter().filter(|filled| filled.as_of != filled.place) {
+            found[place.0.0].wider.push((place.1, *as_of));
+        }
+    }
+
+    fn at(&self, (nest, tile): Place) -> (&Nest, &Transfer) {
+        (&self.nests[nest.0], &self.nests[nest.0].transfers[tile.0])
+    }
+
+    /// Whether all that a transfer is to bring is in a tile, where its leaf can read it.
+    fn is_in(&self, place: Place, filled: &Filled) -> bool {
+        let ((nest, transfer), (_, own)) = (self.at(place), self.at(filled.place));
+        let (source, tile) = filled.as_of;
+        own.tile.is_read_by(nest) && self.nests[source.0].holds(tile, nest, transfer)
+    }
+
+    /// Whether a tile may be brought all that a transfer of a later nest is to bring, and its leaf can read it there.
+    ///
+    /// It is if that is more of the same, by no fewer messages of the same kind, and no kernel that reads the tile might round otherwise. What
+    /// would come while its own leaf computes is not waited for elsewhere.
+    fn may_fill(&self, place: Place, filled: &Filled) -> bool {
+        let ((nest, wide), (_, own)) = (self.at(place), self.at(filled.place));
+        let (source, now) = self.at(filled.as_of);
+        !filled.is_rounded
+            && (own.interior_first || !wide.interior_first)
+            && wide.route.is_at_least(&now.route)
+            && own.tile.is_read_by(nest)
+            && nest.holds(place.1, source, now)
     }
 }
 
 impl Nest {
     /// What holds of it besides what was proved of routes that nothing takes any more, and whether ranks make the same calls.
-    fn still_proved(&self) -> impl Iterator<Item = Proof> {
+    fn still_proved(&self) -> Vec<Proof> {
         let is_sent = |tensor: Name| {
             let of_tensor = |transfer: &&Transfer| self.tensor_name(transfer.tensor) == tensor;
             self.transfers.iter().filter(of_tensor).any(|transfer| transfer.kept_by().is_none())
@@ -90,31 +173,39 @@ impl Nest {
         let holds = |proof: &&Proof| {
             proof.property != Property::Matching && (!proof.of_route || proof.tensor.is_none_or(is_sent))
         };
-        let proved: Vec<_> = self.report.proofs.iter().filter(holds).cloned().collect();
+        let proved = self.report.proofs.iter().filter(holds).cloned();
         let matching = self
             .matches()
             .unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug of polyshard"));
-        proved.into_iter().chain(matching)
+        proved.chain(matching).collect()
     }
 
-    /// Whether the tile of one of its transfers, after a run, holds what a transfer of another nest is to bring of the same array.
+    /// Whether its sums may be rounded otherwise if their terms lie otherwise in tiles.
+    fn rounds_sums(&self) -> bool {
+        !self.kernel.writes_once() && self.kernel.assign().depends_on_order(self.kernel.dtype())
+    }
+
+    /// Whether another nest can read in the tile of one of its transfers, after a run, what a transfer of that nest is to bring.
     pub(super) fn keeps(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
+        let is_read = self.transfers.get(tile.0).is_some_and(|kept| kept.tile.is_read_by(other));
+        is_read && self.holds(tile, other, transfer)
+    }
+
+    /// Whether what one of its transfers brings has in it what a transfer of another nest is to bring of the same array.
+    fn holds(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
         let Some(kept) = self.transfers.get(tile.0) else { return false };
-        // Where a rank's own part is not in the tile but in its shard, a nest of loops alone reads both.
-        let is_read = !kept.tile.own_in_place || other.leaf.op == LeafOp::Nest;
         let id = |nest: &Self, of: &Transfer| nest.arrays.get(of.tensor.0).copied();
         let stays = kept.can_stay() && transfer.can_stay() && kept.kept_by().is_none();
         // Corners that have not come to one tile are missing in the other.
-        let all_comes = match kept.route.star() {
-            None => true,
-            Some(star) => transfer.route.star() == Some(star) && transfer.region == kept.region,
-        };
+        let all_comes = kept.route.star().is_none_or(|star| match &transfer.route.legs[..] {
+            [leg] => leg.reach(&self.mesh).is_some_and(|reach| star.hold(&reach)),
+            _ => false,
+        });
         let is_once = self.time_steps.is_none() && other.time_steps.is_none();
         stays
-            && is_read
-            && all_comes
             && is_once
             && self.mesh == other.mesh
+            && all_comes
             && id(self, kept) == id(other, transfer)
             && self.is_inside(&transfer.region, &kept.region)
     }
@@ -136,5 +227,37 @@ impl Nest {
                 outer.start <= inner.start && inner.end <= outer.end
             })
         })
+    }
+}
+
+impl Tile {
+    /// Whether the leaf of a nest can read it: where a rank's own part is not in the tile but in its shard, a nest of loops alone does.
+    fn is_read_by(&self, nest: &Nest) -> bool {
+        !self.own_in_place || nest.leaf.op == LeafOp::Nest
+    }
+}
+
+impl Transfer {
+    /// Has it bring what a transfer of a later kernel is to bring of the same array.
+    fn take_over(&mut self, wide: &Self, kernel: Name) {
+        self.region = wide.region.clone();
+        self.route = wide.route.clone();
+        self.tile.capacity = wide.tile.capacity;
+        self.carried_out = wide.carried_out.clone();
+        let heading =
+            format!("`{kernel}` needs more of it later and is brought nothing, so all that it needs comes here:");
+        let tests = wide.tests.iter().map(|test| format!("  {test}"));
+        self.tests = std::iter::once(heading).chain(tests).collect();
+    }
+}
+
+impl Route {
+    /// Whether it is by messages of the same kind as another one, from no fewer ranks.
+    fn is_at_least(&self, other: &Self) -> bool {
+        match (&self.legs[..], &other.legs[..]) {
+            ([Leg::Halo { reach }], [Leg::Halo { reach: other }])
+            | ([Leg::Exchange { reach }], [Leg::Exchange { reach: other }]) => reach.hold(other),
+            _ => self == other,
+        }
     }
 }

@@ -5,8 +5,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Brought, Carried, DType, Move, Nest, NestId, Program, Repeat, TileId, Until,
-    example,
+    Array, ArrayId, ArrayKind, Body, Brought, Carried, DType, Move, Program, Repeat, Until, example,
 };
 
 /// Rounds that move `V`, which is first `A`, by columns and back, to `N`, which it is in the next round.
@@ -122,64 +121,4 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
             "statement 1: `matmul` brings `B` in the first round alone, but no rounds are around it that leave `B` as it is"
         ],
     );
-}
-
-/// Two products of which the second one is brought nothing of `B`, but reads the tile of `from`; of another array if it is `elsewhere`.
-fn kept(from: (usize, usize), is_elsewhere: bool, is_turned: bool) -> (Vec<Array>, Body) {
-    let ((mesh, x), [m, k]) = (mesh(), ["m", "k"].map(Var::new));
-    let gathered = Schedule::from_spec(example::matmul(4, 4, 4)).distribute(["m"], ["mo"], ["mi"], &mesh);
-    let gathered = gathered.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).lower();
-    let nest = gathered.expect("a program").nest().clone();
-    let mut second = nest.clone();
-    second.transfers[1].brought = Brought::For { nest: NestId(from.0), tile: TileId(from.1) };
-    let proofs = second.report.proofs.clone();
-    let second = second.completed(proofs);
-    let kinds = [
-        ("A", ArrayKind::Input),
-        ("B", ArrayKind::Input),
-        ("C", ArrayKind::Output),
-        ("D", ArrayKind::Output),
-        ("E", ArrayKind::Input),
-    ];
-    let arrays = kinds.map(|(name, kind)| array(name, by_rows(), kind)).to_vec();
-    let of = |nest: Nest, ids: [usize; 3]| Nest { arrays: ids.map(ArrayId).to_vec(), ..nest };
-    let second = of(second, [0, if is_elsewhere { 4 } else { 1 }, 3]);
-    let mut body = Body::default();
-    if is_turned {
-        body.run(second);
-        body.run(of(nest, [0, 1, 2]));
-    } else {
-        body.run(of(nest, [0, 1, 2]));
-        body.run(second);
-    }
-    (arrays, body)
-}
-
-#[test]
-fn a_tile_that_nobody_keeps() {
-    let (arrays, body) = kept((0, 1), false, false);
-    let program = Program::new(&mesh().0, DType::F32, arrays, body).expect("it is kept");
-    // The second kernel receives nothing, and has no tile.
-    let alone = program.nests().map(|nest| nest.report.traffic_bytes).collect::<Vec<_>>();
-    assert_eq!(alone, [2 * 4 * 4, 0]);
-    assert_eq!(program.report().tile_bytes, 4 * 4 * 4);
-    let cases = [
-        ((0, 1), true, false),
-        ((0, 0), false, false),
-        ((0, 2), false, false),
-        ((0, 7), false, false),
-        ((1, 1), false, false),
-        ((7, 1), false, false),
-        ((1, 1), false, true),
-    ];
-    for (from, is_elsewhere, is_turned) in cases {
-        let (arrays, body) = kept(from, is_elsewhere, is_turned);
-        let error = Program::new(&mesh().0, DType::F32, arrays, body).expect_err("nobody keeps it");
-        let (nest, tile, statement) = (from.0, from.1, if is_turned { 1 } else { 2 });
-        let expected = format!(
-            "statement {statement}: `matmul` reads `B` from tile {tile} of nest {nest}, but no run of that nest in the \
-             same round leaves it there"
-        );
-        assert_eq!(error.to_string(), expected);
-    }
 }
