@@ -79,8 +79,8 @@ pub use polyshard_program::{
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
-    Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
-    World, exit, launched_ranks, reference,
+    Backend, Collectives, DistArray, Execute, Group, Prepared, Progress, Redistribution, ReduceOp, Transport,
+    TypedProgram, World, exit, launched_ranks, reference,
 };
 pub use polyshard_search as search;
 pub use polyshard_search::{

@@ -7,8 +7,8 @@
 
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
-use polyshard::runtime::Redistribution;
-use polyshard::{Axis, DType, Element};
+use polyshard::runtime::{Grid, Redistribution, Region, Tile};
+use polyshard::{Axis, DType, Element, Passing, Progress, Transport};
 
 /// Checks that no rank allocates when a program runs that was prepared and has run.
 #[track_caller]
@@ -175,6 +175,41 @@ fn pointwise_kernels_and_stencils() {
         }
     };
     check("a stencil on a torus", by_rows(torus));
+}
+
+/// What is awaited does not come before it has been polled often, between slices or by the progress thread.
+#[test]
+fn what_is_under_way_is_polled_without_memory() {
+    let mesh = Mesh::new([("x", 3)]);
+    let home = Sharding::new(&mesh, &[3000], &[Placement::pin("x", 0)]).expect("a sharding");
+    let whole = Region::new(std::iter::once(0..3000));
+    for progress in [Progress::Slices, Progress::Thread] {
+        let counted = polyshard::spmd(3, |world| {
+            world.set_transport(Transport::Messages);
+            world.set_progress(progress)?;
+            let group = Grid::new(world, &mesh)?.group(&[0])?;
+            let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
+            let mut tile = Tile::ahead("A", 3000, 1, Some((&group, Passing::Chain(1))))?;
+            if !world.is_root() {
+                tile.begin_broadcast(&group, &[0], &array, &whole)?;
+            }
+            let mut polled = Ok(false);
+            let mut poll = || {
+                polled = tile.poll(world);
+                drop(world.poll_meanwhile([tile.under_way()]));
+            };
+            poll();
+            let counted = allocation_counter::measure(|| (0..50).for_each(|_| poll()));
+            assert_eq!(polled?, progress == Progress::Slices && !world.is_root());
+            world.comm().barrier()?;
+            if world.is_root() {
+                tile.begin_broadcast(&group, &[0], &array, &whole)?;
+            }
+            tile.arrive(world, &array)?;
+            Ok::<_, polyshard::Error>(counted.count_total)
+        });
+        assert_eq!(counted.expect("it comes"), [0; 3], "{progress:?}");
+    }
 }
 
 /// Returns the most bytes that a rank holds at one time while it makes what `make` returns.

@@ -7,8 +7,8 @@ use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::{
-    CollectiveBy, DType, LegId, NestId, ParallelismMatrix, PlacedMesh, SourceOptions, StagedLeg, Strategy, TileId,
-    Transport, reference, runtime, rust_source,
+    CollectiveBy, DType, LegId, NestId, ParallelismMatrix, PlacedMesh, Progress, SourceOptions, StagedLeg, Strategy,
+    TileId, Transport, reference, runtime, rust_source,
 };
 use polyshard_testing::laws::reduce::machine;
 use polyshard_testing::random::Choices;
@@ -84,8 +84,14 @@ macro_rules! check {
         let shards = polyshard::spmd(program.mesh().size(), |world| {
             let $arrays: Vec<_> = inputs::<$type>(world, &program)?;
             let executed = program.run(world, &$arrays.iter().collect::<Vec<_>>())?;
-            for transport in [Transport::Auto, Transport::Messages] {
+            let ways = [
+                (Transport::Auto, Progress::Slices),
+                (Transport::Messages, Progress::Slices),
+                (Transport::Messages, Progress::Thread),
+            ];
+            for (transport, progress) in ways {
                 world.set_transport(transport);
+                world.set_progress(progress)?;
                 let mut $prepared = $module::Prepared::new(world)?;
                 for _ in 0..2 {
                     let compiled: DistArray<$type> = $run?;

@@ -515,3 +515,6 @@ fn a_rank_that_fails_while_messages_are_in_flight_ends_all() {
         assert!(failed.contains("panicked: the leaf has had enough"), "{failed}");
     }
 }
+
+#[path = "pipelined/progress.rs"]
+mod progress;

@@ -2,7 +2,7 @@
 //!
 //! | part | prints |
 //! | --- | --- |
-//! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone |
+//! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone; pipelined by slices and with a progress thread |
 //! | `emulated` | the same, time steps whose interior is computed first, and such with one halo for several, on emulated ports so slow that communicating alone takes a given part of computing alone |
 //! | `rounds` | time steps of a stencil, and conjugate gradients, against the same without communication |
 //! | `levels` | collectives at once and in stages, inside of programs on emulated machines of two levels |

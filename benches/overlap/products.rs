@@ -5,7 +5,7 @@ use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::planner::cost::Prices;
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
-use polyshard::{Backend, Transport, leaf};
+use polyshard::{Backend, Progress, Transport, leaf};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, in_panels};
 use polyshard_testing::bench::record::median;
@@ -89,7 +89,7 @@ fn head(world: &World, grid: &Grid, size: usize, of: &str) {
     if world.is_root() {
         println!("\n{size}^2 f64 on {grid} ranks, {of}");
         println!(
-            "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8} {:>8} {:>7} {:>10}",
+            "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8} {:>8} {:>7} {:>10} {:>11} {:>8}",
             "product",
             "panels",
             "computing",
@@ -99,7 +99,9 @@ fn head(world: &World, grid: &Grid, size: usize, of: &str) {
             "/ larger",
             "+ first",
             "hidden",
-            "predicted"
+            "predicted",
+            "by a thread",
+            "/ slices"
         );
     }
 }
@@ -107,6 +109,10 @@ fn head(world: &World, grid: &Grid, size: usize, of: &str) {
 fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> polyshard::Result<()> {
     let Case { algorithm, panels, waiting, pipelined, computing, communicating } = case;
     let times = medians(world, &[computing, communicating, waiting, pipelined], runs)?;
+    let progress = world.progress();
+    world.set_progress(Progress::Thread)?;
+    let by_thread = medians(world, &[pipelined], runs)?[0];
+    world.set_progress(progress)?;
     if !world.is_root() {
         return Ok(());
     }
@@ -121,7 +127,7 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
         None => String::new(),
     };
     println!(
-        "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8.2} {:>8.2} {:>6.0}% {:>10}",
+        "{:8} {:>6} {:>10} {:>13} {:>10} {:>10} {:>8.2} {:>8.2} {:>6.0}% {:>10} {:>11} {:>8.2}",
         algorithm.to_string(),
         panels,
         units::seconds(computing),
@@ -131,7 +137,9 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
         pipelined_took / larger,
         pipelined_took / (larger + first),
         100.0 * hidden,
-        predicted
+        predicted,
+        units::seconds(by_thread),
+        by_thread / pipelined_took
     );
     Ok(())
 }

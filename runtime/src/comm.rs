@@ -50,7 +50,7 @@ mod words;
 
 pub(crate) use alone::Alone;
 pub(crate) use collective::received_in_sum;
-pub(crate) use combine::{CHUNK, combine, combine_in_chunks};
+pub(crate) use combine::{CHUNK, combine, combine_in_chunks, combine_terms};
 pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining, Order};
@@ -355,6 +355,27 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
+
+    /// Returns a group of the same ranks, in the same order, for flights that meet no others (MPI 3.1, section 6.4.2): whichever
+    /// thread of this rank has it may post and poll them, while no other one communicates. All ranks of the group must call it.
+    ///
+    /// ```
+    /// use polyshard_runtime::comm::{Piece, Rounds};
+    /// use polyshard_runtime::{Error, spmd};
+    /// spmd(3, |world| {
+    ///     let (lane, rank) = (world.comm().lane()?, world.rank());
+    ///     let rounds = Rounds::chain(vec![0, 1, 2], rank, Rounds::segments(8, 2, 1));
+    ///     let broadcast = rounds.start(Piece::copy_of(&[rank as u8; 8], "what is broadcast")?, None);
+    ///     let helper = std::thread::spawn(move || broadcast.wait(&*lane));
+    ///     assert_eq!(*helper.join().expect("it does not panic")?, [0; 8]);
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>>;
 
     /// Returns what this rank has received from other ranks, in this group and in all that share its origin.
     ///

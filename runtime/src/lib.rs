@@ -25,6 +25,7 @@ mod mix;
 mod npy;
 mod output;
 mod permutation;
+mod progress;
 mod publish;
 mod redistribute;
 mod reduce;
@@ -61,6 +62,7 @@ pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
 pub use polyshard_program::{Leg, Owners, Packing, Passing, Way, reduction};
+pub use progress::{Polled, Progress, UnderWay};
 pub use shared_inputs::{InputTable, Shards, SharedInputs};
 
 pub use redistribute::Redistribution;

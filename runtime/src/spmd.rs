@@ -10,7 +10,7 @@ mod threads;
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
-use crate::{Backend, Error, LaunchError, Result, Transport, World};
+use crate::{Backend, Error, LaunchError, Progress, Result, Transport, World};
 pub use exit::exit;
 use std::any::Any;
 use std::cell::Cell;
@@ -202,7 +202,7 @@ where
     let result = catch_unwind(AssertUnwindSafe(|| {
         let comm = world(ThreadComm::world(Arc::clone(shared), rank), shared).map_err(|error| error.to_string())?;
         let world = World::new(comm, Backend::Threads);
-        world.set_transport(Transport::of_environment().map_err(|error| error.to_string())?);
+        set_up(&world).map_err(|error| error.to_string())?;
         f(&world).map_err(|error| error.to_string())
     }));
     // The first failure counts: a rank that was told of another's adds nothing.
@@ -219,6 +219,12 @@ where
     };
     shared.end(rank);
     result
+}
+
+/// Sets what the environment says of how ranks communicate.
+fn set_up(world: &World) -> Result<()> {
+    world.set_transport(Transport::of_environment()?);
+    world.set_progress(Progress::of_environment()?)
 }
 
 fn told(failure: Failure) -> Error {
@@ -250,7 +256,7 @@ where
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
-        world.set_transport(Transport::of_environment().map_err(|error| error.to_string())?);
+        set_up(&world).map_err(|error| error.to_string())?;
         // Where arrays are not to be shared, it is known before the first of them is made.
         world.memory().map_err(|error| error.to_string())?;
         let result = f(&world).map_err(|error| error.to_string());

@@ -40,6 +40,7 @@ mod stages;
 mod sums;
 mod terms;
 mod time_steps;
+mod under_way;
 mod written;
 
 pub use kept::KeptTile;
@@ -47,7 +48,7 @@ pub use out::OutTile;
 pub use time_steps::StepBuffers;
 pub use written::Written;
 
-use crate::comm::{Communicator, Piece};
+use crate::comm::Piece;
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::region::{Strides, strides};
@@ -65,6 +66,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use under_way::Transfers;
 
 /// A buffer for the part of an input tensor that one step reads, out of one array or out of arrays that lie alike.
 ///
@@ -88,9 +90,8 @@ pub struct Tile<T> {
     found: Sequence<PeerTile>,
     /// What is on its way, the region that is wanted first first.
     coming: VecDeque<Coming>,
-    /// What regions pass from rank to rank by, in turns, and which is next.
-    lanes: Vec<Box<dyn Communicator>>,
-    lane: usize,
+    /// The messages of that.
+    transfers: Transfers,
 }
 
 impl<T> fmt::Debug for Tile<T> {
@@ -150,8 +151,7 @@ impl<T: Element> Tile<T> {
             pieces: None,
             found: Sequence::default(),
             coming: VecDeque::new(),
-            lanes: Vec::new(),
-            lane: 0,
+            transfers: Transfers::default(),
         })
     }
 

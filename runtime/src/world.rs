@@ -12,8 +12,9 @@ mod stages;
 use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
 use crate::memory::Visibility;
+use crate::progress::Poller;
 use crate::publish::Publisher;
-use crate::{Backend, GroupError, Result, Transport, memory};
+use crate::{Backend, GroupError, Polled, Progress, Result, Transport, UnderWay, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
@@ -31,6 +32,7 @@ pub struct World {
     parts: RefCell<Vec<Part>>,
     memory: OnceCell<Rc<dyn SharedMemory>>,
     transport: Rc<Cell<Transport>>,
+    poller: Rc<Poller>,
     /// Redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
     /// What ranks publish for each other.
@@ -52,6 +54,7 @@ impl World {
             parts: RefCell::default(),
             memory: OnceCell::new(),
             transport: Rc::default(),
+            poller: Rc::default(),
             redistributions: Rc::default(),
             publisher: Publisher::default(),
             numbering: None,
@@ -256,6 +259,68 @@ impl World {
     /// ```
     pub fn set_transport(&self, transport: Transport) {
         self.transport.set(transport);
+    }
+
+    /// Returns who lets messages go on while this rank computes a leaf.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.poller.progress()
+    }
+
+    /// Sets who lets messages go on while this rank computes a leaf: at first the rank itself between slices, or as
+    /// `POLYSHARD_PROGRESS` in the environment says, which is `slices` or `thread`. It holds for all runs from now on, also under other
+    /// numbers of the ranks. Each rank may set another: what is sent, when it begins and all bits are the same.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Error, Progress, spmd};
+    /// spmd(2, |world| {
+    ///     world.set_progress(Progress::Thread)?; // each rank has a core to spare
+    ///     assert_eq!(world.progress(), Progress::Thread);
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LaunchError`](crate::LaunchError) if the system starts no thread for it, or MPI has been initialised for calls of one thread
+    /// alone.
+    pub fn set_progress(&self, progress: Progress) -> Result<()> {
+        #[cfg(feature = "mpi")]
+        if self.backend == Backend::Mpi && progress == Progress::Thread {
+            crate::comm::mpi::process::check_progress()?;
+        }
+        self.poller.set(progress, self.rank())
+    }
+
+    /// Has the progress thread poll what is under way to some tiles and from them until what is returned is dropped, while this rank
+    /// computes and does not communicate. Does nothing if messages go on between slices. If a poll panics, so does the drop; an error is
+    /// that of the tile's next `poll` or `arrive`.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, Grid, Progress, Region, Tile, spmd};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// spmd(2, |world| {
+    ///     world.set_progress(Progress::Thread)?;
+    ///     let pair = Grid::new(world, &mesh)?.group(&[0])?;
+    ///     let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
+    ///     let mut tile = Tile::ahead("A", 1, 1, None)?;
+    ///     tile.begin_broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)))?;
+    ///     let polled = world.poll_meanwhile([tile.under_way()]);
+    ///     // A leaf computes here.
+    ///     drop(polled);
+    ///     tile.arrive(world, &a)
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn poll_meanwhile(&self, under_way: impl IntoIterator<Item = UnderWay>) -> Polled {
+        self.poller.poll_meanwhile(under_way)
+    }
+
+    /// Returns whether this rank need not poll while it computes.
+    pub(crate) fn has_progress_thread(&self) -> bool {
+        self.progress() == Progress::Thread
     }
 
     /// Returns who is to see arrays: the other processes of the node, if the ranks are processes.

@@ -149,6 +149,7 @@ impl<'world> Prepared<'world> {
             1,
         );
         while let Some(part) = boxes.next(a_tile.poll(grid.world())?) {
+            let _polled = grid.world().poll_meanwhile([a_tile.under_way()]);
             nest(
                 &[part.count(0), part.count(1)],
                 b

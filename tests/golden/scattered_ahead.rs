@@ -141,6 +141,7 @@ impl<'world> Prepared<'world> {
                 SlicesOf::Panels,
             );
             while let Some(slice) = slices.next(c_tile.poll(grid.world())?) {
+                let _polled = grid.world().poll_meanwhile([c_tile.under_way()]);
                 let from = slice.start as i64;
                 contract(
                     &[

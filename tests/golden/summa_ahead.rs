@@ -227,6 +227,9 @@ impl<'world> Prepared<'world> {
             while let Some(slice) = slices
                 .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)
             {
+                let _polled = grid
+                    .world()
+                    .poll_meanwhile([a_tile.under_way(), b_tile.under_way()]);
                 let from = slice.start as i64;
                 contract(
                     &[

@@ -1,7 +1,7 @@
 //! The laws under `mpirun`, as on threads.
 
 use polyshard_testing::example_path;
-use polyshard_testing::start::{Start, run};
+use polyshard_testing::start::{Start, run, run_with};
 use std::time::Duration;
 
 #[test]
@@ -28,11 +28,36 @@ fn programs_give_the_sequential_result_in_place_and_by_messages_on_one_to_eight_
     }
 }
 
+#[test]
+fn programs_give_the_sequential_result_with_progress_threads() {
+    for processes in [2, 3, 4] {
+        let (program, ranks) = (example_path!("program_laws"), format!("--ranks={processes}"));
+        let variables = &["POLYSHARD_PROGRESS=thread"];
+        let ended = run_with(variables, Start::Mpi(processes), &program, &[&ranks], Duration::from_secs(240));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        let said = format!(" programs give the sequential result on {processes} ranks\n");
+        assert!(ended.stdout.ends_with(&said), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_progress_that_is_misspelt_is_refused() {
+    let (program, limit) = (example_path!("program_laws"), Duration::from_secs(60));
+    for start in [Start::Mpi(2), Start::Plain] {
+        let ended = run_with(&["POLYSHARD_PROGRESS=treads"], start, &program, &["--ranks=2"], limit);
+        assert!(!ended.success, "{start:?} ended with code 0");
+        let said = "`POLYSHARD_PROGRESS` is `treads`: set it to slices or thread";
+        assert!(ended.stderr.contains(said), "{start:?}:\n{}", ended.stderr);
+    }
+}
+
 /// On threads and on emulated machines, so do those of `tests/pipelined.rs`.
 #[test]
 fn a_rank_that_panics_while_panels_are_under_way_ends_all_processes() {
-    for start in [Start::Mpi(3), Start::Plain] {
-        let ended = run(start, &example_path!("program_laws"), &["--ranks=3", "--fail"], Duration::from_secs(60));
+    let all = [Start::Mpi(3), Start::Plain].map(|start| ["slices", "thread"].map(|progress| (start, progress)));
+    for (start, progress) in all.into_iter().flatten() {
+        let (program, variable) = (example_path!("program_laws"), format!("POLYSHARD_PROGRESS={progress}"));
+        let ended = run_with(&[&variable], start, &program, &["--ranks=3", "--fail"], Duration::from_secs(60));
         assert!(!ended.success, "{start:?} ended with code 0:\n{}", ended.stderr);
         let said = ended.stderr.matches("rank 1 panicked: the leaf has had enough").count();
         assert_eq!(said, 1, "{start:?} should say once why it ends:\n{}", ended.stderr);

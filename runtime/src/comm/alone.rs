@@ -4,8 +4,9 @@
 //! group exists and copies. It asks its origin only for what the ranks share: the count of bytes received,
 //! flights, and the way to end all ranks.
 
+use super::flight::{self, Dropped, Transfer};
 use super::shared::OneProcess;
-use super::{CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check};
+use super::{Carrier, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check};
 use crate::Result;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -85,6 +86,10 @@ impl Communicator for Alone {
         Ok(Box::new(Self::new(Rc::clone(&self.origin))))
     }
 
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+        Ok(Box::new(Itself::default()))
+    }
+
     fn count_in_place(&self, bytes: usize) {
         self.origin.count_in_place(bytes);
     }
@@ -99,5 +104,44 @@ impl Communicator for Alone {
 
     fn abort(&self, message: &str) {
         self.origin.abort(message);
+    }
+}
+
+/// The messages of a rank to itself, which are delivered when they are posted.
+#[derive(Default)]
+struct Itself {
+    dropped: Arc<Dropped>,
+}
+
+impl Carrier for Itself {
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        flight::post([1, 0], &self.dropped, sends, receives, |_, _| Ok(Nothing))
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        flight::poll(flights, None)
+    }
+
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        flight::poll(flights, None).map(drop)
+    }
+}
+
+/// No messages to or from other ranks.
+struct Nothing;
+
+impl Transfer for Nothing {
+    fn poll(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, _read: &mut dyn FnMut(usize, &[u8])) {}
+
+    fn take(&mut self) -> Vec<Piece> {
+        Vec::new()
     }
 }

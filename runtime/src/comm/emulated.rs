@@ -47,7 +47,7 @@ pub(crate) struct Emulated {
     /// What collectives send, which must not meet the caller's messages.
     collectives: Wire,
     /// Shared by all groups of this rank.
-    received: Rc<Counter>,
+    received: Arc<Counter>,
 }
 
 impl Emulated {
@@ -61,15 +61,25 @@ impl Emulated {
     /// If there are not as many threads as devices.
     pub(crate) fn world(comm: ThreadComm, network: Arc<Network>, ranks: Arc<Shared>) -> Result<Self> {
         assert_eq!(comm.size(), network.devices(), "one thread per device: this is a bug of polyshard");
-        let members: Rc<[usize]> = (0..comm.size()).collect();
-        let collectives = comm.split(0, comm.rank())?;
-        let messages = Wire::new(Box::new(comm), members.clone(), network, ranks);
+        let members: Arc<[usize]> = (0..comm.size()).collect();
+        let collectives = comm.divided(0, comm.rank())?;
+        let messages = Wire::new(comm, Arc::clone(&members), network, ranks);
         let collectives = messages.over(collectives, members);
-        Ok(Self { messages, collectives, received: Rc::default() })
+        Ok(Self { messages, collectives, received: Arc::default() })
     }
 
     fn count(&self, bytes: usize) {
         self.received.message(bytes);
+    }
+
+    /// Returns this rank's part of the group; see [`Communicator::split`].
+    fn divided(&self, color: usize, key: usize) -> Result<Self> {
+        let comm = self.messages.comm().divided(color, key)?;
+        let headers = exchange_words(&comm, "split", [self.messages.world_rank() as u64])?;
+        let members: Arc<[usize]> = headers.iter().map(|header| header[0] as usize).collect();
+        let collectives = self.messages.over(comm.divided(0, comm.rank())?, Arc::clone(&members));
+        let messages = self.messages.over(comm, members);
+        Ok(Self { messages, collectives, received: Arc::clone(&self.received) })
     }
 
     /// Carries out a collective with a root: two chains that run cyclically through the group, one in each direction, each with half of the data.
@@ -215,12 +225,11 @@ impl Communicator for Emulated {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let comm = self.messages.comm().split(color, key)?;
-        let headers = exchange_words(&*comm, "split", [self.messages.world_rank() as u64])?;
-        let members: Rc<[usize]> = headers.iter().map(|header| header[0] as usize).collect();
-        let collectives = self.messages.over(comm.split(0, comm.rank())?, Rc::clone(&members));
-        let messages = self.messages.over(comm, members);
-        Ok(Box::new(Self { messages, collectives, received: Rc::clone(&self.received) }))
+        Ok(Box::new(self.divided(color, key)?))
+    }
+
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+        Ok(Box::new(self.divided(0, self.rank())?))
     }
 
     fn count_in_place(&self, bytes: usize) {

@@ -117,6 +117,11 @@ impl Flight {
         Ok(self.is_done)
     }
 
+    /// Lets its messages go on, on any thread of its rank, and returns whether all are done: the next poll counts them.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        Ok(self.is_done || self.transfer.poll()?)
+    }
+
     /// Waits until a poll finds it done or an error.
     pub(super) fn wait(&mut self) -> Result<()> {
         if self.is_done { Ok(()) } else { self.transfer.wait() }

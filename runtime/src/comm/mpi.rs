@@ -9,9 +9,10 @@
 //! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks wait for
 //! each other, or call different collectives; `watched` does, which wraps this communicator in programs.
 //!
-//! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
+//! Only this file and its submodules know MPI, and only they are unsafe. They rely on four facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
-//! behind but in a flight, which owns its buffers (`flight`), and other buffers are Rust slices that outlive the call.
+//! behind but in a flight, which owns its buffers (`flight`), other buffers are Rust slices that outlive the call, and no two
+//! threads call MPI at one time (`Handle`).
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
@@ -29,7 +30,8 @@ mod watched;
 
 use super::received::Counter;
 use super::{
-    Broadcast, CollectiveCall, Communicator, Flight, Header, Layout, Piece, Received, SharedMemory, check, in_order,
+    Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Layout, Piece, Received, SharedMemory, check,
+    in_order,
 };
 use crate::{CommError, Error, Result};
 use mpi::ffi;
@@ -44,9 +46,18 @@ use std::sync::Arc;
 /// All messages that are waited for carry one tag: they match in order, by group and rank.
 const TAG: c_int = 0;
 
+/// A handle of MPI, or a list of them.
+#[derive(Clone, Copy)]
+struct Handle<T>(T);
+
+// SAFETY: a handle is a number or an address that only MPI looks behind. No two threads call MPI at one time: all calls are those of
+// the thread that MPI belongs to, or, while that one computes, of its progress thread, which `process::check_progress` allows if the
+// library does.
+unsafe impl<T> Send for Handle<T> {}
+
 /// One process' view of a group of MPI processes.
 pub struct MpiCommunicator {
-    raw: ffi::MPI_Comm,
+    handle: Handle<ffi::MPI_Comm>,
     rank: usize,
     size: usize,
     /// Whether the group was split off, and is freed when dropped.
@@ -54,7 +65,7 @@ pub struct MpiCommunicator {
     /// The largest count to pass to MPI.
     limit: usize,
     /// Shared by all groups of this process.
-    received: Rc<Counter>,
+    received: Arc<Counter>,
     /// The numbers in the world of all ranks, once they have been asked for.
     members: OnceCell<Arc<[usize]>>,
     /// Where reductions put their results; 8-byte words, so that every element type is aligned.
@@ -79,7 +90,7 @@ impl MpiCommunicator {
                 receives.counts.as_ptr(),
                 receives.starts.as_ptr(),
                 receives.datatypes.as_ptr(),
-                self.raw,
+                self.raw(),
             )
         };
         checked("all-to-all", code)
@@ -94,7 +105,7 @@ impl MpiCommunicator {
     /// If MPI has been finalised, was initialised on another thread, or fails.
     pub fn world() -> Result<Self> {
         let raw = process::world()?;
-        Self::new(raw, false, c_int::MAX as usize, Rc::default())
+        Self::new(raw, false, c_int::MAX as usize, Arc::default())
     }
 
     /// Sets the largest count to pass to MPI, at least 1: `i32::MAX`, unless a test wants to see how longer
@@ -110,7 +121,7 @@ impl MpiCommunicator {
         self
     }
 
-    fn new(raw: ffi::MPI_Comm, owned: bool, limit: usize, received: Rc<Counter>) -> Result<Self> {
+    fn new(raw: ffi::MPI_Comm, owned: bool, limit: usize, received: Arc<Counter>) -> Result<Self> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: `raw` is a live communicator, and the pointers are to locals.
         unsafe {
@@ -119,7 +130,7 @@ impl MpiCommunicator {
             checked("asking for the size", ffi::MPI_Comm_size(raw, &mut size))?;
         }
         let (rank, size, scratch, members) = (rank as usize, size as usize, RefCell::default(), OnceCell::new());
-        Ok(Self { raw, rank, size, owned, limit, received, members, scratch })
+        Ok(Self { handle: Handle(raw), rank, size, owned, limit, received, members, scratch })
     }
 
     fn broadcast_part(&self, part: Broadcast<'_>) -> Result<()> {
@@ -131,7 +142,7 @@ impl MpiCommunicator {
         let span = self.span(len)?;
         // SAFETY: `buffer` and `len` come from one slice, borrowed until the end of this call: shared on the
         // root, where MPI reads it (MPI 3.1, section 5.4), and mutable elsewhere, where MPI writes it.
-        let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw) };
+        let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw()) };
         checked("broadcast", code)
     }
 
@@ -142,7 +153,7 @@ impl MpiCommunicator {
             // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
             let code = unsafe {
                 let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw)
+                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw())
             };
             checked("all-gather", code)
         } else {
@@ -159,7 +170,7 @@ impl MpiCommunicator {
                     int_counts.as_ptr(),
                     starts.as_ptr(),
                     ffi::RSMPI_UINT8_T,
-                    self.raw,
+                    self.raw(),
                 )
             };
             checked("all-gather", code)
@@ -174,9 +185,13 @@ impl MpiCommunicator {
         // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
         let code = unsafe {
             let byte = ffi::RSMPI_UINT8_T;
-            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
+            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw())
         };
         checked("an exchange of headers", code)
+    }
+
+    fn raw(&self) -> ffi::MPI_Comm {
+        self.handle.0
     }
 
     fn span(&self, len: usize) -> Result<Span> {
@@ -194,19 +209,19 @@ impl MpiCommunicator {
         // SAFETY: a null handle is a value like any other; MPI overwrites it.
         let mut raw = unsafe { ffi::RSMPI_COMM_NULL };
         // SAFETY: the communicator is live, and `raw` is a local.
-        checked("split", unsafe { ffi::MPI_Comm_split(self.raw, color, key, &mut raw) })?;
-        Self::new(raw, true, self.limit, Rc::clone(&self.received))
+        checked("split", unsafe { ffi::MPI_Comm_split(self.raw(), color, key, &mut raw) })?;
+        Self::new(raw, true, self.limit, Arc::clone(&self.received))
     }
 
     /// The numbers in the world of all ranks of the group.
     fn members(&self) -> &Arc<[usize]> {
         let ranks = || (0..self.size as c_int).collect::<Vec<_>>();
-        self.members.get_or_init(|| process::world_ranks(self.raw, &ranks()).into())
+        self.members.get_or_init(|| process::world_ranks(self.raw(), &ranks()).into())
     }
 
     /// Says that a message from `from` is not as long as the buffer for it.
     fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
-        check::length(process::world_rank(self.raw, self.rank), process::world_rank(self.raw, from), expected, sent)
+        check::length(process::world_rank(self.raw(), self.rank), process::world_rank(self.raw(), from), expected, sent)
     }
 }
 
@@ -221,7 +236,7 @@ impl Communicator for MpiCommunicator {
 
     fn world_rank(&self, rank: usize) -> usize {
         assert!(rank < self.size, "no rank {rank}: the group has ranks 0..{}", self.size);
-        process::world_rank(self.raw, rank)
+        process::world_rank(self.raw(), rank)
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
@@ -229,7 +244,7 @@ impl Communicator for MpiCommunicator {
         check::peer(self.size, self.rank, to)?;
         let span = self.span(data.len())?;
         // SAFETY: MPI reads `data`, which `span` describes, and is done with it when it returns.
-        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw) };
+        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
         checked("send", code)
     }
 
@@ -241,7 +256,7 @@ impl Communicator for MpiCommunicator {
         // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
         let code = unsafe {
             let from = from as c_int;
-            ffi::MPI_Recv(address_mut(into), span.count, span.datatype, from, TAG, self.raw, &mut status)
+            ffi::MPI_Recv(address_mut(into), span.count, span.datatype, from, TAG, self.raw(), &mut status)
         };
         self.arrived(code, &status, from, into.len())
     }
@@ -281,7 +296,7 @@ impl Communicator for MpiCommunicator {
             // A rank that fails ends all processes, so there is nothing that could end the wait at a fence early.
             CollectiveCall::Barrier | CollectiveCall::Fence => {
                 // SAFETY: the communicator is live.
-                checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })?;
+                checked("barrier", unsafe { ffi::MPI_Barrier(self.raw()) })?;
             }
             CollectiveCall::Broadcast(part) => self.broadcast_part(part)?,
             // Every rank has the same counts, so every rank takes the same way.
@@ -341,6 +356,11 @@ impl Communicator for MpiCommunicator {
         Ok(Box::new(self.divided(color, key)?))
     }
 
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+        process::check_flights()?;
+        Ok(Box::new(self.divided(0, self.rank)?))
+    }
+
     fn count_in_place(&self, bytes: usize) {
         self.received.in_place(bytes);
     }
@@ -362,7 +382,7 @@ impl Drop for MpiCommunicator {
     fn drop(&mut self) {
         if self.owned && process::is_running() {
             // SAFETY: the communicator is live and this was its owner. An error has nowhere to go.
-            unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.raw)) };
+            unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle.0)) };
         }
     }
 }

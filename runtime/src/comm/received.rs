@@ -1,6 +1,6 @@
 //! What a rank counts of what it receives.
 
-use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 
 /// What a rank has received from other ranks, by how it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,30 +34,26 @@ impl Received {
     }
 }
 
-/// What the groups of one rank count together.
+/// What the groups of one rank count together, on its thread and on its progress thread.
 #[derive(Debug, Default)]
-pub(super) struct Counter(Cell<Received>);
+pub(super) struct Counter(Mutex<Received>);
 
 impl Counter {
     pub(super) fn get(&self) -> Received {
-        self.0.get()
-    }
-
-    pub(super) fn set(&self, received: Received) {
-        self.0.set(received);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts what a message or a collective has brought.
     pub(super) fn message(&self, bytes: usize) {
-        let before = self.get();
-        let (messages, bytes) = (before.messages + u64::from(bytes > 0), before.bytes_by_messages + bytes as u64);
-        self.set(Received { messages, bytes_by_messages: bytes, ..before });
+        let mut received = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        received.messages += u64::from(bytes > 0);
+        received.bytes_by_messages += bytes as u64;
     }
 
     /// Counts what has come in place of a message.
     pub(super) fn in_place(&self, bytes: usize) {
-        let before = self.get();
-        let (times, bytes) = (before.in_place + u64::from(bytes > 0), before.bytes_in_place + bytes as u64);
-        self.set(Received { in_place: times, bytes_in_place: bytes, ..before });
+        let mut received = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        received.in_place += u64::from(bytes > 0);
+        received.bytes_in_place += bytes as u64;
     }
 }

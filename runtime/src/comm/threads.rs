@@ -26,7 +26,9 @@ pub(crate) use state::Shared;
 use super::call::Call;
 use super::received::Counter;
 use super::shared::OneProcess;
-use super::{Broadcast, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check, combine, flight};
+use super::{
+    Broadcast, Carrier, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check, combine, flight,
+};
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
 use group::GroupId;
@@ -42,14 +44,14 @@ pub(crate) struct ThreadComm {
     members: Arc<[usize]>,
     rank: usize,
     /// Shared by all groups of this rank.
-    received: Rc<Counter>,
+    received: Arc<Counter>,
 }
 
 impl ThreadComm {
     /// Returns the group of all ranks of `shared`, seen from `rank`. Once per rank, on the rank's thread.
     pub(crate) fn world(shared: Arc<Shared>, rank: usize) -> Self {
         let members = (0..shared.size()).collect();
-        Self { shared, group: GroupId::WORLD, members, rank, received: Rc::default() }
+        Self { shared, group: GroupId::WORLD, members, rank, received: Arc::default() }
     }
 
     /// Returns this rank's number in the world.
@@ -105,6 +107,20 @@ impl ThreadComm {
 
     fn count(&self, bytes: usize) {
         self.received.message(bytes);
+    }
+
+    /// Returns this rank's part of the group; see [`Communicator::split`].
+    pub(super) fn divided(&self, color: usize, key: usize) -> Result<Self> {
+        self.check()?;
+        let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
+        let place = &contributions.memberships[self.rank];
+        Ok(Self {
+            shared: Arc::clone(&self.shared),
+            group: place.group,
+            members: Arc::clone(&place.members),
+            rank: place.rank,
+            received: Arc::clone(&self.received),
+        })
     }
 
     /// Puts the ranks' contributions, from byte `start` of each, together into `into`, in rank order.
@@ -244,16 +260,11 @@ impl Communicator for ThreadComm {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        self.check()?;
-        let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
-        let place = &contributions.memberships[self.rank];
-        Ok(Box::new(Self {
-            shared: Arc::clone(&self.shared),
-            group: place.group,
-            members: Arc::clone(&place.members),
-            rank: place.rank,
-            received: Rc::clone(&self.received),
-        }))
+        Ok(Box::new(self.divided(color, key)?))
+    }
+
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+        Ok(Box::new(self.divided(0, self.rank)?))
     }
 
     fn count_in_place(&self, bytes: usize) {

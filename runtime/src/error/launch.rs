@@ -60,6 +60,18 @@ pub enum LaunchError {
     /// `POLYSHARD_TRANSPORT` is no transport.
     #[error("`POLYSHARD_TRANSPORT` is `{value}`: set it to auto, messages or shared")]
     Transport { value: String },
+    /// `POLYSHARD_PROGRESS` names nobody who lets messages go on.
+    #[error("`POLYSHARD_PROGRESS` is `{value}`: set it to slices or thread")]
+    Progress { value: String },
+    /// The system starts no progress thread.
+    #[error("cannot start a progress thread: {why}; use fewer ranks, or slices, which take none")]
+    ProgressThread { why: String },
+    /// MPI takes calls of one thread alone, and a rank is to have a progress thread.
+    #[error(
+        "a progress thread calls MPI while the rank computes, but MPI was initialised for calls of one thread alone: initialise it \
+         with MPI_THREAD_SERIALIZED or more, leave that to polyshard, or let messages go on between slices"
+    )]
+    ThreadLevel,
     /// `POLYSHARD_CHECK` is neither 0 nor 1.
     #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
     Check { value: String },

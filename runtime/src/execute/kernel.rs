@@ -9,8 +9,8 @@ use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::legs::{At, Ends, Input, Output, carry_out, values_at};
 use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, KeptTile, OutTile, ReduceOp, Reduction, Region, Result, SharedInputs, StepBuffers, Tile,
-    Transport, World, Written, count,
+    DistArray, Element, Grid, KeptTile, OutTile, Polled, ReduceOp, Reduction, Region, Result, SharedInputs,
+    StepBuffers, Tile, Transport, World, Written, count,
 };
 use polyshard_program::{
     Action, Assign, Buffers, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, Leg, Nest, OperandId,
@@ -324,7 +324,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
     }
 
-    /// Lets what is on its way go on; returns whether something still is.
+    /// Lets what is on its way go on; returns whether the leaf is cut so that it is polled again.
     fn poll(&mut self) -> Result<bool> {
         let mut is_coming = false;
         for tile in self.tiles.iter_mut().flatten() {
@@ -336,18 +336,26 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(is_coming)
     }
 
-    /// Runs this part of the leaf, in slices while something is on its way.
+    /// Has the progress thread poll, if there is one, while the leaf computes.
+    fn poll_meanwhile(&self) -> Polled {
+        let inputs = self.tiles.iter().flatten().map(Tile::under_way);
+        self.grid.world().poll_meanwhile(inputs.chain(self.out_tile.as_ref().map(OutTile::under_way)))
+    }
+
+    /// Runs this part of the leaf, in slices while something is on its way that no progress thread polls.
     fn compute(&mut self, part: LeafPart) -> Result<()> {
         if part != LeafPart::Whole {
             return self.compute_boxes(part);
         }
         let Some((along, of)) = self.here.sliced_along else {
+            let _polled = self.poll_meanwhile();
             self.run_leaf(None);
             return Ok(());
         };
         let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
         let mut slices = Slices::new(&counts, along, of);
         while let Some(slice) = slices.next(self.poll()?) {
+            let _polled = self.poll_meanwhile();
             self.run_leaf(Some(&LeafBox::slice(&counts, along, slice)));
         }
         Ok(())
@@ -366,6 +374,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             LeafPart::Whole | LeafPart::Rims => LeafBoxes::rims(&counts, &interior),
         };
         while let Some(next) = boxes.next(part == LeafPart::Interior && self.poll()?) {
+            let _polled = (part == LeafPart::Interior).then(|| self.poll_meanwhile());
             self.run_leaf(Some(&next));
         }
         Ok(())

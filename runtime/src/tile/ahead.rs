@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin_..    posts what this rank sends and receives of the region of a later iteration
-//! poll        lets that go on, between slices of a leaf
+//! poll        lets that go on, between slices of a leaf; or the progress thread does
 //! arrive      waits for the region that began first, which the tile then holds
 //! ```
 //!
@@ -11,9 +11,11 @@
 
 use super::exchange::Pieces;
 use super::in_place::{Near, all_parts};
+use super::under_way::{Begun, Transfers, flight};
 use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::{Communicator, Flight, Piece, Rounds, Running, connect};
+use crate::comm::{Communicator, Flight, Piece, Rounds, connect};
 use crate::layout::Neighbours;
+use crate::progress::UnderWay;
 use crate::subarray::{Place, Subarray};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -25,8 +27,6 @@ use std::sync::Arc;
 /// A region that is on its way to a tile.
 pub(super) struct Coming {
     region: Region,
-    /// What this rank has posted for it.
-    flight: Option<Flight>,
     arrival: Arrival,
 }
 
@@ -36,10 +36,8 @@ enum Arrival {
     Near(Near),
     /// It is the message that this rank sends.
     Sent(Arc<Piece>),
-    /// It is the message that this rank receives.
+    /// It is the message that this rank receives, or what passes from rank to rank.
     Received,
-    /// It passes from rank to rank, by the tile's communicator of this number.
-    Passing(Box<Running>, usize),
     /// It is put together of what this rank owns, what it sees and what it receives.
     Parts { local: Vec<Subarray>, seen: Vec<(usize, Subarray)>, receives: Vec<(usize, Subarray)> },
     /// The same, of the pieces that the tile has exchanged last.
@@ -90,12 +88,12 @@ impl<T: Element> Tile<T> {
     /// As for [`new`](Self::new), and if another rank failed.
     pub fn ahead(name: &str, elements: usize, depth: usize, passing: Option<(&Group, Passing)>) -> Result<Self> {
         let passed_on = passing.filter(|(_, passing)| !passing.is_direct());
-        let lanes = passed_on.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().split(0, group.rank())));
-        let lanes = lanes.collect::<Result<_>>()?;
+        let lanes = passed_on.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().lane()));
+        let transfers = Transfers::by(lanes.collect::<Result<_>>()?);
         if let Some((group, how)) = passing {
             connect(group.comm(), how)?;
         }
-        Ok(Self { lanes, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
+        Ok(Self { transfers, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }
 
     /// Returns the tile, connected with the ranks in reach, whose messages come ahead: by an empty message over each link, so all ranks of
@@ -124,11 +122,16 @@ impl<T: Element> Tile<T> {
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
     pub fn restart(&mut self) {
         self.coming.clear();
-        self.lane = 0;
+        self.transfers.clear();
     }
 
     fn begin(&mut self, region: &Region, flight: Option<Flight>, arrival: Arrival) {
-        self.coming.push_back(Coming { region: region.clone(), flight, arrival });
+        self.begin_by(region, Begun::Messages(flight), arrival);
+    }
+
+    fn begin_by(&mut self, region: &Region, begun: Begun, arrival: Arrival) {
+        self.transfers.begin(begun);
+        self.coming.push_back(Coming { region: region.clone(), arrival });
     }
 
     /// As [`copy`](Self::copy) of a region of this rank's own shard, which [arrives](Self::arrive) later; it is not copied if it is one
@@ -158,8 +161,8 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
         let is_root = group.rank() == root;
-        let (flight, arrival) = if let Some(near) = self.near(source, group, Some(root), region) {
-            (None, Arrival::Near(near))
+        let (begun, arrival) = if let Some(near) = self.near(source, group, Some(root), region) {
+            (Begun::Messages(None), Arrival::Near(near))
         } else {
             let mut message = room_for::<T>(region.len())?;
             if is_root {
@@ -173,25 +176,16 @@ impl<T: Element> Tile<T> {
                 Passing::Chain(segments) => {
                     let members = (0..size).map(|nth| (root + nth) % size).collect();
                     let rounds = Rounds::chain(members, group.rank(), cut(segments));
-                    (None, self.pass_on(rounds, message)?)
+                    (self.transfers.passing(rounds.start(message, None))?, Arrival::Received)
                 }
                 Passing::Circulant(segments) => {
                     let rounds = Rounds::circulant(size, group.rank(), root, cut(segments));
-                    (None, self.pass_on(rounds, message)?)
+                    (self.transfers.passing(rounds.start(message, None))?, Arrival::Received)
                 }
             }
         };
-        self.begin(region, flight, arrival);
+        self.begin_by(region, begun, arrival);
         Ok(())
-    }
-
-    /// Begins to pass a message from rank to rank.
-    fn pass_on(&mut self, rounds: Rounds, message: Piece) -> Result<Arrival> {
-        let lane = self.lane;
-        self.lane = (lane + 1) % self.lanes.len();
-        let mut running = Box::new(rounds.start(message, None));
-        running.poll(&*self.lanes[lane])?;
-        Ok(Arrival::Passing(running, lane))
     }
 
     /// As [`all_gather`](Self::all_gather), but does not wait: each owner sends its part to each member, and the region
@@ -365,21 +359,33 @@ impl<T: Element> Tile<T> {
         Ok(Arc::new(Piece::copy_of(cast_slice(data), "a message that a tile sends")?))
     }
 
-    /// Lets what has begun to come go on, without waiting; returns whether some of it is still on its way.
+    /// Lets what has begun to come go on, without waiting; returns whether some of it is still on its way and has to be polled again: the
+    /// [progress thread](World::poll_meanwhile) does without.
     ///
     /// # Errors
     /// If another rank failed.
     pub fn poll(&mut self, world: &World) -> Result<bool> {
-        let mut is_coming = false;
-        for coming in &mut self.coming {
-            if let Arrival::Passing(running, lane) = &mut coming.arrival {
-                is_coming |= !running.poll(&*self.lanes[*lane])?;
-            }
-            if let Some(flight) = coming.flight.as_mut().filter(|flight| !flight.is_done()) {
-                is_coming |= world.comm().poll(&mut [flight])? == 0;
-            }
-        }
-        Ok(is_coming)
+        self.transfers.poll(world)
+    }
+
+    /// Returns what has begun to come, for the [progress thread](World::poll_meanwhile).
+    ///
+    /// ```
+    /// use polyshard_runtime::{Error, Progress, Tile, spmd};
+    /// spmd(2, |world| {
+    ///     world.set_progress(Progress::Thread)?;
+    ///     let mut tile = Tile::<f32>::ahead("A", 64, 1, None)?;
+    ///     assert!(!tile.poll(world)?);
+    ///     let polled = world.poll_meanwhile([tile.under_way()]);
+    ///     // A leaf computes here.
+    ///     drop(polled);
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn under_way(&self) -> UnderWay {
+        self.transfers.handle()
     }
 
     /// Waits for the region that began to come first, and holds it.
@@ -391,22 +397,15 @@ impl<T: Element> Tile<T> {
     /// If nothing has begun: a bug of polyshard.
     pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let coming = self.coming.pop_front();
-        let Coming { region, mut flight, arrival } =
+        let Coming { region, arrival } =
             coming.expect("a region arrives that has not begun to come; this is a bug of polyshard");
-        if let Some(flight) = &mut flight {
-            world.comm().wait(&mut [flight])?;
-        }
-        let received = flight.map(|flight| flight.into_pieces().1).unwrap_or_default();
+        let received = self.transfers.finish(world.comm())?.received;
         let source = source.into();
         match arrival {
             Arrival::Near(near) => self.hold_near(source, &region, near)?,
             Arrival::Sent(message) => self.held = Held::Message(region, message),
             Arrival::Received => {
                 let message = received.into_iter().next().expect("one message is received");
-                self.held = Held::Message(region, Arc::new(message));
-            }
-            Arrival::Passing(running, lane) => {
-                let message = running.wait(&*self.lanes[lane])?;
                 self.held = Held::Message(region, Arc::new(message));
             }
             Arrival::Pieces => {
@@ -456,15 +455,6 @@ fn packed<T: Element>(part: &Subarray, source: Shards<'_, T>) -> Result<Arc<Piec
     Ok(Arc::new(message))
 }
 
-/// Posts messages, if there are any.
-pub(super) fn flight(
-    comm: &dyn Communicator,
-    sends: Vec<(usize, Arc<Piece>)>,
-    receives: Vec<(usize, Piece)>,
-) -> Result<Option<Flight>> {
-    if sends.is_empty() && receives.is_empty() { Ok(None) } else { comm.post(sends, receives).map(Some) }
-}
-
 /// Posts messages, with room for these parts of `size` bytes an element.
 pub(super) fn post(
     comm: &dyn Communicator,
@@ -478,12 +468,13 @@ pub(super) fn post(
 }
 
 /// Posts a message of the member `root` to each other one.
-fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Option<Flight>, Arrival)> {
+fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Begun, Arrival)> {
     if group.rank() != root {
-        return Ok((flight(group.comm(), Vec::new(), vec![(root, message)])?, Arrival::Received));
+        let flight = flight(group.comm(), Vec::new(), vec![(root, message)])?;
+        return Ok((Begun::Messages(flight), Arrival::Received));
     }
     let message = Arc::new(message);
     let others = (0..group.size()).filter(|&member| member != root);
     let sends = others.map(|to| (to, Arc::clone(&message))).collect();
-    Ok((flight(group.comm(), sends, Vec::new())?, Arrival::Sent(message)))
+    Ok((Begun::Messages(flight(group.comm(), sends, Vec::new())?), Arrival::Sent(message)))
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! begin_..    posts what this rank sends of its tile, and receives for its shard
-//! poll        lets that go on, between slices of a leaf
+//! poll        lets that go on, between slices of a leaf; or the progress thread does
 //! arrive      waits for the tile that began first, and combines what has come with this rank's own
 //! ```
 //!
@@ -11,14 +11,16 @@
 //! then a tile's buffer is its own: it holds this rank's terms. Where members of a group see one another's tiles, their sums are taken
 //! there when they would begin to leave, after those before them.
 
-use super::ahead::{flight, post, room_for};
+use super::ahead::{post, room_for};
 use super::pending::{End, Leaving, Pending};
 use super::sums::When;
 use super::terms::{Terms, combine, pieces};
+use super::under_way::{Begun, Come, Sums, Transfers, flight};
 use super::{OutTile, root};
 use crate::comm::{Communicator, Piece, connect};
 use crate::layout::Neighbours;
 use crate::memory::Buffer;
+use crate::progress::UnderWay;
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Region, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -68,7 +70,7 @@ impl<T: Element> OutTile<T> {
             tile.spare.push(Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?);
         }
         if let Some(group) = group {
-            tile.lane = Some(group.comm().split(0, group.rank())?);
+            tile.transfers = Transfers::by(vec![group.comm().lane()?]);
             // Each gets its piece of all terms.
             connect(group.comm(), Passing::Direct)?;
         }
@@ -98,6 +100,7 @@ impl<T: Element> OutTile<T> {
 
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
     pub fn restart(&mut self) {
+        self.transfers.clear();
         self.spare.extend(self.leaving.drain(..).map(|leaving| leaving.buffer).filter(|buffer| !buffer.is_empty()));
     }
 
@@ -187,18 +190,32 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// Lets what has begun to leave go on, without waiting; returns whether some of it is still on its way.
+    /// Lets what has begun to leave go on, without waiting; returns whether some of it is still on its way and has to be polled again: the
+    /// [progress thread](World::poll_meanwhile) does without.
     ///
     /// # Errors
     /// If another rank failed.
     pub fn poll(&mut self, world: &World) -> Result<bool> {
-        let (mut is_leaving, mut is_next) = (false, true);
-        for Leaving { buffer, pending } in &mut self.leaving {
-            if let Some(pending) = pending {
-                is_leaving |= !pending.poll(buffer, world.comm(), self.lane.as_deref(), &mut is_next)?;
-            }
-        }
-        Ok(is_leaving)
+        self.transfers.poll(world)
+    }
+
+    /// Returns what has begun to leave, for the [progress thread](World::poll_meanwhile).
+    ///
+    /// ```
+    /// use polyshard_runtime::{Error, OutTile, spmd};
+    /// spmd(2, |world| {
+    ///     let mut tile = OutTile::<f32>::ahead("C", 64, 1, None)?;
+    ///     let polled = world.poll_meanwhile([tile.under_way()]);
+    ///     // A leaf computes here.
+    ///     drop(polled);
+    ///     assert!(!tile.poll(world)?);
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn under_way(&self) -> UnderWay {
+        self.transfers.handle()
     }
 
     /// Waits for the tile that began to leave first, and combines what has come into this rank's shard.
@@ -215,19 +232,17 @@ impl<T: Element> OutTile<T> {
     /// As [`arrive`](Self::arrive), on any communicator of this rank.
     fn finish(&mut self, comm: &dyn Communicator, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         let leaving = self.leaving.pop_front();
-        let Leaving { mut buffer, pending } =
+        let Leaving { mut buffer, end } =
             leaving.expect("a tile arrives that has not begun to leave; this is a bug of polyshard");
-        let Some(mut pending) = pending else { return Ok(()) };
-        pending.wait(comm)?;
-        pending.pass_on(&mut buffer, self.lane.as_deref())?;
-        pending.wait(comm)?;
-        let (messages, written) = (pending.received(), self.written.as_ref());
-        let received = messages.iter().map(|message| cast_slice(message));
-        match pending.end {
+        let Some(end) = end else { return Ok(()) };
+        let Come { received, sums } = self.transfers.finish(comm)?;
+        let (received, written) = (received.iter().map(|message| cast_slice(message)), self.written.as_ref());
+        match end {
             End::Terms(terms) => terms.combine(received, &buffer, target, written, op),
-            End::Piece { .. } => {}
-            End::Sums { own, places } => {
-                places.into_iter().zip(received).for_each(|(place, sum)| buffer[place].copy_from_slice(sum));
+            End::Sums { own, mine, others } => {
+                let sums = sums.as_ref().map(|sums| (mine, cast_slice(sums)));
+                let all = others.into_iter().zip(received).chain(sums);
+                all.for_each(|(place, sums)| buffer[place].copy_from_slice(sums));
                 combine(&own, &[(&buffer, Place::Region)], target, written, op);
             }
         }
@@ -246,15 +261,28 @@ impl<T: Element> OutTile<T> {
         op: ReduceOp,
     ) -> Result<Pending> {
         let (me, len) = (group.rank(), self.sums().len());
-        let pieces = pieces(0..len, group.size());
+        let mut pieces = pieces(0..len, group.size());
         let others = || pieces.iter().enumerate().filter(|(member, _)| *member != me);
-        let bytes = |piece: &Range<usize>| cast_slice::<T, u8>(&self.buffer[piece.clone()]);
-        let sends = others().filter(|(_, piece)| !piece.is_empty());
-        let sends = sends.map(|(to, piece)| Ok((to, Arc::new(Piece::copy_of(bytes(piece), "a message of a tile")?))));
+        let terms = |piece: &Range<usize>| {
+            let terms = cast_slice::<T, u8>(&self.buffer[piece.clone()]);
+            Piece::copy_of(terms, "a message of a tile").map(Arc::new)
+        };
+        let sends = others().filter(|(_, piece)| !piece.is_empty()).map(|(to, piece)| Ok((to, terms(piece)?)));
         let receives = others().filter(|_| !pieces[me].is_empty());
         let receives = receives.map(|(from, _)| Ok((from, room_for::<T>(pieces[me].len())?)));
-        let flight = flight(group.comm(), sends.collect::<Result<_>>()?, receives.collect::<Result<_>>()?)?;
-        Ok(Pending { flight, end: End::Piece { own, len, root, op } })
+        let sums = Sums {
+            flight: flight(group.comm(), sends.collect::<Result<_>>()?, receives.collect::<Result<_>>()?)?,
+            own: terms(&pieces[me])?,
+            are_taken: false,
+            me,
+            lengths: pieces.iter().map(|piece| piece.len() * size_of::<T>()).collect(),
+            root,
+            dtype: T::DTYPE,
+            op,
+        };
+        let mine = pieces.remove(me);
+        let others = pieces.into_iter().filter(|piece| root.is_none_or(|root| root == me) && !piece.is_empty());
+        Ok((Begun::Sums(Box::new(sums)), End::Sums { own, mine, others: others.collect() }))
     }
 
     /// Posts parts of the tile, and room for those of others.
@@ -266,7 +294,7 @@ impl<T: Element> OutTile<T> {
             Ok((*to, Arc::new(message)))
         });
         let flight = post(comm, sends.collect::<Result<_>>()?, &terms.receives, size_of::<T>())?;
-        Ok(Pending { flight, end: End::Terms(terms) })
+        Ok((Begun::Messages(flight), End::Terms(terms)))
     }
 
     /// Whether members may see one another's tiles; if so, what is leaving is combined first, which keeps the order.
@@ -283,7 +311,13 @@ impl<T: Element> OutTile<T> {
 
     /// The tile has begun to leave; its buffer stays where it is if it has been combined.
     fn leave(&mut self, pending: Option<Pending>) {
-        let buffer = if pending.is_some() { std::mem::take(&mut self.buffer) } else { Buffer::default() };
-        self.leaving.push_back(Leaving { buffer, pending });
+        let (buffer, end) = match pending {
+            None => (Buffer::default(), None),
+            Some((begun, end)) => {
+                self.transfers.begin(begun);
+                (std::mem::take(&mut self.buffer), Some(end))
+            }
+        };
+        self.leaving.push_back(Leaving { buffer, end });
     }
 }

@@ -3,6 +3,7 @@
 use super::pending::Leaving;
 use super::sequence::Sequence;
 use super::terms::{Terms, combine, owned_by_this};
+use super::under_way::Transfers;
 use super::{Written, one_box, room};
 use crate::comm::{Communicator, Order};
 use crate::layout::{Neighbours, Sharding};
@@ -47,8 +48,8 @@ pub struct OutTile<T> {
     pub(super) spare: Vec<Buffer<T>>,
     /// What is on its way to its owners, what began first first.
     pub(super) leaving: VecDeque<Leaving<T>>,
-    /// What members of a group hand on sums of pieces by.
-    pub(super) lane: Option<Box<dyn Communicator>>,
+    /// The messages of that.
+    pub(super) transfers: Transfers,
 }
 
 impl<T> fmt::Debug for OutTile<T> {
@@ -80,7 +81,7 @@ impl<T: Element> OutTile<T> {
             exchanged: None,
             spare: Vec::new(),
             leaving: VecDeque::new(),
-            lane: None,
+            transfers: Transfers::default(),
         })
     }
 

@@ -105,6 +105,7 @@ impl World {
             // Numbers tell redistributions apart that run at once, so no other of these ranks may have the same.
             redistributions: Rc::clone(&self.redistributions),
             transport: Rc::clone(&self.transport),
+            poller: Rc::clone(&self.poller),
             ..World::new(comm, self.backend)
         });
         self.renumbered.borrow_mut().push(Rc::clone(&world));

@@ -86,6 +86,7 @@ impl World {
                 let world = World {
                     redistributions: Rc::clone(&self.redistributions),
                     transport: Rc::clone(&self.transport),
+                    poller: Rc::clone(&self.poller),
                     ..World::new(comm, self.backend)
                 };
                 Ok::<_, crate::Error>(Leading { ranks, world: is_one.then(|| Rc::new(world)) })

@@ -26,7 +26,7 @@ use polyshard_program::{
     Access, Buffers, Factor, LeafAccess, LeafLoop, LeafLoopId, LeafOp, LeafPart, OperandId, Role, TileId, TileOperand,
     TimeSteps,
 };
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 impl Writer<'_> {
@@ -90,11 +90,13 @@ impl Writer<'_> {
         Some(Field { name: format_ident!("products"), r#type: quote! { Products<#element> }, new })
     }
 
-    /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled.
+    /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled, or the
+    /// progress thread polls them meanwhile.
     ///
     /// ```text
     /// let mut slices = Slices::new(&[..], 0, SlicesOf::Panels);
     /// while let Some(slice) = slices.next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?) {
+    ///     let _polled = grid.world().poll_meanwhile([a_tile.under_way(), b_tile.under_way()]);
     ///     let from = slice.start as i64;
     ///     contract(&[slice.len(), ..], .., a_tile.view(a).strided(&[7 * x + from, ..], ..), ..);
     /// }
@@ -110,7 +112,13 @@ impl Writer<'_> {
             let boxes = self.boxes(part, &call);
             return quote! { #note #boxes };
         }
-        let Some(along) = self.nest.sliced_along() else { return quote! { #note #call } };
+        let meanwhile = self.polled_meanwhile();
+        let Some(along) = self.nest.sliced_along() else {
+            return match meanwhile {
+                None => quote! { #note #call },
+                Some(meanwhile) => quote! { #note { #meanwhile #call } },
+            };
+        };
         let (counts, polls) = (self.counts(), self.polls());
         // Variants print as they are named.
         let of = self.nest.slices_along(along);
@@ -120,6 +128,7 @@ impl Writer<'_> {
             #note
             let mut slices = Slices::new(&[#(#counts),*], #along, SlicesOf::#of);
             while let Some(slice) = slices.next(#polls) {
+                #meanwhile
                 let from = slice.start as i64;
                 #call
             }
@@ -173,6 +182,7 @@ impl Writer<'_> {
     /// ```text
     /// let mut boxes = LeafBoxes::interior(&[..], &[(1, 7), ..], 0);
     /// while let Some(part) = boxes.next(u_tile.poll(grid.world())?) {
+    ///     let _polled = grid.world().poll_meanwhile([u_tile.under_way()]);
     ///     nest(&[part.count(0), ..], .., &[u_tile.view(u).strided(&[8 * x + part.first(0), ..], ..)], ..);
     /// }
     /// ```
@@ -183,26 +193,37 @@ impl Writer<'_> {
             quote! { (#low, #high) }
         });
         let interior = quote! { &[#(#interior),*] };
-        let (boxes, coming) = match part {
+        let (boxes, coming, meanwhile) = match part {
             LeafPart::Interior => {
                 let along = literal(self.nest.sliced_along().map_or(0, |along| along.0) as i64);
-                (quote! { LeafBoxes::interior(&[#(#counts),*], #interior, #along) }, self.polls())
+                let boxes = quote! { LeafBoxes::interior(&[#(#counts),*], #interior, #along) };
+                (boxes, self.polls(), self.polled_meanwhile())
             }
             LeafPart::Whole | LeafPart::Rims => {
-                (quote! { LeafBoxes::rims(&[#(#counts),*], #interior) }, quote! { false })
+                (quote! { LeafBoxes::rims(&[#(#counts),*], #interior) }, quote! { false }, None)
             }
         };
         quote! {
             let mut boxes = #boxes;
-            while let Some(part) = boxes.next(#coming) { #call }
+            while let Some(part) = boxes.next(#coming) { #meanwhile #call }
         }
     }
 
-    /// Lets what is on its way go on: whether something still is.
+    /// Has the progress thread poll what is under way until the end of the block, if anything is.
+    fn polled_meanwhile(&self) -> Option<TokenStream> {
+        let tiles: Vec<_> = self.under_way().map(|tile| quote! { #tile.under_way() }).collect();
+        (!tiles.is_empty()).then(|| quote! { let _polled = grid.world().poll_meanwhile([#(#tiles),*]); })
+    }
+
+    /// The tiles to which or from which something is under way while the leaf computes.
+    fn under_way(&self) -> impl Iterator<Item = &Ident> {
+        let tiles = self.nest.transfers.iter().zip(&self.names.tiles);
+        tiles.filter(|(transfer, _)| transfer.is_under_way()).map(|(_, tile)| tile)
+    }
+
+    /// Lets what is on its way go on: whether something still is, and is to be polled again.
     fn polls(&self) -> TokenStream {
-        let under_way =
-            self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.is_under_way());
-        let polls = under_way.map(|(_, tile)| quote! { #tile.poll(grid.world())? });
+        let polls = self.under_way().map(|tile| quote! { #tile.poll(grid.world())? });
         quote! { #(#polls)|* }
     }
 

@@ -12,39 +12,33 @@
 use super::network::Network;
 use crate::Result;
 use crate::comm::flight::{self, Transfer};
-use crate::comm::threads::Shared;
+use crate::comm::threads::{Shared, ThreadComm};
 use crate::comm::{Carrier, Communicator, Flight, Piece, check};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A group of ranks of an emulated machine, seen from one of them.
 pub(super) struct Wire {
-    comm: Box<dyn Communicator>,
+    comm: ThreadComm,
     /// World ranks of the members, which are devices of the machine.
-    members: Rc<[usize]>,
+    members: Arc<[usize]>,
     network: Arc<Network>,
     ranks: Arc<Shared>,
 }
 
 impl Wire {
     /// Returns the wire over `comm`, a group of threads with these world ranks.
-    pub(super) fn new(
-        comm: Box<dyn Communicator>,
-        members: Rc<[usize]>,
-        network: Arc<Network>,
-        ranks: Arc<Shared>,
-    ) -> Self {
+    pub(super) fn new(comm: ThreadComm, members: Arc<[usize]>, network: Arc<Network>, ranks: Arc<Shared>) -> Self {
         Self { comm, members, network, ranks }
     }
 
     /// Returns another wire over a group of the same machine.
-    pub(super) fn over(&self, comm: Box<dyn Communicator>, members: Rc<[usize]>) -> Self {
+    pub(super) fn over(&self, comm: ThreadComm, members: Arc<[usize]>) -> Self {
         Self::new(comm, members, Arc::clone(&self.network), Arc::clone(&self.ranks))
     }
 
     /// Returns the threads' group, whose messages take no time.
-    pub(super) fn comm(&self) -> &dyn Communicator {
-        &*self.comm
+    pub(super) fn comm(&self) -> &ThreadComm {
+        &self.comm
     }
 
     pub(super) fn rank(&self) -> usize {
@@ -125,7 +119,7 @@ impl Carrier for Wire {
             for (from, piece) in receives {
                 coming.extend([(from, piece), (from, Piece::new(size_of::<f64>(), "the time of a message")?)]);
             }
-            let flight = self.comm.post(leaving, coming)?;
+            let flight = Communicator::post(&self.comm, leaving, coming)?;
             Ok(TimedTransfer {
                 flight,
                 arrival: None,

@@ -35,7 +35,7 @@ impl MpiCommunicator {
                 back.datatype,
                 from as c_int,
                 TAG,
-                self.raw,
+                self.raw(),
                 &mut status,
             )
         };
@@ -100,7 +100,7 @@ impl MpiCommunicator {
             // SAFETY: the span describes the slice, which the caller keeps borrowed until the request is done.
             let code = unsafe {
                 let into = address_mut(into);
-                ffi::MPI_Irecv(into, span.count, span.datatype, from, tag, self.raw, &mut request)
+                ffi::MPI_Irecv(into, span.count, span.datatype, from, tag, self.raw(), &mut request)
             };
             checked("starting a receive", code)?;
             requests.push(request);
@@ -111,7 +111,7 @@ impl MpiCommunicator {
             // SAFETY: as above; MPI reads the slice only.
             let code = unsafe {
                 let data = address(data);
-                ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, tag, self.raw, &mut request)
+                ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, tag, self.raw(), &mut request)
             };
             checked("starting a send", code)?;
             requests.push(request);

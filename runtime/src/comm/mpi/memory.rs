@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 /// Mappings that a process keeps for when it is told of the segment again; with more of them, those are given up that were
@@ -70,10 +71,10 @@ impl NodeMemory {
         let (code, raw) = unsafe {
             let mut raw = ffi::RSMPI_COMM_NULL;
             let (dtype, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
-            (ffi::MPI_Comm_split_type(comm.raw, dtype, comm.rank as c_int, info, &mut raw), raw)
+            (ffi::MPI_Comm_split_type(comm.raw(), dtype, comm.rank as c_int, info, &mut raw), raw)
         };
         checked("splitting by node", code)?;
-        let node = MpiCommunicator::new(raw, true, comm.limit, Rc::clone(&comm.received))?;
+        let node = MpiCommunicator::new(raw, true, comm.limit, Arc::clone(&comm.received))?;
         let refused = if node.size > 1 { refused(&node)? } else { None };
         // The least rank of a node is the node's name.
         let leader = exchange_words(&node, "the leader of a node", [comm.rank as u64])?[0][0];
@@ -107,7 +108,7 @@ impl NodeMemory {
         let board = if has_board && all { board(comm, told[0][1] as u32)? } else { None };
         let has_core_each = have_cores(told.iter().map(|&[node, _, _, first, count]| [node, first, count]));
         let board = if has_core_each { board.map(Board::looked_at) } else { board };
-        Ok(Self { processes, is_shared, has_core_each, board, comm: comm.raw, mapped: RefCell::default() })
+        Ok(Self { processes, is_shared, has_core_each, board, comm: comm.raw(), mapped: RefCell::default() })
     }
 }
 

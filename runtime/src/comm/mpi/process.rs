@@ -33,6 +33,9 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether this process is being aborted, so that its exit handlers must leave MPI alone.
 static ABORTING: AtomicBool = AtomicBool::new(false);
 
+/// Whether several threads may call MPI, one at a time.
+static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
+
 /// The last message that is not about one rank.
 static TOGETHER: Mutex<Option<String>> = Mutex::new(None);
 
@@ -55,16 +58,26 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
         initialize()?;
     }
     // SAFETY: MPI is initialised.
-    let all = unsafe {
+    let (all, in_turns) = unsafe {
         checked(
             "setting the error handler",
             ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, ffi::RSMPI_ERRORS_RETURN),
         )?;
-        ffi::RSMPI_COMM_WORLD
+        (ffi::RSMPI_COMM_WORLD, ffi::RSMPI_THREAD_SERIALIZED)
     };
+    // Levels grow with what they allow (MPI 3.1, section 12.4.3).
+    TAKES_TURNS.store(answer(ffi::MPI_Query_thread) >= in_turns, Ordering::Relaxed);
     let world = duplicate(all)?;
     WORLD.set(Some(world));
     Ok(world)
+}
+
+/// Checks that a progress thread may call MPI while this one does not.
+///
+/// # Errors
+/// [`LaunchError::ThreadLevel`] if somebody has initialised MPI for calls of one thread alone.
+pub(crate) fn check_progress() -> Result<()> {
+    if TAKES_TURNS.load(Ordering::Relaxed) { Ok(()) } else { Err(LaunchError::ThreadLevel.into()) }
 }
 
 /// Has `last` called before MPI is finalised: a process tells the others then that it ends.
@@ -177,9 +190,10 @@ fn abort(code: c_int) -> ! {
 fn initialize() -> Result<()> {
     let mut provided = 0;
     // SAFETY: MPI has not been initialised, and takes null for the arguments of main (MPI 3.1, section 8.7).
-    // What level of threads is provided does not matter: one thread alone ever calls MPI.
+    // Which level of threads is provided matters to progress threads alone. Libraries take no locks for this one, since one thread at a
+    // time calls them.
     let code =
-        unsafe { ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_FUNNELED, &mut provided) };
+        unsafe { ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_SERIALIZED, &mut provided) };
     checked("initialising MPI", code)?;
     register();
     Ok(())
@@ -220,8 +234,13 @@ extern "C" fn finalize() {
 }
 
 fn flag(ask: unsafe extern "C" fn(*mut c_int) -> c_int) -> bool {
-    let mut set = 0;
-    // SAFETY: `ask` is MPI_Initialized or MPI_Finalized, which may be called at any time.
-    unsafe { ask(&mut set) };
-    set != 0
+    answer(ask) != 0
+}
+
+/// Returns what a call of MPI says by a number.
+fn answer(ask: unsafe extern "C" fn(*mut c_int) -> c_int) -> c_int {
+    let mut said = 0;
+    // SAFETY: `ask` is MPI_Initialized or MPI_Finalized, which may be called at any time, or MPI_Query_thread, while MPI is initialised.
+    unsafe { ask(&mut said) };
+    said
 }

@@ -32,7 +32,7 @@ impl MpiCommunicator {
             // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
             let code = unsafe {
                 let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
-                ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw)
+                ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw())
             };
             checked("reduce", code)?;
             if let Some(scratch) = scratch {
@@ -55,7 +55,7 @@ impl MpiCommunicator {
                     elements(piece.len(), dtype),
                     datatype(dtype),
                     operation(dtype, op)?,
-                    self.raw,
+                    self.raw(),
                 )
             };
             checked("all-reduce", code)?;
@@ -79,7 +79,7 @@ impl MpiCommunicator {
             // SAFETY: the counts sum to the elements of `send`, and `into` has this rank's count.
             let code = unsafe {
                 let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(dtype), operation(dtype, op)?, self.raw)
+                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(dtype), operation(dtype, op)?, self.raw())
             };
             return checked("reduce-scatter", code);
         }
@@ -92,7 +92,7 @@ impl MpiCommunicator {
                 // SAFETY: both slices have `len` bytes, and only the root's result has a place.
                 let code = unsafe {
                     let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
-                    ffi::MPI_Reduce(from, to, elements(len, dtype), datatype, op, root as c_int, self.raw)
+                    ffi::MPI_Reduce(from, to, elements(len, dtype), datatype, op, root as c_int, self.raw())
                 };
                 checked("reduce-scatter", code)?;
             }

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 thread_local! {
@@ -77,7 +78,7 @@ fn begin(world: &MpiCommunicator, limit: Duration) -> Result<(&'static Watched, 
     let address = broadcast(world, own)?;
     let watch: &'static Watch =
         Box::leak(Box::new(Watch::new(world.rank, world.size, Duration::from_millis(limit.max(1)))));
-    let ends = MpiCommunicator::new(process::duplicate(world.raw)?, false, world.limit, Rc::default())?;
+    let ends = MpiCommunicator::new(process::duplicate(world.raw())?, false, world.limit, Arc::default())?;
     let ends: &'static Watched = Box::leak(Box::new(Watched::ends(ends, watch)));
     ENDS.set(Some(ends));
     WATCH.set(Some(watch));

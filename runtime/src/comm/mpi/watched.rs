@@ -9,6 +9,7 @@
 
 mod agreement;
 mod header;
+mod lane;
 mod memory;
 mod report;
 mod verdict;
@@ -20,9 +21,10 @@ use super::{MpiCommunicator, process};
 use crate::Result;
 use crate::comm::call::Call;
 use crate::comm::{
-    CollectiveCall, Communicator, Flight, Layout, Piece, Received, SharedMemory, Work, check, exchange_words,
+    Carrier, CollectiveCall, Communicator, Flight, Layout, Piece, Received, SharedMemory, Work, check, exchange_words,
 };
 use agreement::Agreement;
+use lane::WatchedLane;
 use memory::WatchedMemory;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -36,9 +38,7 @@ const BOARD: u64 = 2;
 
 /// One process' view of a group of MPI processes, under watch.
 pub(crate) struct Watched {
-    inner: MpiCommunicator,
-    group: Group,
-    watch: &'static Watch,
+    lane: WatchedLane,
     /// How calls are compared, if they are.
     agreement: Option<Rc<Agreement>>,
 }
@@ -56,8 +56,15 @@ impl Watched {
 
     fn new(inner: MpiCommunicator, id: u64, watch: &'static Watch) -> Self {
         let group = Group::new(id, (0..inner.size).collect());
-        watch.add(&group);
-        Self { inner, group, watch, agreement: None }
+        Self { lane: WatchedLane::new(inner, group, watch), agreement: None }
+    }
+
+    /// Returns this rank's part of the group, as one for flights alone; see [`Communicator::split`].
+    fn divided(&self, color: usize, key: usize) -> Result<WatchedLane> {
+        let _waiting = self.call(&Call::Split { color, key })?;
+        let inner = self.lane.inner.divided(color, key)?;
+        let members = (0..inner.size).map(|rank| process::world_rank(inner.raw(), rank)).collect();
+        Ok(WatchedLane::new(inner, self.lane.group.divided(color, members), self.lane.watch))
     }
 
     /// Notes that this rank calls this, and agrees with the others that it does.
@@ -66,9 +73,9 @@ impl Watched {
         if *call != Call::Fence {
             process::check_flights()?;
         }
-        let waiting = self.watch.meets(&self.group, call);
+        let waiting = self.lane.watch.meets(&self.lane.group, call);
         if let Some(agreement) = &self.agreement {
-            agreement.reach(&self.inner, &self.group.members, self.watch.size, call)?;
+            agreement.reach(&self.lane.inner, &self.lane.group.members, self.lane.watch.size, call)?;
         }
         Ok(waiting)
     }
@@ -76,9 +83,9 @@ impl Watched {
     /// Waits until all processes end this program, or one ends altogether, as `call` says of this one; collective over
     /// [`ends`](Self::ends). Returns the ranks that do not call the same.
     pub(super) fn end(&self, call: &Call<'_>) -> Result<Vec<usize>> {
-        let _waiting = self.watch.meets(&self.group, call);
+        let _waiting = self.lane.watch.meets(&self.lane.group, call);
         let own = u64::from(*call == Call::Exit);
-        let headers = exchange_words(&self.inner, "the end of a program", [own])?;
+        let headers = exchange_words(&self.lane.inner, "the end of a program", [own])?;
         Ok((0..headers.len()).filter(|&rank| headers[rank][0] != own).collect())
     }
 
@@ -98,75 +105,61 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.watch.remove(&self.group);
-    }
-}
-
 impl Communicator for Watched {
     fn rank(&self) -> usize {
-        self.inner.rank
+        self.lane.inner.rank
     }
 
     fn size(&self) -> usize {
-        self.inner.size
+        self.lane.inner.size
     }
 
     fn world_rank(&self, rank: usize) -> usize {
-        self.group.members[rank]
+        self.lane.group.members[rank]
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         check::peer(self.size(), self.rank(), to)?;
-        let _waiting = self.watch.messages([].into_iter(), [(self.group.members[to], data.len())].into_iter());
-        self.inner.send(to, data)
+        let _waiting =
+            self.lane.watch.messages([].into_iter(), [(self.lane.group.members[to], data.len())].into_iter());
+        self.lane.inner.send(to, data)
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
         check::peer(self.size(), self.rank(), from)?;
-        let _waiting = self.watch.messages([(self.group.members[from], into.len())].into_iter(), [].into_iter());
-        self.inner.receive(from, into)
+        let _waiting =
+            self.lane.watch.messages([(self.lane.group.members[from], into.len())].into_iter(), [].into_iter());
+        self.lane.inner.receive(from, into)
     }
 
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         check::exchange(self.size(), self.rank(), sends, receives)?;
-        let members = &self.group.members;
+        let members = &self.lane.group.members;
         let from = receives.iter().map(|(from, into)| (members[*from], into.len()));
-        let _waiting = self.watch.messages(from, sends.iter().map(|(to, data)| (members[*to], data.len())));
-        self.inner.exchange(sends, receives)
+        let _waiting = self.lane.watch.messages(from, sends.iter().map(|(to, data)| (members[*to], data.len())));
+        self.lane.inner.exchange(sends, receives)
     }
 
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
-        let mut flight = self.inner.post(sends, receives)?;
-        flight.noted = self.group.note(flight.messages());
-        Ok(flight)
+        self.lane.post(sends, receives)
     }
 
-    // A rank that polls is not noted: between two polls it computes, and may do anything yet. One that polls for ever for what
-    // cannot come hangs, as one that computes for ever; `wait` is for those that have nothing else to do.
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
-        self.inner.poll(flights)
+        self.lane.poll(flights)
     }
 
     fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
-        for flight in &mut *flights {
-            if self.poll(&mut [flight])? == 0 {
-                let _waiting = self.watch.flies(&flight.noted);
-                flight.wait()?;
-            }
-        }
-        self.poll(flights).map(drop)
+        self.lane.wait(flights)
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
         let (size, rank) = (self.size(), self.rank());
         collective.check(size, rank)?;
-        let _waiting = self.call(&collective.call(rank, &|rank| self.group.members[rank], Cow::Borrowed))?;
+        let _waiting = self.call(&collective.call(rank, &|rank| self.lane.group.members[rank], Cow::Borrowed))?;
         // Whoever has agreed has waited for all.
         match collective {
             CollectiveCall::Barrier | CollectiveCall::Fence if self.compares() => Ok(()),
-            collective => self.inner.collective(collective),
+            collective => self.lane.inner.collective(collective),
         }
     }
 
@@ -182,20 +175,19 @@ impl Communicator for Watched {
             return Ok(false);
         }
         let _waiting = self.call(&Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
-        self.inner.all_to_all_laid_out(sends, data, receives, into)
+        self.lane.inner.all_to_all_laid_out(sends, data, receives, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let _waiting = self.call(&Call::Split { color, key })?;
-        let inner = self.inner.divided(color, key)?;
-        let members = (0..inner.size).map(|rank| process::world_rank(inner.raw, rank)).collect();
-        let group = self.group.divided(color, members);
-        self.watch.add(&group);
-        Ok(Box::new(Self { inner, group, watch: self.watch, agreement: self.agreement.clone() }))
+        Ok(Box::new(Self { lane: self.divided(color, key)?, agreement: self.agreement.clone() }))
+    }
+
+    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+        Ok(Box::new(self.divided(0, self.rank())?))
     }
 
     fn note(&self, work: Option<Work>) {
-        self.watch.works(work);
+        self.lane.watch.works(work);
     }
 
     fn is_checked(&self) -> bool {
@@ -203,23 +195,23 @@ impl Communicator for Watched {
     }
 
     fn count_in_place(&self, bytes: usize) {
-        self.inner.count_in_place(bytes);
+        self.lane.inner.count_in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         let _waiting = self.call(&Call::SharedMemory)?;
         // At a board nobody compares what ranks call.
-        let inner = NodeMemory::new(&self.inner, !self.compares())?;
-        let group = Group::new(BOARD, self.group.members.clone());
-        self.watch.add(&group);
-        Ok(Rc::new(WatchedMemory { inner, watch: self.watch, group }))
+        let inner = NodeMemory::new(&self.lane.inner, !self.compares())?;
+        let group = Group::new(BOARD, self.lane.group.members.clone());
+        self.lane.watch.add(&group);
+        Ok(Rc::new(WatchedMemory { inner, watch: self.lane.watch, group }))
     }
 
     fn received(&self) -> Received {
-        self.inner.received()
+        self.lane.inner.received()
     }
 
     fn abort(&self, message: &str) {
-        self.inner.abort(message);
+        self.lane.inner.abort(message);
     }
 }

@@ -35,7 +35,7 @@ impl Agreement {
     /// Tells the group's first rank what this rank calls, and waits until all `members`, the world's ranks, have called the
     /// same; collective.
     pub(super) fn reach(&self, comm: &MpiCommunicator, members: &[usize], world: usize, call: &Call<'_>) -> Result<()> {
-        let (raw, size) = (comm.raw, members.len());
+        let (raw, size) = (comm.raw(), members.len());
         if size == 1 {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Agreement {
 
     /// Sends a small message, without waiting for anything, and forgets those that have gone.
     fn post(&self, comm: &MpiCommunicator, to: usize, tag: c_int, data: Vec<u8>) -> Result<()> {
-        let posted = post(comm.raw, to, tag, data)?;
+        let posted = post(comm.raw(), to, tag, data)?;
         let outbox = mem::take(&mut *self.outbox.borrow_mut());
         for mut posted in outbox.into_iter().chain([posted]) {
             if !posted.is_done()? {

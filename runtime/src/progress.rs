@@ -1,0 +1,311 @@
+//! Who lets messages go on while a leaf computes: the rank between slices of it, or a thread beside it.
+//!
+//! Most of what a message takes is done by calls of the rank that it comes to or leaves, so while nobody calls, what comes stays in
+//! the buffers of the system, and what passes from rank to rank stays where it is. Slices cost no thread; a progress thread needs a
+//! core that nothing else uses, and then does with leaves that cannot be cut.
+//!
+//! ```text
+//! rank               computes a leaf ------------------------------->  goes on
+//! progress thread    sleeps   polls   polls   all is here: sleeps
+//! ```
+//!
+//! What is under way has one lock, and the thread takes part only while a [`Polled`] is there, so one thread of a rank communicates at
+//! a time. What is sent, and when it begins, is the same either way, and so is every bit.
+
+use crate::{LaunchError, Result};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long the thread sleeps between two polls: what a link brings meanwhile has room in the buffers of the system, and another thread
+/// that has to share the core gets most of it.
+const INTERVAL: Duration = Duration::from_micros(50);
+
+/// Who lets messages go on while a rank computes a leaf: of what begins before it is read, and of what leaves while the next is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Progress {
+    /// The rank, which cuts its leaves into slices while something is under way, and polls between them.
+    #[default]
+    Slices,
+    /// A progress thread of each rank, while leaves are computed at once: faster where each rank has a core to spare for it, and
+    /// slower where it has not. MPI has to be initialised with at least `MPI_THREAD_SERIALIZED`, as it is where nobody else does it.
+    Thread,
+}
+
+impl Progress {
+    /// The one that the environment asks for, `POLYSHARD_PROGRESS`.
+    ///
+    /// # Errors
+    /// [`LaunchError::Progress`] if that is not the name of one.
+    pub(crate) fn of_environment() -> Result<Self> {
+        Self::named(std::env::var_os("POLYSHARD_PROGRESS").map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    /// The one of this name, if there is a name.
+    fn named(name: Option<String>) -> Result<Self> {
+        match name.as_deref().map(str::trim) {
+            None | Some("" | "slices") => Ok(Self::Slices),
+            Some("thread") => Ok(Self::Thread),
+            Some(value) => Err(LaunchError::Progress { value: value.into() }.into()),
+        }
+    }
+}
+
+/// What goes on when somebody asks.
+pub(crate) trait Advance: Send {
+    /// Goes on without waiting; returns whether there is something left. An error is kept, and returned again.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// Returns whether nothing has begun that has not been waited for.
+    fn is_idle(&self) -> bool;
+}
+
+/// What is under way to a tile or from it, as [`Tile::under_way`](crate::Tile::under_way) and
+/// [`OutTile::under_way`](crate::OutTile::under_way) return it for [`World::poll_meanwhile`](crate::World::poll_meanwhile).
+#[derive(Clone)]
+pub struct UnderWay(Arc<Mutex<dyn Advance>>);
+
+impl UnderWay {
+    pub(crate) fn new(what: Arc<Mutex<dyn Advance>>) -> Self {
+        Self(what)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, dyn Advance + 'static> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it is there, the progress thread polls, if the rank has one; see [`World::poll_meanwhile`](crate::World::poll_meanwhile).
+#[must_use = "the progress thread stops when this is dropped"]
+pub struct Polled(Option<Rc<ProgressThread>>);
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        if let Some(panic) = self.0.as_ref().and_then(|thread| thread.recall())
+            && !thread::panicking()
+        {
+            // It ends the run as a panic of the rank does.
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A rank's progress thread, if it has one.
+#[derive(Default)]
+pub(crate) struct Poller(RefCell<Option<Rc<ProgressThread>>>);
+
+impl Poller {
+    pub(crate) fn progress(&self) -> Progress {
+        if self.0.borrow().is_some() { Progress::Thread } else { Progress::Slices }
+    }
+
+    /// Starts the thread of `rank`, or ends it.
+    ///
+    /// # Errors
+    /// [`LaunchError::ProgressThread`] if the system starts none.
+    pub(crate) fn set(&self, progress: Progress, rank: usize) -> Result<()> {
+        let mut thread = self.0.borrow_mut();
+        match progress {
+            Progress::Slices => *thread = None,
+            Progress::Thread if thread.is_some() => {}
+            Progress::Thread => *thread = Some(Rc::new(ProgressThread::start(rank)?)),
+        }
+        Ok(())
+    }
+
+    /// Has the thread poll this until what is returned is dropped.
+    pub(crate) fn poll_meanwhile(&self, what: impl IntoIterator<Item = UnderWay>) -> Polled {
+        let thread = self.0.borrow().clone();
+        if let Some(thread) = &thread {
+            thread.lend(what);
+        }
+        Polled(thread)
+    }
+}
+
+struct ProgressThread {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What rank and thread share. Whichever has the lock is the one that communicates, as long as something is lent.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the thread is to poll, and is not done.
+    lent: Vec<UnderWay>,
+    /// What a poll has panicked with.
+    panic: Option<Box<dyn Any + Send>>,
+    is_over: bool,
+}
+
+impl ProgressThread {
+    fn start(rank: usize) -> Result<Self> {
+        let desk = Arc::<Desk>::default();
+        let shared = Arc::clone(&desk);
+        let thread = thread::Builder::new().name(format!("progress of rank {rank}")).spawn(move || shared.work());
+        let thread = thread.map_err(|error| LaunchError::ProgressThread { why: error.to_string() })?;
+        Ok(Self { desk, thread: Some(thread) })
+    }
+
+    fn lend(&self, what: impl IntoIterator<Item = UnderWay>) {
+        let mut state = self.desk.lock();
+        state.lent.extend(what.into_iter().filter(|one| !one.lock().is_idle()));
+        if !state.lent.is_empty() {
+            self.desk.changed.notify_one();
+        }
+    }
+
+    /// Takes back what is lent; returns what the thread has panicked with.
+    fn recall(&self) -> Option<Box<dyn Any + Send>> {
+        // The lock is free between polls.
+        let mut state = self.desk.lock();
+        state.lent.clear();
+        state.panic.take()
+    }
+}
+
+impl Drop for ProgressThread {
+    fn drop(&mut self) {
+        self.desk.lock().is_over = true;
+        self.desk.changed.notify_one();
+        // Its panics are caught where they happen.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Polls what is lent, and sleeps when nothing is.
+    fn work(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            let State { lent, panic, .. } = &mut *state;
+            lent.retain(|one| match catch_unwind(AssertUnwindSafe(|| one.lock().advance())) {
+                Ok(Ok(is_under_way)) => is_under_way,
+                // The rank finds it when it polls or waits.
+                Ok(Err(_)) => false,
+                Err(payload) => {
+                    panic.get_or_insert(payload);
+                    false
+                }
+            });
+            state = if state.lent.is_empty() {
+                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.changed.wait_timeout(state, INTERVAL).unwrap_or_else(PoisonError::into_inner).0
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, spmd};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Says on which thread it is polled, and does this.
+    struct Watched(Sender<Option<String>>, fn() -> Result<bool>);
+
+    impl Advance for Watched {
+        fn advance(&mut self) -> Result<bool> {
+            // Nobody listens any more when a test ends.
+            let _ = self.0.send(thread::current().name().map(str::to_owned));
+            self.1()
+        }
+
+        fn is_idle(&self) -> bool {
+            false
+        }
+    }
+
+    fn watched(does: fn() -> Result<bool>) -> (UnderWay, Receiver<Option<String>>) {
+        let (sender, polls) = channel();
+        (UnderWay::new(Arc::new(Mutex::new(Watched(sender, does)))), polls)
+    }
+
+    fn poller() -> Poller {
+        let poller = Poller::default();
+        poller.set(Progress::Thread, 3).expect("a thread");
+        poller
+    }
+
+    #[test]
+    fn what_is_lent_is_polled_by_the_thread_until_it_is_taken_back() {
+        let (poller, (what, polls)) = (poller(), watched(|| Ok(true)));
+        for _ in 0..3 {
+            let polled = poller.poll_meanwhile([what.clone()]);
+            for _ in 0..5 {
+                let by = polls.recv().expect("it is polled");
+                assert_eq!(by.as_deref(), Some("progress of rank 3"));
+            }
+            drop(polled);
+            while polls.try_recv().is_ok() {}
+            thread::sleep(20 * INTERVAL);
+            assert!(polls.try_recv().is_err(), "it is polled after it was taken back");
+        }
+    }
+
+    #[test]
+    fn what_is_done_or_fails_is_polled_once() {
+        let poller = poller();
+        for does in [(|| Ok(false)) as fn() -> _, || Err(Error::Mismatch("it fails".into()))] {
+            let (what, polls) = watched(does);
+            let polled = poller.poll_meanwhile([what]);
+            polls.recv().expect("it is polled");
+            thread::sleep(20 * INTERVAL);
+            assert!(polls.try_recv().is_err(), "it is polled again");
+            drop(polled);
+        }
+    }
+
+    #[test]
+    fn without_a_thread_nothing_is_polled() {
+        let (what, polls) = watched(|| Ok(true));
+        let poller = poller();
+        poller.set(Progress::Slices, 3).expect("it ends");
+        assert_eq!(poller.progress(), Progress::Slices);
+        let polled = poller.poll_meanwhile([what]);
+        thread::sleep(20 * INTERVAL);
+        assert!(polls.try_recv().is_err(), "who polls?");
+        drop(polled);
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_one_of_the_rank() {
+        let failed = spmd(3, |world| {
+            world.set_progress(Progress::Thread)?;
+            let (what, polls) = watched(|| panic!("a poll has had enough"));
+            let polled = world.poll_meanwhile((world.rank() == 1).then_some(what));
+            if world.rank() == 1 {
+                polls.recv().expect("it is polled");
+            }
+            drop(polled);
+            world.comm().barrier()
+        });
+        let said = failed.expect_err("a poll panics").to_string();
+        assert_eq!(said, "rank 1 panicked: a poll has had enough");
+    }
+
+    #[test]
+    fn names_of_nothing_are_refused_with_those_that_there_are() {
+        let named = |name: &str| Progress::named(Some(name.into()));
+        assert_eq!([named(" slices"), named("thread")], [Ok(Progress::Slices), Ok(Progress::Thread)]);
+        assert_eq!(Progress::named(None), Ok(Progress::Slices));
+        let said = named("threads").expect_err("it is misspelt").to_string();
+        assert_eq!(said, "`POLYSHARD_PROGRESS` is `threads`: set it to slices or thread");
+    }
+}

@@ -1,0 +1,249 @@
+//! What is under way to a tile or from it, apart from the tile: whichever thread of the rank has it lets it go on, while the leaf reads
+//! and writes the tile.
+//!
+//! ```text
+//! begin       what has been posted
+//! poll        lets all of it go on, between slices of a leaf; the progress thread does the same
+//! finish      waits for what began first, and returns what has come
+//! ```
+//!
+//! Only the messages are here, with their memory and the communicators that they are posted by; what becomes of them when they are
+//! there, the tile knows.
+
+use crate::comm::{CHUNK, Carrier, Communicator, Flight, Piece, Running, combine_terms};
+use crate::progress::{Advance, UnderWay};
+use crate::{DType, Error, ReduceOp, Result, World};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::iter::once;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that are summed up at a time, whole elements of any type.
+const CHUNK_BYTES: usize = CHUNK * size_of::<u64>();
+
+/// A transfer that has begun.
+pub(super) enum Begun {
+    /// Messages, if it takes any.
+    Messages(Option<Flight>),
+    /// It passes from rank to rank, by the lane of this number.
+    Passing(Box<Running>, usize),
+    /// Sums of which each member of a group takes a piece, by the first lane.
+    Sums(Box<Sums>),
+}
+
+/// What has come of a transfer.
+#[derive(Default)]
+pub(super) struct Come {
+    /// The messages, in the order posted.
+    pub(super) received: Vec<Piece>,
+    /// The sums of this rank's piece, if it has summed one up.
+    pub(super) sums: Option<Arc<Piece>>,
+}
+
+/// What is under way, which a tile has together with the progress thread: one of them uses it at a time.
+#[derive(Default)]
+pub(super) struct Transfers(Arc<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    /// What began first is first.
+    begun: VecDeque<Begun>,
+    /// What transfers that need one post by, in turns, and which is next.
+    lanes: Vec<Box<dyn Carrier + Send>>,
+    next: usize,
+    /// Why something can never be done.
+    error: Option<Error>,
+}
+
+impl Transfers {
+    /// Returns those of a tile that has these lanes.
+    pub(super) fn by(lanes: Vec<Box<dyn Carrier + Send>>) -> Self {
+        Self(Arc::new(Mutex::new(Queue { lanes, ..Queue::default() })))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to pass data from rank to rank, by the next lane.
+    pub(super) fn passing(&self, running: Running) -> Result<Begun> {
+        let mut queue = self.queue();
+        let lane = queue.next;
+        queue.next = (lane + 1) % queue.lanes.len();
+        let mut running = Box::new(running);
+        running.poll(&*queue.lanes[lane])?;
+        Ok(Begun::Passing(running, lane))
+    }
+
+    pub(super) fn begin(&self, begun: Begun) {
+        self.queue().begun.push_back(begun);
+    }
+
+    /// Forgets what has begun: to drop it before it is done makes every later call of this rank an error.
+    pub(super) fn clear(&self) {
+        let mut queue = self.queue();
+        queue.begun.clear();
+        queue.next = 0;
+        queue.error = None;
+    }
+
+    /// Lets all go on, without waiting; returns whether some of it is to be polled again while a leaf computes.
+    pub(super) fn poll(&self, world: &World) -> Result<bool> {
+        let mut queue = self.queue();
+        if queue.begun.is_empty() {
+            return Ok(false);
+        }
+        // A failure of another rank ends all polls.
+        world.comm().poll(&mut [])?;
+        Ok(queue.advance()? && !world.has_progress_thread())
+    }
+
+    /// Waits for what began first.
+    pub(super) fn finish(&self, comm: &dyn Communicator) -> Result<Come> {
+        let mut queue = self.queue();
+        let Queue { begun, lanes, error, .. } = &mut *queue;
+        if let Some(error) = error {
+            return Err(error.clone());
+        }
+        match begun.pop_front().expect("what is waited for has begun; this is a bug of polyshard") {
+            Begun::Messages(None) => Ok(Come::default()),
+            Begun::Messages(Some(mut flight)) => {
+                comm.wait(&mut [&mut flight])?;
+                Ok(Come { received: flight.into_pieces().1, sums: None })
+            }
+            Begun::Passing(running, lane) => Ok(Come { received: vec![running.wait(&*lanes[lane])?], sums: None }),
+            Begun::Sums(sums) => sums.finish(&*lanes[0]),
+        }
+    }
+
+    /// Returns what the progress thread polls.
+    pub(super) fn handle(&self) -> UnderWay {
+        let queue: Arc<Mutex<Queue>> = Arc::clone(&self.0);
+        UnderWay::new(queue)
+    }
+}
+
+impl Queue {
+    fn go_on(&mut self) -> Result<bool> {
+        let Self { begun, lanes, .. } = self;
+        let (mut is_under_way, mut is_next) = (false, true);
+        for one in begun {
+            is_under_way |= !match one {
+                Begun::Messages(None) => true,
+                Begun::Messages(Some(flight)) => flight.advance()?,
+                Begun::Passing(running, lane) => running.poll(&*lanes[*lane])?,
+                Begun::Sums(sums) => sums.advance(&*lanes[0], &mut is_next)?,
+            };
+        }
+        Ok(is_under_way)
+    }
+}
+
+impl Advance for Queue {
+    fn advance(&mut self) -> Result<bool> {
+        if self.error.is_none() {
+            match self.go_on() {
+                Ok(is_under_way) => return Ok(is_under_way),
+                // Whichever thread finds it, the rank's own one says it.
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.error.clone().map_or(Ok(false), Err)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.begun.is_empty()
+    }
+}
+
+/// Sums of which each member of a group takes a piece, which it then hands on to those who want all of them.
+///
+/// ```text
+/// begin     each sends each other one the terms of its piece
+/// then      each sums up its piece, and sends it to the root, or to all
+/// ```
+pub(super) struct Sums {
+    /// The terms of this member's piece, and then the sums of others.
+    pub(super) flight: Option<Flight>,
+    /// This member's own terms of its piece, and then its sums.
+    pub(super) own: Arc<Piece>,
+    pub(super) are_taken: bool,
+    pub(super) me: usize,
+    /// The bytes of each member's piece.
+    pub(super) lengths: SmallVec<[usize; 8]>,
+    /// The member that wants the sums, unless all do.
+    pub(super) root: Option<usize>,
+    pub(super) dtype: DType,
+    pub(super) op: ReduceOp,
+}
+
+impl Sums {
+    /// Goes on without waiting; returns whether all is there. Sums are handed on in the order in which they began: `is_next` says whether
+    /// all before have been.
+    fn advance(&mut self, lane: &dyn Carrier, is_next: &mut bool) -> Result<bool> {
+        if !self.are_taken && *is_next && self.is_here(lane)? {
+            self.hand_on(lane)?;
+        }
+        *is_next &= self.are_taken;
+        Ok(self.is_here(lane)? && self.are_taken)
+    }
+
+    fn is_here(&mut self, lane: &dyn Carrier) -> Result<bool> {
+        match self.flight.as_mut().filter(|flight| !flight.is_done()) {
+            None => Ok(true),
+            Some(flight) => Ok(lane.poll(&mut [flight])? > 0),
+        }
+    }
+
+    fn wait(&mut self, lane: &dyn Carrier) -> Result<()> {
+        self.flight.as_mut().map_or(Ok(()), |flight| lane.wait(&mut [flight]))
+    }
+
+    fn received(&mut self) -> Vec<Piece> {
+        self.flight.take().map(|flight| flight.into_pieces().1).unwrap_or_default()
+    }
+
+    fn finish(mut self, lane: &dyn Carrier) -> Result<Come> {
+        self.wait(lane)?;
+        if !self.are_taken {
+            self.hand_on(lane)?;
+            self.wait(lane)?;
+        }
+        Ok(Come { received: self.received(), sums: Some(self.own) })
+    }
+
+    /// Sums up this member's piece, whose terms are all there, in the order of the members, and sends it to those who want it.
+    fn hand_on(&mut self, lane: &dyn Carrier) -> Result<()> {
+        let received = self.received();
+        let (before, after) = received.split_at(self.me.min(received.len()));
+        let own = Arc::get_mut(&mut self.own).expect("nobody else has terms of this rank; this is a bug of polyshard");
+        let mut sums = [0; CHUNK_BYTES];
+        for start in (0..own.len()).step_by(CHUNK_BYTES) {
+            let chunk = start..own.len().min(start + CHUNK_BYTES);
+            let sums = &mut sums[..chunk.len()];
+            let before = before.iter().map(|term| &term[chunk.clone()]);
+            let after = after.iter().map(|term| &term[chunk.clone()]);
+            let terms = before.chain(once(&own[chunk.clone()])).chain(after);
+            combine_terms(self.dtype, self.op, sums, terms);
+            own[chunk].copy_from_slice(sums);
+        }
+        let is_wanted = |member: usize| self.root.is_none_or(|root| root == member);
+        let others = || self.lengths.iter().copied().enumerate().filter(|(member, _)| *member != self.me);
+        let sends = others().filter(|(to, _)| is_wanted(*to) && !self.own.is_empty());
+        let sends = sends.map(|(to, _)| (to, Arc::clone(&self.own))).collect();
+        let receives = others().filter(|(_, bytes)| is_wanted(self.me) && *bytes > 0);
+        let receives = receives.map(|(from, bytes)| Ok((from, Piece::new(bytes, "a message of a tile")?)));
+        self.flight = flight(lane, sends, receives.collect::<Result<_>>()?)?;
+        self.are_taken = true;
+        Ok(())
+    }
+}
+
+/// Posts messages, if there are any.
+pub(super) fn flight(
+    carrier: &(impl Carrier + ?Sized),
+    sends: Vec<(usize, Arc<Piece>)>,
+    receives: Vec<(usize, Piece)>,
+) -> Result<Option<Flight>> {
+    if sends.is_empty() && receives.is_empty() { Ok(None) } else { carrier.post(sends, receives).map(Some) }
+}
