@@ -83,7 +83,7 @@ impl Leaves {
         (rank, begun[rank])
     }
 
-    /// Waits until a rank has come to so many leaves.
+    /// Waits until a rank has come to this many leaves.
     fn wait(&self, rank: usize, leaves: usize) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = Duration::from_secs(20);

@@ -227,11 +227,11 @@ impl Sums {
             combine_terms(self.dtype, self.op, sums, terms);
             own[chunk].copy_from_slice(sums);
         }
-        let is_wanted = |member: usize| self.root.is_none_or(|root| root == member);
+        let gets_sums = |member: usize| self.root.is_none_or(|root| root == member);
         let others = || self.lengths.iter().copied().enumerate().filter(|(member, _)| *member != self.me);
-        let sends = others().filter(|(to, _)| is_wanted(*to) && !self.own.is_empty());
+        let sends = others().filter(|(to, _)| gets_sums(*to) && !self.own.is_empty());
         let sends = sends.map(|(to, _)| (to, Arc::clone(&self.own))).collect();
-        let receives = others().filter(|(_, bytes)| is_wanted(self.me) && *bytes > 0);
+        let receives = others().filter(|(_, bytes)| gets_sums(self.me) && *bytes > 0);
         let receives = receives.map(|(from, bytes)| Ok((from, Piece::new(bytes, "a message of a tile")?)));
         self.flight = flight(lane, sends, receives.collect::<Result<_>>()?)?;
         self.are_taken = true;
