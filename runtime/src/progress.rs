@@ -9,8 +9,8 @@
 //! progress thread    sleeps   polls   polls   all is here: sleeps
 //! ```
 //!
-//! What is under way has one lock, and the thread takes part only while a [`Polled`] is there, so one thread of a rank communicates at
-//! a time. What is sent, and when it begins, is the same either way, and so is every bit.
+//! What is under way has one lock, and the thread takes part only while a [`Polled`] is there. A rank that calls MPI meanwhile takes back what it
+//! has lent, so one thread of a rank communicates at a time. What is sent, and when it begins, is the same either way, and so is every bit.
 
 use crate::{LaunchError, Result};
 use std::any::Any;
@@ -127,6 +127,21 @@ impl Poller {
     }
 }
 
+thread_local! {
+    /// Where this rank has lent something, until it is taken back.
+    static LENT: RefCell<Option<Arc<Desk>>> = const { RefCell::new(None) };
+}
+
+/// Takes back what the rank of this thread has lent to its progress thread, which does not communicate from then on.
+#[cfg(feature = "mpi")]
+pub(crate) fn take_back() {
+    // A thread that ends has lent nothing.
+    let lent = LENT.try_with(RefCell::take).ok().flatten();
+    if let Some(desk) = lent {
+        desk.lock().lent.clear();
+    }
+}
+
 struct ProgressThread {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
@@ -161,12 +176,14 @@ impl ProgressThread {
         let mut state = self.desk.lock();
         state.lent.extend(what.into_iter().filter(|one| !one.lock().is_idle()));
         if !state.lent.is_empty() {
+            LENT.set(Some(Arc::clone(&self.desk)));
             self.desk.changed.notify_one();
         }
     }
 
     /// Takes back what is lent; returns what the thread has panicked with.
     fn recall(&self) -> Option<Box<dyn Any + Send>> {
+        LENT.set(None);
         // The lock is free between polls.
         let mut state = self.desk.lock();
         state.lent.clear();
@@ -257,6 +274,23 @@ mod tests {
             thread::sleep(20 * INTERVAL);
             assert!(polls.try_recv().is_err(), "it is polled after it was taken back");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "mpi")]
+    fn a_rank_that_calls_mpi_takes_back_what_it_has_lent() {
+        let (poller, (what, polls)) = (poller(), watched(|| Ok(true)));
+        let polled = poller.poll_meanwhile([what.clone()]);
+        polls.recv().expect("it is polled");
+        take_back();
+        while polls.try_recv().is_ok() {}
+        thread::sleep(20 * INTERVAL);
+        assert!(polls.try_recv().is_err(), "it is polled after it was taken back");
+        drop(polled);
+        // It may be lent again.
+        let polled = poller.poll_meanwhile([what]);
+        polls.recv().expect("it is polled");
+        drop(polled);
     }
 
     #[test]

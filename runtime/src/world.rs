@@ -293,7 +293,7 @@ impl World {
     }
 
     /// Has the progress thread poll what is under way to some tiles and from them until what is returned is dropped, while this rank
-    /// computes and does not communicate. Does nothing if messages go on between slices. If a poll panics, so does the drop; an error is
+    /// computes; under MPI, until it communicates, if that is before. Does nothing if messages go on between slices. If a poll panics, so does the drop; an error is
     /// that of the tile's next `poll` or `arrive`.
     ///
     /// ```

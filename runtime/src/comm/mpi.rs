@@ -33,6 +33,7 @@ use super::{
     Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Layout, Piece, Received, SharedMemory, check,
     in_order,
 };
+use crate::progress::take_back;
 use crate::{CommError, Error, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
@@ -52,7 +53,7 @@ struct Handle<T>(T);
 
 // SAFETY: a handle is a number or an address that only MPI looks behind. No two threads call MPI at one time: all calls are those of
 // the thread that MPI belongs to, or, while that one computes, of its progress thread, which `process::check_progress` allows if the
-// library does.
+// library does. Before each call that one takes back what it has lent to its progress thread (`take_back`), which holds a lock while it calls.
 unsafe impl<T> Send for Handle<T> {}
 
 /// One process' view of a group of MPI processes.
@@ -191,6 +192,7 @@ impl MpiCommunicator {
     }
 
     fn raw(&self) -> ffi::MPI_Comm {
+        take_back();
         self.handle.0
     }
 
@@ -381,6 +383,7 @@ impl Communicator for MpiCommunicator {
 impl Drop for MpiCommunicator {
     fn drop(&mut self) {
         if self.owned && process::is_running() {
+            take_back();
             // SAFETY: the communicator is live and this was its owner. An error has nowhere to go.
             unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle.0)) };
         }

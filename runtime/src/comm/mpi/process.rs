@@ -7,6 +7,7 @@
 
 use super::status::checked;
 use crate::comm::flight::Dropped;
+use crate::progress::take_back;
 use crate::{LaunchError, Result};
 use mpi::ffi;
 use std::cell::Cell;
@@ -107,6 +108,7 @@ pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
 /// Returns the world ranks of ranks of a group.
 pub(super) fn world_ranks(group: ffi::MPI_Comm, ranks: &[c_int]) -> Vec<usize> {
     let mut to = ranks.to_vec();
+    take_back();
     // SAFETY: both communicators are live, the groups are freed, and the arrays have the length given. An error
     // leaves the ranks as they are: this is asked for messages only.
     unsafe {
@@ -136,8 +138,9 @@ pub(super) fn dropped() -> Arc<Dropped> {
     Arc::clone(&DROPPED)
 }
 
-/// Refuses any call once this rank has dropped a flight that was not done.
+/// Refuses any call once this rank has dropped a flight that was not done. From then on, this thread alone calls MPI.
 pub(super) fn check_flights() -> Result<()> {
+    take_back();
     DROPPED.check(rank)
 }
 
@@ -151,6 +154,7 @@ pub(super) fn all_say(message: &str) {
 /// Many ranks often fail alike. Rank 0 speaks at once, the others wait, the higher the longer, so that the abort of a
 /// lower rank comes before they have said the same: it may take a second where there are fewer cores than processes.
 pub(crate) fn fail(message: &str) -> ! {
+    take_back();
     let rank = rank();
     if rank > 0 {
         let delay = 1500 + 100 * rank as u64;
