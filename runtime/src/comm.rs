@@ -12,6 +12,7 @@
 //! | `alone` | a group of one, which needs neither |
 //! | `flight` | messages that do not wait, with the memory that they own until they are done |
 //! | `piece` | that memory, which is cut and joined without copies |
+//! | `lane` | groups by which a progress thread communicates |
 //! | `rounds` | collectives as data, and the machine that runs them over such messages |
 //! | `layout` | where the bytes of a message are in a buffer |
 //! | `shared` | memory that ranks see of one another |
@@ -37,6 +38,7 @@ mod combine;
 pub(crate) mod emulated;
 mod flight;
 mod in_order;
+mod lane;
 pub(crate) mod launcher;
 mod layout;
 #[cfg(feature = "mpi")]
@@ -55,6 +57,7 @@ pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining, Order};
 pub use flight::Flight;
+pub use lane::Lane;
 pub use layout::{Layout, LayoutLevel};
 pub use piece::Piece;
 pub use received::Received;
@@ -356,26 +359,23 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
 
-    /// Returns a group of the same ranks, in the same order, for flights that meet no others (MPI 3.1, section 6.4.2): whichever
-    /// thread of this rank has it may post and poll them, while no other one communicates. All ranks of the group must call it.
+    /// Returns a group of the same ranks, in the same order, for flights that meet no others (MPI 3.1, section 6.4.2). This rank's own thread
+    /// posts and polls them, or its progress thread while that one computes; see [`World::poll_meanwhile`](crate::World::poll_meanwhile). All ranks of the
+    /// group must call it.
     ///
     /// ```
-    /// use polyshard_runtime::comm::{Piece, Rounds};
+    /// use polyshard_runtime::comm::{Communicator, Lane};
     /// use polyshard_runtime::{Error, spmd};
-    /// spmd(3, |world| {
-    ///     let (lane, rank) = (world.comm().lane()?, world.rank());
-    ///     let rounds = Rounds::chain(vec![0, 1, 2], rank, Rounds::segments(8, 2, 1));
-    ///     let broadcast = rounds.start(Piece::copy_of(&[rank as u8; 8], "what is broadcast")?, None);
-    ///     let helper = std::thread::spawn(move || broadcast.wait(&*lane));
-    ///     assert_eq!(*helper.join().expect("it does not panic")?, [0; 8]);
-    ///     Ok::<_, Error>(())
+    /// spmd(3, |world| -> Result<(), Error> {
+    ///     let lane: Lane = world.comm().lane()?;
+    ///     Ok(())
     /// })?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>>;
+    fn lane(&self) -> Result<Lane>;
 
     /// Returns what this rank has received from other ranks, in this group and in all that share its origin.
     ///

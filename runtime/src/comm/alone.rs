@@ -6,7 +6,7 @@
 
 use super::flight::{self, Dropped, Transfer};
 use super::shared::OneProcess;
-use super::{Carrier, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check};
+use super::{Carrier, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, check};
 use crate::Result;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl Communicator for Alone {
         Ok(Box::new(Self::new(Rc::clone(&self.origin))))
     }
 
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
-        Ok(Box::new(Itself::default()))
+    fn lane(&self) -> Result<Lane> {
+        Ok(Lane::new(Itself::default()))
     }
 
     fn count_in_place(&self, bytes: usize) {

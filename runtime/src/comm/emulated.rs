@@ -25,7 +25,7 @@ use super::received::Counter;
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
 use super::{
-    Arrival, Broadcast, Carrier, Chain, CollectiveCall, Combining, Communicator, Flight, Piece, Received, Rounds,
+    Arrival, Broadcast, Carrier, Chain, CollectiveCall, Combining, Communicator, Flight, Lane, Piece, Received, Rounds,
     SharedMemory, check, exchange_words, flight, in_order,
 };
 use crate::Result;
@@ -228,8 +228,8 @@ impl Communicator for Emulated {
         Ok(Box::new(self.divided(color, key)?))
     }
 
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
-        Ok(Box::new(self.divided(0, self.rank())?))
+    fn lane(&self) -> Result<Lane> {
+        Ok(Lane::new(self.divided(0, self.rank())?))
     }
 
     fn count_in_place(&self, bytes: usize) {

@@ -12,7 +12,7 @@
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on four facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
 //! behind but in a flight, which owns its buffers (`flight`), other buffers are Rust slices that outlive the call, and no two
-//! threads call MPI at one time (`Handle`).
+//! threads call MPI at one time (`Handed`).
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
@@ -30,8 +30,8 @@ mod watched;
 
 use super::received::Counter;
 use super::{
-    Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Layout, Piece, Received, SharedMemory, check,
-    in_order,
+    Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Lane, Layout, Piece, Received, SharedMemory,
+    check, in_order,
 };
 use crate::progress::take_back;
 use crate::{CommError, Error, Result};
@@ -40,6 +40,7 @@ use span::{Parts, Span, address, address_mut};
 use status::checked;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,18 +48,33 @@ use std::sync::Arc;
 /// All messages that are waited for carry one tag: they match in order, by group and rank.
 const TAG: c_int = 0;
 
-/// A handle of MPI, or a list of them.
-#[derive(Clone, Copy)]
-struct Handle<T>(T);
+/// What communicates by a [`Lane`].
+struct Handed<T>(T);
 
-// SAFETY: a handle is a number or an address that only MPI looks behind. No two threads call MPI at one time: all calls are those of
-// the thread that MPI belongs to, or, while that one computes, of its progress thread, which `process::check_progress` allows if the
-// library does. Before each call that one takes back what it has lent to its progress thread (`take_back`), which holds a lock while it calls.
-unsafe impl<T> Send for Handle<T> {}
+// SAFETY: only this library communicates by a lane. No two threads call MPI at one time: all calls are those of the thread that MPI belongs to, or, while
+// that one computes, of its progress thread, which `process::check_progress` allows if the library does. Before each call the former takes back what
+// it has lent to the latter (`take_back`), which holds a lock while it calls.
+unsafe impl<T: Carrier> Send for Handed<T> {}
+
+impl<T: Carrier> Carrier for Handed<T> {
+    fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
+        self.0.post(sends, receives)
+    }
+
+    fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
+        self.0.poll(flights)
+    }
+
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        self.0.wait(flights)
+    }
+}
 
 /// One process' view of a group of MPI processes.
 pub struct MpiCommunicator {
-    handle: Handle<ffi::MPI_Comm>,
+    handle: ffi::MPI_Comm,
+    /// It stays on the thread that MPI belongs to, whatever a handle is.
+    _stays: PhantomData<*const ()>,
     rank: usize,
     size: usize,
     /// Whether the group was split off, and is freed when dropped.
@@ -131,7 +147,7 @@ impl MpiCommunicator {
             checked("asking for the size", ffi::MPI_Comm_size(raw, &mut size))?;
         }
         let (rank, size, scratch, members) = (rank as usize, size as usize, RefCell::default(), OnceCell::new());
-        Ok(Self { handle: Handle(raw), rank, size, owned, limit, received, members, scratch })
+        Ok(Self { handle: raw, _stays: PhantomData, rank, size, owned, limit, received, members, scratch })
     }
 
     fn broadcast_part(&self, part: Broadcast<'_>) -> Result<()> {
@@ -193,7 +209,7 @@ impl MpiCommunicator {
 
     fn raw(&self) -> ffi::MPI_Comm {
         take_back();
-        self.handle.0
+        self.handle
     }
 
     fn span(&self, len: usize) -> Result<Span> {
@@ -358,9 +374,9 @@ impl Communicator for MpiCommunicator {
         Ok(Box::new(self.divided(color, key)?))
     }
 
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
+    fn lane(&self) -> Result<Lane> {
         process::check_flights()?;
-        Ok(Box::new(self.divided(0, self.rank)?))
+        Ok(Lane::new(Handed(self.divided(0, self.rank)?)))
     }
 
     fn count_in_place(&self, bytes: usize) {
@@ -385,7 +401,7 @@ impl Drop for MpiCommunicator {
         if self.owned && process::is_running() {
             take_back();
             // SAFETY: the communicator is live and this was its owner. An error has nowhere to go.
-            unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle.0)) };
+            unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle)) };
         }
     }
 }

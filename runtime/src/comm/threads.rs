@@ -27,7 +27,7 @@ use super::call::Call;
 use super::received::Counter;
 use super::shared::OneProcess;
 use super::{
-    Broadcast, Carrier, CollectiveCall, Communicator, Flight, Piece, Received, SharedMemory, check, combine, flight,
+    Broadcast, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, check, combine, flight,
 };
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
@@ -263,8 +263,8 @@ impl Communicator for ThreadComm {
         Ok(Box::new(self.divided(color, key)?))
     }
 
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
-        Ok(Box::new(self.divided(0, self.rank)?))
+    fn lane(&self) -> Result<Lane> {
+        Ok(Lane::new(self.divided(0, self.rank)?))
     }
 
     fn count_in_place(&self, bytes: usize) {

@@ -10,7 +10,7 @@
 //! Only the messages are here, with their memory and the communicators that they are posted by; what becomes of them when they are
 //! there, the tile knows.
 
-use crate::comm::{CHUNK, Carrier, Communicator, Flight, Piece, Running, combine_terms};
+use crate::comm::{CHUNK, Carrier, Communicator, Flight, Lane, Piece, Running, combine_terms};
 use crate::progress::{Advance, UnderWay};
 use crate::{DType, Error, ReduceOp, Result, World};
 use smallvec::SmallVec;
@@ -49,7 +49,7 @@ struct Queue {
     /// What began first is first.
     begun: VecDeque<Begun>,
     /// What transfers that need one post by, in turns, and which is next.
-    lanes: Vec<Box<dyn Carrier + Send>>,
+    lanes: Vec<Lane>,
     next: usize,
     /// Why something can never be done.
     error: Option<Error>,
@@ -57,7 +57,7 @@ struct Queue {
 
 impl Transfers {
     /// Returns those of a tile that has these lanes.
-    pub(super) fn by(lanes: Vec<Box<dyn Carrier + Send>>) -> Self {
+    pub(super) fn by(lanes: Vec<Lane>) -> Self {
         Self(Arc::new(Mutex::new(Queue { lanes, ..Queue::default() })))
     }
 
@@ -71,7 +71,7 @@ impl Transfers {
         let lane = queue.next;
         queue.next = (lane + 1) % queue.lanes.len();
         let mut running = Box::new(running);
-        running.poll(&*queue.lanes[lane])?;
+        running.poll(queue.lanes[lane].carrier())?;
         Ok(Begun::Passing(running, lane))
     }
 
@@ -111,8 +111,10 @@ impl Transfers {
                 comm.wait(&mut [&mut flight])?;
                 Ok(Come { received: flight.into_pieces().1, sums: None })
             }
-            Begun::Passing(running, lane) => Ok(Come { received: vec![running.wait(&*lanes[lane])?], sums: None }),
-            Begun::Sums(sums) => sums.finish(&*lanes[0]),
+            Begun::Passing(running, lane) => {
+                Ok(Come { received: vec![running.wait(lanes[lane].carrier())?], sums: None })
+            }
+            Begun::Sums(sums) => sums.finish(lanes[0].carrier()),
         }
     }
 
@@ -131,8 +133,8 @@ impl Queue {
             is_under_way |= !match one {
                 Begun::Messages(None) => true,
                 Begun::Messages(Some(flight)) => flight.advance()?,
-                Begun::Passing(running, lane) => running.poll(&*lanes[*lane])?,
-                Begun::Sums(sums) => sums.advance(&*lanes[0], &mut is_next)?,
+                Begun::Passing(running, lane) => running.poll(lanes[*lane].carrier())?,
+                Begun::Sums(sums) => sums.advance(lanes[0].carrier(), &mut is_next)?,
             };
         }
         Ok(is_under_way)

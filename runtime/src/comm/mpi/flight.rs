@@ -5,9 +5,9 @@
 //! gives them up without freeing them, and without calling MPI, since it may be dropped on any thread.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
+use super::MpiCommunicator;
 use super::poll::pause;
 use super::status::{Arrival, arrival, checked, class, empty};
-use super::{Handle, MpiCommunicator};
 use crate::comm::flight::Transfer;
 use crate::comm::{Piece, check};
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ const TAG: c_int = 3;
 /// The messages of a flight between processes.
 pub(super) struct MpiTransfer {
     /// Those of the receives and then those of the sends; done ones are null.
-    requests: Handle<Vec<ffi::MPI_Request>>,
+    requests: Vec<ffi::MPI_Request>,
     left: usize,
     /// Why it can never be done.
     error: Option<Error>,
@@ -36,6 +36,10 @@ pub(super) struct MpiTransfer {
     this: usize,
     members: Arc<[usize]>,
 }
+
+// SAFETY: requests are handles, which only `poll` gives to MPI. It is called by a communicator, which stays on the thread that MPI belongs to, or by a
+// lane, for which `Handed` says so. The statuses are integers.
+unsafe impl Send for MpiTransfer {}
 
 impl MpiCommunicator {
     /// Posts messages to and from other ranks.
@@ -55,7 +59,7 @@ impl MpiCommunicator {
         let (places, statuses) = (vec![0; messages], vec![empty(); messages]);
         // If not all have started, it is dropped, and the pieces are given up.
         let transfer = MpiTransfer {
-            requests: Handle(requests),
+            requests,
             left,
             error: None,
             places,
@@ -76,8 +80,8 @@ impl MpiTransfer {
         // SAFETY: all three arrays have as many entries as there are requests, whose buffers are owned by this transfer and not
         // touched, and `done` is a local.
         let code = unsafe {
-            let (requests, places) = (self.requests.0.as_mut_ptr(), self.places.as_mut_ptr());
-            let count = self.requests.0.len() as c_int;
+            let (requests, places) = (self.requests.as_mut_ptr(), self.places.as_mut_ptr());
+            let count = self.requests.len() as c_int;
             ffi::MPI_Testsome(count, requests, &mut done, places, self.statuses.as_mut_ptr())
         };
         let in_status = class(code) == ffi::MPI_ERR_IN_STATUS as c_int;

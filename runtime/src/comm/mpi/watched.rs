@@ -17,11 +17,12 @@ pub(super) mod watch;
 pub(super) mod watchdog;
 
 use super::memory::NodeMemory;
-use super::{MpiCommunicator, process};
+use super::{Handed, MpiCommunicator, process};
 use crate::Result;
 use crate::comm::call::Call;
 use crate::comm::{
-    Carrier, CollectiveCall, Communicator, Flight, Layout, Piece, Received, SharedMemory, Work, check, exchange_words,
+    Carrier, CollectiveCall, Communicator, Flight, Lane, Layout, Piece, Received, SharedMemory, Work, check,
+    exchange_words,
 };
 use agreement::Agreement;
 use lane::WatchedLane;
@@ -182,8 +183,8 @@ impl Communicator for Watched {
         Ok(Box::new(Self { lane: self.divided(color, key)?, agreement: self.agreement.clone() }))
     }
 
-    fn lane(&self) -> Result<Box<dyn Carrier + Send>> {
-        Ok(Box::new(self.divided(0, self.rank())?))
+    fn lane(&self) -> Result<Lane> {
+        Ok(Lane::new(Handed(self.divided(0, self.rank())?)))
     }
 
     fn note(&self, work: Option<Work>) {
