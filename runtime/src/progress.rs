@@ -133,7 +133,6 @@ thread_local! {
 }
 
 /// Takes back what the rank of this thread has lent to its progress thread, which does not communicate from then on.
-#[cfg(feature = "mpi")]
 pub(crate) fn take_back() {
     // A thread that ends has lent nothing.
     let lent = LENT.try_with(RefCell::take).ok().flatten();
@@ -277,7 +276,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "mpi")]
     fn a_rank_that_calls_mpi_takes_back_what_it_has_lent() {
         let (poller, (what, polls)) = (poller(), watched(|| Ok(true)));
         let polled = poller.poll_meanwhile([what.clone()]);
@@ -291,6 +289,29 @@ mod tests {
         let polled = poller.poll_meanwhile([what]);
         polls.recv().expect("it is polled");
         drop(polled);
+    }
+
+    #[test]
+    fn a_rank_that_waits_for_a_tile_takes_it_back() {
+        use crate::layout::{Mesh, Placement, Sharding};
+        use crate::{DistArray, Grid, Region, Tile};
+        let mesh = Mesh::new([("x", 2)]);
+        let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
+        let run = spmd(2, |world| {
+            world.set_progress(Progress::Thread)?;
+            let pair = Grid::new(world, &mesh)?.group(&[0])?;
+            let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
+            for _ in 0..200 {
+                let mut tile = Tile::ahead("A", 1, 1, None)?;
+                tile.begin_broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)))?;
+                let polled = world.poll_meanwhile([tile.under_way()]);
+                tile.poll(world)?;
+                tile.arrive(world, &a)?;
+                drop(polled);
+            }
+            Ok::<_, Error>(())
+        });
+        run.expect("whoever waits has what it waits for");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! there, the tile knows.
 
 use crate::comm::{CHUNK, Carrier, Communicator, Flight, Lane, Piece, Running, combine_terms};
-use crate::progress::{Advance, UnderWay};
+use crate::progress::{Advance, UnderWay, take_back};
 use crate::{DType, Error, ReduceOp, Result, World};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -61,7 +61,9 @@ impl Transfers {
         Self(Arc::new(Mutex::new(Queue { lanes, ..Queue::default() })))
     }
 
+    /// Has it for this rank, which takes it back first if it has lent it.
     fn queue(&self) -> MutexGuard<'_, Queue> {
+        take_back();
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
