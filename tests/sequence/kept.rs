@@ -211,12 +211,14 @@ fn a_halo_that_a_later_kernel_needs_says_so() {
     let (_, second) = explained.split_once("2. run").expect("a second kernel");
     assert!(second.contains("U: kept by `near`, nothing is sent"), "{explained}");
     let (_, proved) = explained.split_once("proved").expect("proofs");
-    let of_u: String = proved.lines().filter(|line| line.contains(" of U:")).map(|line| format!("{line}\n")).collect();
+    let of_u = proved.lines().filter(|line| line.contains(" of U:"));
+    let of_u: String = of_u.map(|line| format!("{}\n", line.trim())).collect();
     expect![[r#"
-            - flow of U: no more of it is read than [0..12], [1..13]
-            - residency of U: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside U; what is needed of it is inside of what `far` needs, all of which is brought; `near` has it in a tile already, and nothing has written it since
-            - matching of U: sender and receiver work out the same pieces; owners are at the offsets x: -1..=1 from the rank
-    "#]].assert_eq(&of_u);
+        - flow of U: no more of it is read than [0..12], [1..13]
+        - residency of U: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside U; what is needed of it is inside of what `far` needs, all of which is brought; `near` has it in a tile already, and nothing has written it since
+        - matching of U: sender and receiver work out the same pieces; owners are at the offsets x: -1..=1 from the rank
+    "#]]
+    .assert_eq(&of_u);
 }
 
 #[test]
