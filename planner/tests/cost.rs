@@ -36,6 +36,11 @@ fn machine(nodes: usize, ranks: usize) -> Machine {
     Machine::new("nodes", levels, device).expect("a machine")
 }
 
+/// A node of four of these devices.
+fn of_device(device: Device) -> Machine {
+    Machine::new("node", machine(1, 4).levels().to_vec(), device).expect("a machine")
+}
+
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 2)])
 }
@@ -202,7 +207,7 @@ fn rows_that_lie_apart_take_longer_to_read() {
     let nest = placed([64, 64, 64], 4);
     let with = |row_latency: f64| {
         let device = Device { row_latency, ..machine(1, 4).device().clone() };
-        let machine = Machine::new("rows", machine(1, 4).levels().to_vec(), device).expect("a machine");
+        let machine = of_device(device);
         machine.with_shared_memory("rank").expect("a level")
     };
     let program = nest.clone().lower().expect("SUMMA is legal");
@@ -220,7 +225,7 @@ fn rows_that_lie_apart_take_longer_to_read() {
 fn what_moves_in_place_takes_as_long_as_memory_of_others_and_a_meeting() {
     let with = |memory_of_others: Option<f64>, in_place_latency: f64| {
         let device = Device { memory_of_others, in_place_latency, ..machine(1, 4).device().clone() };
-        let machine = Machine::new("near and far", machine(1, 4).levels().to_vec(), device).expect("a machine");
+        let machine = of_device(device);
         machine.with_shared_memory("rank").expect("a level")
     };
     let moving = |program: &Program, machine: &Machine| cost(program, machine).expect("a cost").moving();
@@ -259,7 +264,7 @@ fn panels_that_begin_several_iterations_ahead_take_more_memory_and_no_less_time(
 fn operands_that_products_pack_come_at_a_rate_of_their_own() {
     let with = |packing_bandwidth: Option<f64>, streams: bool| {
         let device = Device { packing_bandwidth, streams, ..machine(1, 4).device().clone() };
-        Machine::new("packs", machine(1, 4).levels().to_vec(), device).expect("a machine")
+        of_device(device)
     };
     let nest =
         Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
@@ -278,7 +283,7 @@ fn operands_that_products_pack_come_at_a_rate_of_their_own() {
 fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
     let with = |write_bandwidth: Option<f64>| {
         let device = Device { write_bandwidth, ..machine(1, 4).device().clone() };
-        Machine::new("writes", machine(1, 4).levels().to_vec(), device).expect("a machine")
+        of_device(device)
     };
     let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 2.0))) - leaf_of(program, &with(None));
     let of = |text: &str| {
@@ -300,7 +305,7 @@ fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
 fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
     let with = |transposing_bandwidth: Option<f64>| {
         let device = Device { transposing_bandwidth, ..machine(1, 4).device().clone() };
-        Machine::new("transposes", machine(1, 4).levels().to_vec(), device).expect("a machine")
+        of_device(device)
     };
     let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 4.0))) - leaf_of(program, &with(None));
     let of = |text: &str, leaf: &[&str]| {
@@ -340,7 +345,7 @@ fn thin_products_and_many_small_ones_take_longer() {
     let with = |products: Products| {
         let products = [("f32".to_owned(), products)].into();
         let device = Device { products, memory_bandwidth: 1e30, ..machine(1, 4).device().clone() };
-        Machine::new("thin", machine(1, 4).levels().to_vec(), device).expect("a machine")
+        of_device(device)
     };
     let (rates, latency) = (vec![(4, RATE / 2.0), (16, RATE * 0.8)], 1e-3);
     let leaf = |panels: usize, products: &Products| leaf_of(&summa([64, 64, 64], panels), &with(products.clone()));
@@ -366,7 +371,7 @@ fn thin_products_and_many_small_ones_take_longer() {
 fn ranks_whose_neighbours_are_idle_have_more_of_the_memory() {
     let flops = [("f32".to_owned(), 100.0 * RATE)].into();
     let device = Device { memory_alone: Some(2.0 * MEMORY), flops, ..machine(1, 4).device().clone() };
-    let machine = Machine::new("one node", machine(1, 4).levels().to_vec(), device).expect("a machine");
+    let machine = of_device(device);
     let machine = machine.with_shared_memory("rank").expect("a level");
     let on = |ranks: usize| {
         let rows = Schedule::from_spec(example::matmul(64 * ranks, 1, 4096));
