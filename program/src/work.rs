@@ -176,8 +176,7 @@ impl Nest {
         let ranges = self.ranges();
         let counts: Vec<u64> =
             self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1.max(0) as u64).collect();
-        // Whether elements of the result of a leaf follow one another along a loop.
-        let together = |number: usize| self.leaf.target.strides.last().is_some_and(|strides| strides[number] != 0);
+        let together = |number: usize| self.leaf.target.follow_along(LeafLoopId(number));
         match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => {
                 let loops = (0..).zip(roles).map(|(number, &role)| (counts[number], role, together(number)));
@@ -191,11 +190,8 @@ impl Nest {
                         block.map_or(counts[number], |block| counts[number].min(block.size.max(1) as u64))
                     };
                     let times = around.iter().map(|block| counts[block.number.0].div_ceil(block.size.max(1) as u64));
-                    let last = step.kept.last().copied();
-                    let loops = step.loops.iter().zip(&step.roles).map(|(&number, &role)| {
-                        let is_last = if step.kept.is_empty() { together(number.0) } else { last == Some(number) };
-                        (size(number.0), role, is_last)
-                    });
+                    let loops = step.loops.iter().zip(&step.roles);
+                    let loops = loops.map(|(&number, &role)| (size(number.0), role, self.results_follow(step, number)));
                     (times.fold(1, u64::saturating_mul), loops.collect())
                 };
                 steps.iter().map(product).collect()
@@ -286,29 +282,31 @@ impl Nest {
     /// Whether a product of matrices takes this operand with rows that are neither along the terms of a sum nor along the elements of the result that
     /// follow one another.
     fn is_transposed(&self, operand: OperandId) -> bool {
-        let along = |access: &LeafAccess, number: LeafLoopId| {
-            access.strides.last().is_some_and(|strides| strides[number.0] != 0)
+        let is_product = |roles: &[Role]| roles.contains(&Role::M) && roles.contains(&Role::N);
+        let is_apart = |number: LeafLoopId, role: Role, of_result: bool| {
+            self.leaf.operands[operand.0].follow_along(number) && matches!(role, Role::M | Role::N) && !of_result
         };
-        let is_apart = |role: Role, of_result: bool| matches!(role, Role::M | Role::N) && !of_result;
-        let of_operand = |number: LeafLoopId| along(&self.leaf.operands[operand.0], number);
         match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => {
-                let is_product = roles.contains(&Role::M) && roles.contains(&Role::N);
-                let mut loops = (0..).map(LeafLoopId).zip(roles).filter(|(number, _)| of_operand(*number));
-                is_product && loops.any(|(number, &role)| is_apart(role, along(&self.leaf.target, number)))
+                let mut loops = (0..).map(LeafLoopId).zip(roles);
+                is_product(roles)
+                    && loops.any(|(number, &role)| is_apart(number, role, self.leaf.target.follow_along(number)))
             }
             LeafOp::Products { steps, .. } => steps.iter().any(|step| {
-                let of_result = |number: LeafLoopId| match step.kept.last() {
-                    Some(last) => *last == number,
-                    None => along(&self.leaf.target, number),
-                };
-                let is_product = step.roles.contains(&Role::M) && step.roles.contains(&Role::N);
-                let mut loops = step.loops.iter().zip(&step.roles).filter(|(number, _)| of_operand(**number));
-                is_product
+                let mut loops = step.loops.iter().zip(&step.roles);
+                is_product(&step.roles)
                     && step.factors.contains(&Factor::Operand(operand))
-                    && loops.any(|(number, &role)| is_apart(role, of_result(*number)))
+                    && loops.any(|(&number, &role)| is_apart(number, role, self.results_follow(step, number)))
             }),
             LeafOp::Nest | LeafOp::Named { .. } => false,
+        }
+    }
+
+    /// Whether elements of what a product of the leaf makes follow one another along a loop: of the output, or of scratch.
+    fn results_follow(&self, step: &Product, number: LeafLoopId) -> bool {
+        match step.kept.last() {
+            Some(last) => *last == number,
+            None => self.leaf.target.follow_along(number),
         }
     }
 
@@ -340,6 +338,13 @@ impl Program {
     #[must_use]
     pub fn packed_bytes(&self) -> u64 {
         self.nests().map(Nest::packed_bytes).max().unwrap_or(0)
+    }
+}
+
+impl LeafAccess {
+    /// Whether elements of the tensor follow one another along a loop of the leaf.
+    fn follow_along(&self, number: LeafLoopId) -> bool {
+        self.strides.last().is_some_and(|strides| strides[number.0] != 0)
     }
 }
 
