@@ -311,7 +311,7 @@ mod tests {
             }
             Ok::<_, Error>(())
         });
-        run.expect("whoever waits has what it waits for");
+        run.expect("each rank has what it waits for");
     }
 
     #[test]

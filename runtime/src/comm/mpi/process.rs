@@ -108,7 +108,6 @@ pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
 /// Returns the world ranks of ranks of a group.
 pub(super) fn world_ranks(group: ffi::MPI_Comm, ranks: &[c_int]) -> Vec<usize> {
     let mut to = ranks.to_vec();
-    take_back();
     // SAFETY: both communicators are live, the groups are freed, and the arrays have the length given. An error
     // leaves the ranks as they are: this is asked for messages only.
     unsafe {
