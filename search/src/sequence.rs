@@ -148,8 +148,8 @@ impl<'a> SequenceSearch<'a> {
     /// Searches.
     ///
     /// # Errors
-    /// As [`Search::find`](crate::Search::find), where a number of ranks that would do is sought if no kernel has a schedule; [`SearchError::Rounds`] if rounds are not of kernels that there are;
-    /// [`SearchError::Sequence`] if the kernels do not fit together;
+    /// As [`Search::find`](crate::Search::find), where a number of ranks that would do is sought if no kernel has a schedule;
+    /// [`SearchError::Rounds`] if rounds are not of kernels that there are; [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
         let found = self.find_below(f64::INFINITY, &mut Open::default()).map_err(|why| self.with_enough(why))?;

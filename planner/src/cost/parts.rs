@@ -50,8 +50,8 @@ pub struct PartCost {
 pub struct Cost {
     /// The parts that take time, or by which something is received.
     pub parts: Vec<PartCost>,
-    /// The most bytes that one rank holds of arrays, tiles and what is under way: a bound, besides which [`Program::packed_bytes`](polyshard_program::Program::packed_bytes) states what products of
-    /// matrices copy.
+    /// The most bytes that one rank holds of arrays, tiles and what is under way: a bound, besides which
+    /// [`Program::packed_bytes`](polyshard_program::Program::packed_bytes) states what products of matrices copy.
     pub memory: u64,
     /// The most bytes that one rank receives.
     pub received: u64,
