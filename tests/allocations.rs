@@ -29,6 +29,11 @@ fn allocations<T: Element>(program: &Program) -> Vec<u64> {
 
 /// What each rank allocates in the third run of the program.
 fn allocated<T: Element>(program: &Program) -> Vec<AllocationInfo> {
+    allocated_after::<T>(2, program)
+}
+
+/// What each rank allocates in the run of the program after as many others.
+fn allocated_after<T: Element>(runs: usize, program: &Program) -> Vec<AllocationInfo> {
     let counted = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = program.shardings().enumerate().map(|(nth, sharding)| {
             DistArray::from_fn(world, sharding, |index| {
@@ -40,7 +45,7 @@ fn allocated<T: Element>(program: &Program) -> Vec<AllocationInfo> {
         let mut output = arrays.pop().expect("a kernel has an output");
         let inputs: Vec<_> = arrays.iter().collect();
         let mut prepared = program.prepare(world)?;
-        for _ in 0..2 {
+        for _ in 0..runs {
             prepared.run_into(&inputs, &mut output)?;
         }
         let mut ran = Ok(());
@@ -82,6 +87,30 @@ fn products_of_floats_pack_no_more_than_is_said() {
         }
     }
     assert_eq!(packs, [true; 2], "the libraries pack, and it is seen");
+}
+
+/// Where sums over two indices would take their terms in another order in a shard than in a tile, operands are copied: in the first run, after which the
+/// room for it is kept.
+#[test]
+fn what_products_copy_from_shards_is_said() {
+    vars!(i, j, k, l, io, ii, po, pi);
+    let kernel = kernel! {
+        fn f(A: [f64; 64, 96, 96], B: [f64; 96, 96, 8]) -> C: [f64; 64, 8] { C[i, j] += A[i, k, l] * B[k, l, j] }
+    };
+    for (panels, copies) in [(2, false), (4, true)] {
+        let mesh = Mesh::new([("x", 2)]);
+        let [x] = mesh.axes();
+        let rows = kernel.clone().distribute([i], [io], [ii], &mesh).divide(l, po, pi, panels);
+        let rows = rows.reorder([po, ii, j, k, pi]).shard("A", [l.at(x)]).shard("B", [l.at(x)]);
+        let program = rows.communicate("A", po).communicate("B", po).tensorize([ii, j, k, pi]).lower();
+        let program = program.expect("a legal schedule");
+        // Half of what one rank has of each row, of 32 rows of A and of B.
+        let copied = if copies { 8 * 96 * 24 * (32 + 8) } else { 0 };
+        assert_eq!(8 * program.nest().copied(|_| true), copied, "{program}");
+        let most = allocated_after::<f64>(0, &program).iter().map(|counted| counted.bytes_max).max().unwrap_or(0);
+        let said = program.packed_bytes() + program.report().tile_bytes;
+        assert!((copied..=said).contains(&most), "{most} bytes of {copied} to {said}: {program}");
+    }
 }
 
 /// `C = A B` on 2x2 ranks, each with a block of C.

@@ -28,6 +28,8 @@ const ELEMENT: f64 = 16.0;
 const SCRATCH: f64 = 4.0;
 /// Elements that are read, or computed by a nest, in rows shorter than this take longer in proportion.
 const RUN: f64 = 32.0;
+/// An element that a matrix product takes transposed, in addition: along its rows go neither the terms of a sum nor the rows of the result.
+const TURNED: f64 = 16.0;
 /// A matrix product with extents below these is slower in proportion: registers stay empty, or are stored often.
 const REGISTERS: f64 = 8.0;
 const TERMS: f64 = 64.0;
@@ -64,16 +66,16 @@ impl Shape {
         orders.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut best: Option<Plan> = None;
         for (least, order) in orders {
-            // Blocks only add to the cost.
+            // Blocks only add to the cost, and so does what is transposed.
             if best.as_ref().is_some_and(|best| best.cost <= least) {
                 break;
             }
-            let plan = self.blocked(&order, Vec::new());
+            let plan = self.with_turned(self.laid_out(self.blocked(&order, Vec::new())));
             if best.as_ref().is_none_or(|best| plan.cost < best.cost) {
                 best = Some(plan);
             }
         }
-        best.filter(|best| best.cost < self.nest()).map(|best| self.laid_out(best))
+        best.filter(|best| best.cost < self.nest())
     }
 
     /// What one nest over all operands costs.
@@ -269,6 +271,33 @@ impl Shape {
                 }
             }
             plan.steps[made].kept = best;
+        }
+        plan
+    }
+
+    /// The plan, and what it takes that operands are transposed, which the order of the dimensions of intermediate results decides.
+    fn with_turned(&self, mut plan: Plan) -> Plan {
+        for step in &plan.steps {
+            let blocks = &plan.blocks[..step.level.0];
+            // An operand is read again in each block of a loop that does not index it.
+            let reads = |operand: &[LeafLoopId]| {
+                let again = blocks.iter().filter(|block| !operand.contains(&block.number));
+                let times = again.map(|block| (self.counts[block.number.0] as f64 / block.size as f64).ceil());
+                self.points(operand.iter().copied()) * times.product::<f64>()
+            };
+            let result = step.kept.last().or(self.target.last());
+            for factor in &step.factors {
+                let Factor::Operand(number) = factor else { continue };
+                let operand = &self.operands[number.0];
+                let along = operand.last().and_then(|last| step.loops.iter().position(|l| l == last));
+                let is_turned = along.is_some_and(|at| {
+                    let is_apart = matches!(step.roles.get(at), Some(Role::M | Role::N));
+                    is_apart && Some(&step.loops[at]) != result
+                });
+                if is_turned {
+                    plan.cost += TURNED * reads(operand);
+                }
+            }
         }
         plan
     }

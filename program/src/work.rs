@@ -8,6 +8,8 @@ use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
 use std::convert::Infallible;
 
+mod copied;
+
 /// Ranks times steps beyond which nothing is counted: a few milliseconds.
 const MAX_STEPS: u64 = 1 << 15;
 
@@ -85,16 +87,31 @@ pub struct LeafProduct {
     pub operations: u64,
 }
 
-/// The loops of a product: how many iterations one has, its role, and whether elements of the result follow one another along it.
-type ProductLoops = Vec<(u64, Role, bool)>;
+/// A loop of a product.
+struct ProductLoop {
+    number: LeafLoopId,
+    count: u64,
+    role: Role,
+    /// Whether elements of the result follow one another along it.
+    is_together: bool,
+}
+
+/// A product of a leaf, and how often it is made.
+struct ProductLoops<'a> {
+    times: u64,
+    loops: Vec<ProductLoop>,
+    factors: [Factor; 2],
+    /// The loops that index what it makes; none of what it adds to the output.
+    kept: &'a [LeafLoopId],
+}
 
 impl LeafProduct {
     /// The products whose loops have these counts and roles, each with whether elements of the result follow one another along it; none if
     /// they are not of two matrices.
-    fn of(times: u64, loops: ProductLoops) -> Option<Self> {
-        let (mut times, mut swapped) = (times, false);
+    fn of(product: &ProductLoops<'_>) -> Option<Self> {
+        let (mut times, mut swapped) = (product.times, false);
         let mut shape = [None; 3];
-        for (count, role, together) in loops {
+        for &ProductLoop { count, role, is_together, .. } in &product.loops {
             let place = match role {
                 Role::M => 0,
                 Role::N => 1,
@@ -104,7 +121,7 @@ impl LeafProduct {
                     continue;
                 }
             };
-            swapped |= role == Role::M && together;
+            swapped |= role == Role::M && is_together;
             shape[place] = Some(count.saturating_mul(shape[place].unwrap_or(1)));
         }
         let [Some(rows), Some(columns), depth] = shape else { return None };
@@ -167,48 +184,53 @@ impl Nest {
     /// ```
     #[must_use]
     pub fn products(&self) -> Vec<LeafProduct> {
-        self.loops_of_products().into_iter().filter_map(|(times, loops)| LeafProduct::of(times, loops)).collect()
+        self.loops_of_products().iter().filter_map(LeafProduct::of).collect()
     }
 
-    /// The loops of each product of its leaf, with their counts, their roles, and whether elements of the result follow one another along them; and how
-    /// often it is made.
-    fn loops_of_products(&self) -> Vec<(u64, ProductLoops)> {
+    /// The products of its leaf, those that are made element by element without loops; none of a nest.
+    fn loops_of_products(&self) -> Vec<ProductLoops<'_>> {
         let ranges = self.ranges();
         let counts: Vec<u64> =
             self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1.max(0) as u64).collect();
-        let together = |number: usize| self.leaf.target.follow_along(LeafLoopId(number));
         match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => {
-                let loops = (0..).zip(roles).map(|(number, &role)| (counts[number], role, together(number)));
-                vec![(1, loops.collect())]
+                let loops = (0..).map(LeafLoopId).zip(roles).map(|(number, &role)| {
+                    let is_together = self.leaf.target.follow_along(number);
+                    ProductLoop { number, count: counts[number.0], role, is_together }
+                });
+                let factors = [0, 1].map(|number| Factor::Operand(OperandId(number)));
+                vec![ProductLoops { times: 1, loops: loops.collect(), factors, kept: &[] }]
             }
             LeafOp::Products { steps, blocks, .. } => {
-                let product = |step: &Product| {
+                let products = steps.iter().map(|step| {
                     let around = &blocks[..step.level.0];
                     let size = |number: usize| {
                         let block = around.iter().find(|block| block.number.0 == number);
                         block.map_or(counts[number], |block| counts[number].min(block.size.max(1) as u64))
                     };
                     let times = around.iter().map(|block| counts[block.number.0].div_ceil(block.size.max(1) as u64));
-                    let loops = step.loops.iter().zip(&step.roles);
-                    let loops = loops.map(|(&number, &role)| (size(number.0), role, self.results_follow(step, number)));
-                    (times.fold(1, u64::saturating_mul), loops.collect())
-                };
-                steps.iter().map(product).collect()
+                    let loops = step.loops.iter().zip(&step.roles).map(|(&number, &role)| {
+                        let is_together = self.results_follow(step, number);
+                        ProductLoop { number, count: size(number.0), role, is_together }
+                    });
+                    let times = times.fold(1, u64::saturating_mul);
+                    ProductLoops { times, loops: loops.collect(), factors: step.factors, kept: &step.kept }
+                });
+                products.collect()
             }
             LeafOp::Nest | LeafOp::Named { .. } => Vec::new(),
         }
     }
 
-    /// The most bytes that libraries for products of matrices copy of what its leaf multiplies; 0 if it is a nest.
+    /// The most bytes that products of matrices copy of what its leaf multiplies, libraries and our own; 0 if it is a nest.
     fn packed_bytes(&self) -> u64 {
         let size = self.kernel.dtype().size() as u64;
-        let of_product = |(_, loops): (u64, ProductLoops)| {
+        let of_product = |ProductLoops { loops, .. }: ProductLoops<'_>| {
             let along = |role: Role| {
-                let counts = loops.iter().filter(|(_, other, _)| *other == role).map(|(count, ..)| *count);
+                let counts = loops.iter().filter(|inner| inner.role == role).map(|inner| inner.count);
                 counts.fold(1, u64::saturating_mul)
             };
-            if loops.is_empty() || loops.iter().any(|(count, ..)| *count == 0) {
+            if loops.is_empty() || loops.iter().any(|inner| inner.count == 0) {
                 return 0;
             }
             let copied = |role: Role| along(role).div_ceil(PACKED_TOGETHER).saturating_mul(PACKED_TOGETHER);
@@ -218,7 +240,8 @@ impl Nest {
             let elements = panels.saturating_add(along(Role::K).saturating_mul(2));
             elements.saturating_mul(size).saturating_add(PACKED_BESIDES)
         };
-        self.loops_of_products().into_iter().map(of_product).max().unwrap_or(0)
+        let of_library = self.loops_of_products().into_iter().map(of_product).max().unwrap_or(0);
+        of_library.saturating_add(self.copies(|_| true).at_once.saturating_mul(size))
     }
 
     /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf
@@ -320,7 +343,8 @@ impl Nest {
 
 impl Program {
     /// Returns the most bytes that a rank has at one time besides those that its [report](Self::report) states, as products of matrices copy what they
-    /// multiply, so that it lies together in the order in which it is multiplied; 0 of a program without products.
+    /// multiply, so that it lies together in the order in which it is multiplied; 0 of a program without products. Panels that are
+    /// [copied](Nest::copied) from shards of other ranks are counted, too.
     ///
     /// How much that is depends on the processor, which a program does not ask for, so this is a bound for all that have vectors with fused
     /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 2.2 MB. No search

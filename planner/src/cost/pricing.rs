@@ -108,12 +108,16 @@ impl<'a> Pricing<'a> {
             LeafOp::Products { .. } | LeafOp::Named { .. } => true,
             LeafOp::Nest => false,
         };
-        let mut rows = 0;
-        for (transfer, priced) in nest.transfers.iter().zip(&priced) {
-            if !packs && transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)? {
-                rows += nest.rows(transfer).saturating_mul(work.times);
-            }
-        }
+        let is_read = |(transfer, priced): (&Transfer, &Vec<Action>)| {
+            Ok(transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)?)
+        };
+        let in_shards = nest.transfers.iter().zip(&priced).map(is_read).collect::<Result<Vec<_>, CostError>>()?;
+        let apart = nest.transfers.iter().zip(&in_shards).filter(|(_, is_read)| !packs && **is_read);
+        let rows: u64 = apart.map(|(transfer, _)| nest.rows(transfer).saturating_mul(work.times)).sum();
+        // Where sums would take their terms in another order, what others have is copied first; of what a rank has itself, no piece comes while the one
+        // before it is packed.
+        let copied = nest.copied(|number| in_shards[number]).saturating_mul(2);
+        let again = copied.saturating_add(nest.piecewise()).saturating_mul(work.times);
         let computing = self.computing(nest, &work)?;
         // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
         let at_once = device.streams || !packs;
@@ -127,6 +131,7 @@ impl<'a> Pricing<'a> {
             + bytes(work.transposed) / turned
             + bytes(added) / self.memory
             + bytes(work.overwritten) / written
+            + bytes(again) / self.memory
             + rows as f64 * device.row_latency;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {

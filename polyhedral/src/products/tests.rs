@@ -87,6 +87,21 @@ fn a_tensor_times_two_matrices_is_a_product_in_blocks() {
     );
 }
 
+/// With few rows, the tensor times either matrix would do as well, were not one of the two across its rows.
+#[test]
+fn operands_are_multiplied_along_their_rows() {
+    check(
+        "ijk,jr,kr->ir",
+        &[('i', 16), ('j', 256), ('k', 256), ('r', 32)],
+        &expect![[r#"
+            Y[i, r] += A[i, j, k] * B[j, r] * C[k, r]    // products of two at a time
+                over i: 16 from 0; r: 32 from 0; j: 256 from 0; k: 256 from 0
+                T0[i, j, r] = A[i, j, k] * C[k, r]    // product (i=M, r=N, j=M, k=K)
+                Y[i, r] += B[j, r] * T0[i, j, r]    // nest
+        "#]],
+    );
+}
+
 #[test]
 fn a_tensor_in_another_basis_is_a_chain_of_products() {
     let cube = [('i', 256), ('j', 256), ('k', 256), ('a', 32), ('b', 32), ('c', 32)];

@@ -136,13 +136,10 @@ impl Plan {
             let sums = plan.outer.iter().filter(|(_, role, _)| *role == Role::K);
             sums.map(|(one, _, number)| (one.count, *number)).collect()
         };
-        // Small products are summed by kernels of their own, as are those whose terms follow one another.
         let units = |plan: &Self| [plan.m, plan.n, plan.k].map(|one| one.strides.map(|stride| stride.abs() == 1));
         let sizes = |plan: &Self| [plan.m.count, plan.n.count];
-        let is_large =
-            |plan: &Self| sizes(plan).iter().all(|&size| size > 4) && sizes(plan).iter().any(|&size| size > 64);
         (self.summed, self.k.count, units(self)) == (other.summed, other.k.count, units(other))
-            && (sizes(self) == sizes(other) || is_large(self) && is_large(other))
+            && gemm::sums_alike([sizes(self), sizes(other)], self.k.count)
             && outer(self) == outer(other)
     }
 

@@ -168,10 +168,21 @@ pub(super) fn prefers_packing([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c
 pub(super) const VECTORS: usize = 2;
 
 /// The least rows or columns with which products are computed in one way, whichever that is: with fewer, other kernels may add up their terms
-/// in another order, those of vectors (`gemm-common`, `gemm.rs`: up to 16 x 16, and blocks of terms up to 64 x 64), or another crate may be
-/// the faster one.
+/// in another order, or another crate may be the faster one.
 pub(super) fn least_rows() -> usize {
     if measured_processor() { 512 } else { 257 }
+}
+
+/// Whether products of these rows and columns, by the same crate, add up so many terms in the same order, operands having the same unit strides.
+///
+/// Products with a vector, and with at most 256 elements, have kernels of their own in `gemm`. Others take terms in blocks whose length depends on rows
+/// and columns where neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). OpenBLAS has other kernels for small
+/// products.
+pub(super) fn sums_alike([one, other]: [[usize; 2]; 2], terms: usize) -> bool {
+    let is_plain = |[m, n]: [usize; 2]| m.min(n) > 1 && m * n > 256;
+    let is_large = |[m, n]: [usize; 2]| m.min(n) > 4 && m.max(n) > 64;
+    let all = |of: &dyn Fn([usize; 2]) -> bool| of(one) && of(other);
+    one == other || all(&is_large) || all(&is_plain) && terms <= 512 && cfg!(not(feature = "blas"))
 }
 
 fn turned([row, column]: [i64; 2]) -> [i64; 2] {

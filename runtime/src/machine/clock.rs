@@ -16,6 +16,7 @@ const CALLS: f64 = 10_000.0;
 const EQUAL: f64 = 0.1;
 
 /// A clock of all ranks of a group.
+#[derive(Clone, Copy)]
 pub(super) struct Clock<'a> {
     /// The group.
     pub(super) comm: &'a dyn Communicator,

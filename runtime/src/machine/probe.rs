@@ -18,6 +18,7 @@ use crate::{
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
 use std::hint::black_box;
+use std::time::Duration;
 
 /// How often products are timed again whose rates cannot be those of one processor.
 const REPEATS: usize = 4;
@@ -141,6 +142,9 @@ pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() 
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
 
+/// The time of a round of large products where ranks share cores: several products of as many rows as [`detect`](super::detect) takes.
+const LONG: Duration = Duration::from_millis(64);
+
 /// Rows, columns and terms of products that are small or thin: 0 for [`ROWS`], if square products have as many.
 const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
 
@@ -173,10 +177,16 @@ pub(super) fn device(
     let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 2], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
+    // Ranks that share a core take turns of it while one large product is made: what they take together shows in several.
+    let long = if topology.ranks_per_node > topology.cores {
+        Clock { round: clock.round.max(LONG), ..*clock }
+    } else {
+        *clock
+    };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {} rows in {dtype}", rows_of(*dtype, rows)));
-            *timed = timed.min(product_of(*dtype, clock, [rows_of(*dtype, rows); 3])?);
+            *timed = timed.min(product_of(*dtype, &long, [rows_of(*dtype, rows); 3])?);
         }
         // There are many of them, and none takes long.
         let quick = Clock { budget: clock.budget / 4, extra: clock.extra / 2, ..*clock };
@@ -218,7 +228,7 @@ pub(super) fn device(
             break;
         }
         for (dtype, timed) in &mut found.products {
-            *timed = timed.min(product_of(*dtype, clock, [rows_of(*dtype, rows); 3])?);
+            *timed = timed.min(product_of(*dtype, &long, [rows_of(*dtype, rows); 3])?);
         }
     }
     Ok(found)
@@ -484,7 +494,6 @@ mod tests {
     use super::*;
     use crate::machine::progress::Progress;
     use crate::spmd;
-    use std::time::Duration;
 
     /// A link of 1 us and `bandwidth` bytes per second, between ranks of one node or between nodes.
     fn link(level: &'static str, bandwidth: f64) -> LinkTimes {

@@ -1,8 +1,9 @@
 //! Products whose sizes decide which GEMM runs, on small integers, so that sums are exact.
 
 use super::at;
-use crate::leaf::{Role, contract};
+use crate::leaf::{Role, contract, gemm};
 use crate::{Element, Strided, StridedMut, ViewMut};
+use proptest::prelude::*;
 
 /// The offsets and strides of a matrix of these extents: row-major, transposed, and with its rows from last to first.
 fn layouts([rows, columns]: [usize; 2]) -> [(i64, [i64; 2]); 3] {
@@ -65,4 +66,50 @@ fn products_are_their_sums_whatever_their_size() {
     }
     product_is_its_sums::<f32>([512, 256, 130]);
     product_is_its_sums::<f32>([8, 520, 512]);
+}
+
+/// The product of the first rows and columns of two matrices, of thirds: each order of summation is rounded in its own way.
+fn of_the_first<T: Element>([m, n]: [usize; 2], terms: usize, [a, b]: [[i64; 2]; 2]) -> Vec<T> {
+    let value = |i: usize| T::from((i * 7919 % 1009) as i64).expect("a number").divide(T::from(3).expect("3"));
+    let len = |[outer, inner]: [usize; 2], strides: [i64; 2]| {
+        1 + (outer - 1) * strides[0] as usize + (inner - 1) * strides[1] as usize
+    };
+    let [first, second] = [len([m, terms], a), len([terms, n], b)].map(|len| (0..len).map(value).collect::<Vec<T>>());
+    let mut c = vec![T::ZERO; m * n];
+    contract(
+        &[m, n, terms],
+        &[Role::M, Role::N, Role::K],
+        T::ONE,
+        Strided::new(&first, 0, vec![a[0], 0, a[1]]),
+        Strided::new(&second, 0, vec![0, b[1], b[0]]),
+        StridedMut::new(&mut c, 0, vec![n as i64, 1, 0]),
+    );
+    c
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Products that are said to take their terms in one order have the same bits, however many rows and columns they have.
+    #[test]
+    fn sums_that_are_alike_have_the_same_bits(
+        small in prop::array::uniform2(prop_oneof![1usize..6, 6usize..70]),
+        large in prop::array::uniform2(prop_oneof![1usize..70, 60usize..600]),
+        terms in prop_oneof![1usize..5, 5usize..600, 500usize..520],
+        turned in prop::array::uniform2(any::<bool>()),
+    ) {
+        let sizes = [0, 1].map(|of| small[of].max(large[of]));
+        prop_assume!(gemm::sums_alike([small, sizes], terms));
+        // Rows and columns are as far apart in both, and one crate multiplies both.
+        let strides = [if turned[0] { [1, 600] } else { [600, 1] }, if turned[1] { [1, 600] } else { [600, 1] }];
+        let [packs, as_well] = [small, sizes]
+            .map(|[m, n]| gemm::prefers_packing([m, n, terms], strides[0], strides[1], [n as i64, 1]));
+        prop_assume!(packs == as_well);
+        let [few, all] = [small, sizes].map(|sizes| of_the_first::<f64>(sizes, terms, strides));
+        for row in 0..small[0] {
+            let [of_few, of_all] = [&few[row * small[1]..][..small[1]], &all[row * sizes[1]..][..small[1]]];
+            let bits = |row: &[f64]| row.iter().map(|element| element.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(of_few), bits(of_all), "row {} of {:?} and {:?}, {} terms", row, small, sizes, terms);
+        }
+    }
 }

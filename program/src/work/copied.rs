@@ -1,0 +1,239 @@
+//! Sums over several loops whose iterations follow one another in a tile and not in a shard: of a rank's own shard, products take one loop at a time; what
+//! lies in another's they copy, so that sums take their terms in the order in which they would in tiles.
+
+use super::{ProductLoop, ProductLoops};
+use crate::ids::LeafLoopId;
+use crate::nest::{Direction, Factor, LeafAccess, LeafOp, Nest, Role};
+
+/// How far each loop of a leaf moves an operand.
+type Strides = Vec<i64>;
+
+/// An operand of a product.
+struct Operand {
+    /// In a tile of its own.
+    in_tile: Strides,
+    /// In its shard; as in a tile where it never lies there.
+    in_shard: Strides,
+    /// Whether it lies in a shard, and whether that is this rank's own.
+    is_in_shard: bool,
+    is_own: bool,
+}
+
+/// Loops that run as one: the innermost one of them, how many iterations they have, their role, and along which of the operands and the result
+/// elements follow one another.
+type Merged = (LeafLoopId, u64, Role, [bool; 3]);
+
+/// What the products of a leaf copy.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Copied {
+    /// The elements in one run of the leaf, where a sum would take its terms in another order.
+    in_all: u64,
+    /// The most elements in one product, of all whose loops run in another way: small ones may be copied, too.
+    pub(super) at_once: u64,
+}
+
+impl Nest {
+    /// Returns the elements that products copy in one run of the leaf, of operands that these transfers, by number, leave in shards of other ranks: where a
+    /// sum goes over several loops that run as one over a tile, but not over the shard. A sum takes its terms in the order of the tile, so
+    /// that no bit depends on where an operand is read.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// let kernel = "fn f(A: [f64; 8, 4, 8], B: [f64; 4, 8, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &mesh);
+    /// let placed = rows.shard("A", [Var::new("l").at("x")]).shard("B", [Var::new("l").at("x")]);
+    /// let panels = |number: usize| {
+    ///     let divided = placed.clone().divide("l", "po", "pi", number).reorder(["po", "ii", "j", "k", "pi"]);
+    ///     divided.communicate("A", "po").communicate("B", "po").tensorize(["ii", "j", "k", "pi"]).lower()
+    /// };
+    /// // A rank has half of l: in the shard, all of that goes on from one k to the next, and half of it does not.
+    /// assert_eq!(panels(2)?.nest().copied(|_| true), 0);
+    /// assert_eq!(panels(4)?.nest().copied(|_| true), 4 * 4 * 2 + 4 * 2 * 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn copied(&self, is_in_shard: impl Fn(usize) -> bool) -> u64 {
+        self.copies(is_in_shard).in_all
+    }
+
+    pub(super) fn copies(&self, is_in_shard: impl Fn(usize) -> bool) -> Copied {
+        let mut copied = Copied::default();
+        for product in self.loops_of_products() {
+            let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
+            let result = self.result(&product);
+            let in_tiles = merged(&product.loops, operands.each_ref().map(Operand::like_tile), &result);
+            let here = merged(&product.loops, operands.each_ref().map(Operand::here), &result);
+            if in_tiles == here {
+                continue;
+            }
+            let elements = operands.iter().map(|operand| operand.copied(&product.loops)).fold(0, u64::saturating_add);
+            copied.at_once = copied.at_once.max(elements);
+            if sums(&in_tiles) != sums(&here) {
+                copied.in_all = copied.in_all.saturating_add(elements.saturating_mul(product.times));
+            }
+        }
+        copied
+    }
+
+    /// Returns the elements of this rank's own shards that products take a piece of a row at a time in one run of the leaf: those of operands of sums over
+    /// several loops that do not run as one there.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// let kernel = "fn f(A: [f64; 8, 4, 6], B: [f64; 4, 6, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &mesh);
+    /// let panels = |of: &str, inner: [&str; 4]| {
+    ///     let divided = rows.clone().divide(of, "po", "pi", 2).reorder([&["po"][..], &inner].concat());
+    ///     let placed = divided.shard("A", [Var::new("i").at("x")]).shard("B", [Var::new("k").at("x")]);
+    ///     placed.communicate("A", "po").communicate("B", "po").tensorize(inner).lower()
+    /// };
+    /// // Of half of k there are whole rows of l, of half of l none.
+    /// assert_eq!(panels("k", ["ii", "j", "pi", "l"])?.nest().piecewise(), 0);
+    /// assert_eq!(panels("l", ["ii", "j", "k", "pi"])?.nest().piecewise(), 4 * 4 * 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn piecewise(&self) -> u64 {
+        let mut elements = 0u64;
+        for product in self.loops_of_products() {
+            let operands = product.factors.map(|factor| self.operand(factor, &product, &|_| false));
+            let result = self.result(&product);
+            let in_tiles = merged(&product.loops, operands.each_ref().map(|operand| &operand.in_tile), &result);
+            let here = merged(&product.loops, operands.each_ref().map(Operand::here), &result);
+            if sums(&in_tiles) != sums(&here) {
+                let apart = operands.iter().filter(|operand| operand.here() != &operand.in_tile);
+                let once = apart.map(|operand| operand.elements(&product.loops)).fold(0, u64::saturating_add);
+                elements = elements.saturating_add(once.saturating_mul(product.times));
+            }
+        }
+        elements
+    }
+
+    /// A factor of a product, which these transfers leave in shards of other ranks.
+    fn operand(&self, factor: Factor, product: &ProductLoops<'_>, is_in_shard: &impl Fn(usize) -> bool) -> Operand {
+        let access = match (factor, &self.leaf.op) {
+            (Factor::Operand(number), _) => &self.leaf.operands[number.0],
+            (Factor::Scratch(made), LeafOp::Products { steps, .. }) => {
+                let strides = self.in_scratch(&steps[made.0].kept, product);
+                return Operand { in_tile: strides.clone(), in_shard: strides, is_in_shard: false, is_own: false };
+            }
+            (Factor::Scratch(_), _) => {
+                unreachable!("only sequences of products have scratch; this is a bug of polyshard")
+            }
+        };
+        let in_shard = self.in_shard(access);
+        let mut transfers = self.transfers.iter().enumerate();
+        let brought =
+            transfers.find(|(_, transfer)| transfer.tensor == access.tensor && transfer.direction == Direction::In);
+        let Some((number, transfer)) = brought else {
+            return Operand { in_tile: in_shard.clone(), in_shard, is_in_shard: false, is_own: false };
+        };
+        let in_tile = access.strides_over(&transfer.region.max_distinct(&self.ranges()), self.leaf.loops.len());
+        let is_own = transfer.route.is_in_place();
+        let is_in_shard = !transfer.region.has_blocks() && (is_own || is_in_shard(number));
+        Operand { in_tile, in_shard, is_in_shard, is_own }
+    }
+
+    /// Where a product leaves what it makes: in scratch, in a tile or in a shard.
+    fn result(&self, product: &ProductLoops<'_>) -> Strides {
+        if !product.kept.is_empty() {
+            return self.in_scratch(product.kept, product);
+        }
+        let target = &self.leaf.target;
+        let left = self
+            .transfers
+            .iter()
+            .find(|transfer| transfer.tensor == target.tensor && transfer.direction != Direction::In);
+        match left.filter(|transfer| !transfer.route.is_in_place()) {
+            Some(transfer) => target.strides_over(&transfer.region.max_distinct(&self.ranges()), self.leaf.loops.len()),
+            None => self.in_shard(target),
+        }
+    }
+
+    fn in_shard(&self, access: &LeafAccess) -> Strides {
+        let shard = self.shardings[access.tensor.0].local_shape(&vec![0; self.mesh.ndim()]);
+        access.strides_over(&Vec::from_iter(shard.into_iter().map(|extent| extent as i64)), self.leaf.loops.len())
+    }
+
+    /// Of scratch that these loops of a product index, the last one with stride 1.
+    fn in_scratch(&self, kept: &[LeafLoopId], product: &ProductLoops<'_>) -> Strides {
+        let mut strides = vec![0; self.leaf.loops.len()];
+        let mut len = 1i64;
+        for number in kept.iter().rev() {
+            strides[number.0] = len;
+            let count = product.loops.iter().find(|inner| inner.number == *number).map_or(1, |inner| inner.count);
+            len = len.saturating_mul(count as i64);
+        }
+        strides
+    }
+}
+
+impl Operand {
+    /// How it lies.
+    fn here(&self) -> &Strides {
+        if self.is_in_shard { &self.in_shard } else { &self.in_tile }
+    }
+
+    /// How it would lie if no other rank's shard were read: a rank's own is read in any case.
+    fn like_tile(&self) -> &Strides {
+        if self.is_own { self.here() } else { &self.in_tile }
+    }
+
+    /// The elements of a copy of what these loops read; none of what lies as in a tile.
+    fn copied(&self, loops: &[ProductLoop]) -> u64 {
+        if self.here() == self.like_tile() { 0 } else { self.elements(loops) }
+    }
+
+    /// The elements that these loops read.
+    fn elements(&self, loops: &[ProductLoop]) -> u64 {
+        let moving = loops.iter().filter(|inner| self.in_tile[inner.number.0] != 0);
+        moving.map(|inner| inner.count).fold(1, u64::saturating_mul)
+    }
+}
+
+/// Those of the loops that are summed over.
+fn sums(all: &[Merged]) -> Vec<Merged> {
+    all.iter().copied().filter(|(_, _, role, _)| *role == Role::K).collect()
+}
+
+impl LeafAccess {
+    /// How far each loop moves it in an array of these extents, the last of which has stride 1.
+    fn strides_over(&self, extents: &[i64], loops: usize) -> Strides {
+        let mut strides = vec![0i64; loops];
+        let mut len = 1i64;
+        for (steps, extent) in self.strides.iter().zip(extents).rev() {
+            for (stride, step) in strides.iter_mut().zip(steps) {
+                *stride = stride.saturating_add(step.saturating_mul(len));
+            }
+            len = len.saturating_mul(*extent);
+        }
+        strides
+    }
+}
+
+/// The loops of a product, those that continue one another as one, as the runtime merges them.
+fn merged(loops: &[ProductLoop], operands: [&Strides; 2], result: &Strides) -> Vec<Merged> {
+    let of = |number: LeafLoopId| [operands[0], operands[1], result].map(|strides| strides[number.0]);
+    let moving = loops.iter().filter(|inner| inner.count > 1);
+    let mut left: Vec<Merged> = moving
+        .map(|inner| (inner.number, inner.count, inner.role, of(inner.number).map(|stride| stride.abs() == 1)))
+        .collect();
+    let continues = |outer: &Merged, inner: &Merged| {
+        let mut pairs = of(outer.0).into_iter().zip(of(inner.0));
+        outer.2 == inner.2 && pairs.all(|(outer, stride)| outer == stride.saturating_mul(inner.1 as i64))
+    };
+    while let Some((outer, inner)) = (0..left.len())
+        .flat_map(|outer| (0..left.len()).map(move |inner| (outer, inner)))
+        .find(|&(outer, inner)| outer != inner && continues(&left[outer], &left[inner]))
+    {
+        left[inner].1 = left[inner].1.saturating_mul(left[outer].1);
+        left.remove(outer);
+    }
+    left
+}
