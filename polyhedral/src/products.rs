@@ -278,25 +278,21 @@ impl Shape {
     /// The plan, and what it takes that operands are transposed, which the order of the dimensions of intermediate results decides.
     fn with_turned(&self, mut plan: Plan) -> Plan {
         for step in &plan.steps {
-            let blocks = &plan.blocks[..step.level.0];
-            // An operand is read again in each block of a loop that does not index it.
-            let reads = |operand: &[LeafLoopId]| {
-                let again = blocks.iter().filter(|block| !operand.contains(&block.number));
-                let times = again.map(|block| (self.counts[block.number.0] as f64 / block.size as f64).ceil());
-                self.points(operand.iter().copied()) * times.product::<f64>()
-            };
             let result = step.kept.last().or(self.target.last());
-            for factor in &step.factors {
-                let Factor::Operand(number) = factor else { continue };
-                let operand = &self.operands[number.0];
-                let along = operand.last().and_then(|last| step.loops.iter().position(|l| l == last));
-                let is_turned = along.is_some_and(|at| {
-                    let is_apart = matches!(step.roles.get(at), Some(Role::M | Role::N));
-                    is_apart && Some(&step.loops[at]) != result
-                });
-                if is_turned {
-                    plan.cost += TURNED * reads(operand);
-                }
+            let is_apart = |last: &LeafLoopId| {
+                let mut roles = step.loops.iter().zip(&step.roles);
+                let role = roles.find(|(number, _)| *number == last).map(|(_, role)| role);
+                matches!(role, Some(Role::M | Role::N)) && Some(last) != result
+            };
+            let operands = step.factors.iter().filter_map(|factor| match factor {
+                Factor::Operand(number) => Some(&self.operands[number.0]),
+                Factor::Scratch(_) => None,
+            });
+            for operand in operands.filter(|operand| operand.last().is_some_and(is_apart)) {
+                // It is read again in each block of a loop that does not index it.
+                let again = plan.blocks[..step.level.0].iter().filter(|block| !operand.contains(&block.number));
+                let times = again.map(|block| (self.counts[block.number.0] as f64 / block.size as f64).ceil());
+                plan.cost += TURNED * self.points(operand.iter().copied()) * times.product::<f64>();
             }
         }
         plan

@@ -241,7 +241,8 @@ impl Nest {
             elements.saturating_mul(size).saturating_add(PACKED_BESIDES)
         };
         let of_library = self.loops_of_products().into_iter().map(of_product).max().unwrap_or(0);
-        of_library.saturating_add(self.copies(|_| true).at_once.saturating_mul(size))
+        let copied = self.copying().into_iter().map(|product| product.elements).max().unwrap_or(0);
+        of_library.saturating_add(copied.saturating_mul(size))
     }
 
     /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf

@@ -108,8 +108,9 @@ impl<'a> Pricing<'a> {
             LeafOp::Products { .. } | LeafOp::Named { .. } => true,
             LeafOp::Nest => false,
         };
+        let matters = !packs || nest.sums_over_several();
         let is_read = |(transfer, priced): (&Transfer, &Vec<Action>)| {
-            Ok(transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)?)
+            Ok(matters && transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)?)
         };
         let in_shards = nest.transfers.iter().zip(&priced).map(is_read).collect::<Result<Vec<_>, CostError>>()?;
         let apart = nest.transfers.iter().zip(&in_shards).filter(|(_, is_read)| !packs && **is_read);

@@ -14,8 +14,9 @@ struct Operand {
     in_tile: Strides,
     /// In its shard; as in a tile where it never lies there.
     in_shard: Strides,
-    /// Whether it lies in a shard, and whether that is this rank's own.
+    /// Whether it lies in a shard.
     is_in_shard: bool,
+    /// Whether that is this rank's own.
     is_own: bool,
 }
 
@@ -23,13 +24,13 @@ struct Operand {
 /// elements follow one another.
 type Merged = (LeafLoopId, u64, Role, [bool; 3]);
 
-/// What the products of a leaf copy.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Copied {
-    /// The elements in one run of the leaf, where a sum would take its terms in another order.
-    in_all: u64,
-    /// The most elements in one product, of all whose loops run in another way: small ones may be copied, too.
-    pub(super) at_once: u64,
+/// A product whose loops run in another way over operands where they lie.
+pub(super) struct Apart {
+    /// The elements of those operands that it reads, and how often.
+    pub(super) elements: u64,
+    times: u64,
+    /// Whether its sums do, too: else at most products so small that they have kernels of their own differ.
+    in_sums: bool,
 }
 
 impl Nest {
@@ -56,26 +57,23 @@ impl Nest {
     /// ```
     #[must_use]
     pub fn copied(&self, is_in_shard: impl Fn(usize) -> bool) -> u64 {
-        self.copies(is_in_shard).in_all
+        self.in_sums(is_in_shard, Operand::like_tile)
     }
 
-    pub(super) fn copies(&self, is_in_shard: impl Fn(usize) -> bool) -> Copied {
-        let mut copied = Copied::default();
-        for product in self.loops_of_products() {
-            let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
-            let result = self.result(&product);
-            let in_tiles = merged(&product.loops, operands.each_ref().map(Operand::like_tile), &result);
-            let here = merged(&product.loops, operands.each_ref().map(Operand::here), &result);
-            if in_tiles == here {
-                continue;
-            }
-            let elements = operands.iter().map(|operand| operand.copied(&product.loops)).fold(0, u64::saturating_add);
-            copied.at_once = copied.at_once.max(elements);
-            if sums(&in_tiles) != sums(&here) {
-                copied.in_all = copied.in_all.saturating_add(elements.saturating_mul(product.times));
-            }
+    /// Whether a product sums over several loops.
+    #[must_use]
+    pub fn sums_over_several(&self) -> bool {
+        let several = |roles: &[Role]| roles.iter().filter(|role| **role == Role::K).count() > 1;
+        match &self.leaf.op {
+            LeafOp::Contraction { roles, .. } => several(roles),
+            LeafOp::Products { steps, .. } => steps.iter().any(|step| several(&step.roles)),
+            LeafOp::Nest | LeafOp::Named { .. } => false,
         }
-        copied
+    }
+
+    /// The products that may copy what lies in shards of other ranks.
+    pub(super) fn copying(&self) -> Vec<Apart> {
+        self.apart(|_| true, Operand::like_tile)
     }
 
     /// Returns the elements of this rank's own shards that products take a piece of a row at a time in one run of the leaf: those of operands of sums over
@@ -100,19 +98,30 @@ impl Nest {
     /// ```
     #[must_use]
     pub fn piecewise(&self) -> u64 {
-        let mut elements = 0u64;
-        for product in self.loops_of_products() {
-            let operands = product.factors.map(|factor| self.operand(factor, &product, &|_| false));
-            let result = self.result(&product);
-            let in_tiles = merged(&product.loops, operands.each_ref().map(|operand| &operand.in_tile), &result);
-            let here = merged(&product.loops, operands.each_ref().map(Operand::here), &result);
-            if sums(&in_tiles) != sums(&here) {
-                let apart = operands.iter().filter(|operand| operand.here() != &operand.in_tile);
-                let once = apart.map(|operand| operand.elements(&product.loops)).fold(0, u64::saturating_add);
-                elements = elements.saturating_add(once.saturating_mul(product.times));
-            }
+        self.in_sums(|_| false, |operand| &operand.in_tile)
+    }
+
+    /// The elements that products read whose sums run in another way than if their operands lay so.
+    fn in_sums(&self, is_in_shard: impl Fn(usize) -> bool, otherwise: fn(&Operand) -> &Strides) -> u64 {
+        if !self.sums_over_several() {
+            return 0;
         }
-        elements
+        let apart = self.apart(is_in_shard, otherwise).into_iter().filter(|product| product.in_sums);
+        apart.map(|product| product.elements.saturating_mul(product.times)).fold(0, u64::saturating_add)
+    }
+
+    /// The products whose loops run in another way than if their operands lay so.
+    fn apart(&self, is_in_shard: impl Fn(usize) -> bool, otherwise: fn(&Operand) -> &Strides) -> Vec<Apart> {
+        let product = |product: ProductLoops<'_>| {
+            let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
+            let result = self.result(&product);
+            let [there, here] =
+                [otherwise, Operand::here].map(|lying| merged(&product.loops, operands.each_ref().map(lying), &result));
+            let moved = operands.iter().filter(|operand| operand.here() != otherwise(operand));
+            let elements = moved.map(|operand| operand.elements(&product.loops)).fold(0, u64::saturating_add);
+            (there != here).then(|| Apart { elements, times: product.times, in_sums: sums(&there) != sums(&here) })
+        };
+        self.loops_of_products().into_iter().filter_map(product).collect()
     }
 
     /// A factor of a product, which these transfers leave in shards of other ranks.
@@ -183,11 +192,6 @@ impl Operand {
     /// How it would lie if no other rank's shard were read: a rank's own is read in any case.
     fn like_tile(&self) -> &Strides {
         if self.is_own { self.here() } else { &self.in_tile }
-    }
-
-    /// The elements of a copy of what these loops read; none of what lies as in a tile.
-    fn copied(&self, loops: &[ProductLoop]) -> u64 {
-        if self.here() == self.like_tile() { 0 } else { self.elements(loops) }
     }
 
     /// The elements that these loops read.
