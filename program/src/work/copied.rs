@@ -12,11 +12,9 @@ type Strides = Vec<i64>;
 struct Operand {
     /// In a tile of its own.
     in_tile: Strides,
-    /// In its shard; as in a tile where it never lies there.
-    in_shard: Strides,
-    /// Whether it lies in a shard.
-    is_in_shard: bool,
-    /// Whether that is this rank's own.
+    /// Where it lies.
+    here: Strides,
+    /// Whether that is this rank's own shard.
     is_own: bool,
 }
 
@@ -115,9 +113,9 @@ impl Nest {
         let product = |product: ProductLoops<'_>| {
             let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
             let result = self.result(&product);
-            let [there, here] =
-                [otherwise, Operand::here].map(|lying| merged(&product.loops, operands.each_ref().map(lying), &result));
-            let moved = operands.iter().filter(|operand| operand.here() != otherwise(operand));
+            let [there, here] = [otherwise, |operand| &operand.here]
+                .map(|lying| merged(&product.loops, operands.each_ref().map(lying), &result));
+            let moved = operands.iter().filter(|operand| &operand.here != otherwise(operand));
             let elements = moved.map(|operand| operand.elements(&product.loops)).fold(0, u64::saturating_add);
             (there != here).then(|| Apart { elements, times: product.times, in_sums: sums(&there) != sums(&here) })
         };
@@ -130,7 +128,7 @@ impl Nest {
             (Factor::Operand(number), _) => &self.leaf.operands[number.0],
             (Factor::Scratch(made), LeafOp::Products { steps, .. }) => {
                 let strides = self.in_scratch(&steps[made.0].kept, product);
-                return Operand { in_tile: strides.clone(), in_shard: strides, is_in_shard: false, is_own: false };
+                return Operand { in_tile: strides.clone(), here: strides, is_own: false };
             }
             (Factor::Scratch(_), _) => {
                 unreachable!("only sequences of products have scratch; this is a bug of polyshard")
@@ -141,12 +139,13 @@ impl Nest {
         let brought =
             transfers.find(|(_, transfer)| transfer.tensor == access.tensor && transfer.direction == Direction::In);
         let Some((number, transfer)) = brought else {
-            return Operand { in_tile: in_shard.clone(), in_shard, is_in_shard: false, is_own: false };
+            return Operand { in_tile: in_shard.clone(), here: in_shard, is_own: false };
         };
         let in_tile = access.strides_over(&transfer.region.max_distinct(&self.ranges()), self.leaf.loops.len());
         let is_own = transfer.route.is_in_place();
         let is_in_shard = !transfer.region.has_blocks() && (is_own || is_in_shard(number));
-        Operand { in_tile, in_shard, is_in_shard, is_own }
+        let here = if is_in_shard { in_shard } else { in_tile.clone() };
+        Operand { in_tile, here, is_own }
     }
 
     /// Where a product leaves what it makes: in scratch, in a tile or in a shard.
@@ -184,14 +183,9 @@ impl Nest {
 }
 
 impl Operand {
-    /// How it lies.
-    fn here(&self) -> &Strides {
-        if self.is_in_shard { &self.in_shard } else { &self.in_tile }
-    }
-
     /// How it would lie if no other rank's shard were read: a rank's own is read in any case.
     fn like_tile(&self) -> &Strides {
-        if self.is_own { self.here() } else { &self.in_tile }
+        if self.is_own { &self.here } else { &self.in_tile }
     }
 
     /// The elements that these loops read.
