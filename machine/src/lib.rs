@@ -148,6 +148,10 @@ pub struct Device {
     /// memory takes: processors fetch some of it while they pack and multiply. Of devices that [stream](Self::streams) operands, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing_bandwidth: Option<f64>,
+    /// Seconds that it takes besides to begin with each row of such an operand, elements that follow one another along the terms of a sum or the elements
+    /// of the result, or 0 if nobody has measured it. Where rows have fewer than 256 elements, one for each 256.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub packing_latency: f64,
     /// As [`packing_bandwidth`](Self::packing_bandwidth), of operands that are transposed: their elements follow one another neither along the terms
     /// of a sum nor as those of the result do. If none, as fast as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -439,7 +443,12 @@ impl Device {
                 return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
             }
         }
-        for (what, value) in [("row_latency", self.row_latency), ("in_place_latency", self.in_place_latency)] {
+        let latencies = [
+            ("row_latency", self.row_latency),
+            ("in_place_latency", self.in_place_latency),
+            ("packing_latency", self.packing_latency),
+        ];
+        for (what, value) in latencies {
             if !(value >= 0.0 && value.is_finite()) {
                 let (what, value) = (what.into(), format!("{value} s"));
                 return Err(MachineError::Device { what, value, instead: "give 0 or more" });

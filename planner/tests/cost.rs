@@ -364,6 +364,39 @@ fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
 }
 
 #[test]
+fn products_begin_with_each_row_of_what_they_pack() {
+    let with = |packing_latency: f64, streams: bool| {
+        let device = Device { packing_latency, streams, ..machine(1, 4).device().clone() };
+        of_device(device)
+    };
+    let rows = |program: &Program| {
+        let [none, some] = [0.0, 1e-6].map(|latency| leaf_of(program, &with(latency, false)));
+        ((some - none) / 1e-6).round()
+    };
+    let kernel = "fn f(X: [f32; 256, 64, 256], C: [f32; 64, 32], D: [f32; 256, 32]) -> B: [f32; 256, 32] {
+        B[i, r] += X[i, j, k] * C[j, r] * D[k, r]
+    }";
+    let kernel = polyshard_dsl::parse_kernel(kernel).expect("a kernel");
+    let mesh = Mesh::new([("x", 4)]);
+    let of = |index: &str| {
+        let outer = format!("{index}o");
+        let inner = format!("{index}i");
+        let leaf = ["i", "r", "j", "k"].map(|other| if other == index { inner.as_str() } else { other });
+        let cut = Schedule::from_spec(kernel.clone()).distribute([index], [outer.as_str()], [inner.as_str()], &mesh);
+        cut.shard("X", [Var::new(index).at("x")]).tensorize(leaf).lower().expect("it is legal")
+    };
+    // Each element of T0[i, j, r] = X[i, j, k] * D[k, r] is the sum over one row of X; D has as many elements as 32 rows.
+    let first = of("i");
+    assert_eq!(first.nest().path()[0].factors, ["X[i, j, k]", "D[k, r]"]);
+    assert_eq!(rows(&first), 64.0 * 64.0 + 32.0);
+    // B[i, r] += X[i, j, k] * T0[j, k, r] sums over all of the rows of an i, which follow one another.
+    let second = of("j");
+    assert_eq!(second.nest().path()[1].factors, ["X[i, j, k]", "T0[j, k, r]"]);
+    assert_eq!(rows(&second), 256.0);
+    assert_eq!(leaf_of(&first, &with(1e-6, true)), leaf_of(&first, &with(0.0, true)));
+}
+
+#[test]
 fn thin_products_and_many_small_ones_take_longer() {
     // Ranks have 32 x 32 of the output, in panels of 64, 16 or 4 terms.
     let with = |products: Products| {

@@ -126,6 +126,10 @@ impl<'a> Pricing<'a> {
         let share = self.memory / device.memory_bandwidth;
         let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| alone * share);
         let turned = device.transposing_bandwidth.filter(|_| !at_once).map_or(packing, |alone| alone * share);
+        let packed_rows = match device.packing_latency {
+            latency if at_once || latency == 0.0 => 0,
+            _ => nest.packed_rows(|number| in_shards[number]).saturating_mul(work.times),
+        };
         let written = device.write_bandwidth.map_or(self.memory, |alone| alone * share);
         let added = work.touched - work.read - work.overwritten;
         let memory = bytes(work.read - work.transposed) / packing
@@ -133,7 +137,8 @@ impl<'a> Pricing<'a> {
             + bytes(added) / self.memory
             + bytes(work.overwritten) / written
             + bytes(again) / self.memory
-            + rows as f64 * device.row_latency;
+            + rows as f64 * device.row_latency
+            + packed_rows as f64 * device.packing_latency;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
             part: CostedPart::Compute(id),

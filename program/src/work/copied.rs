@@ -1,9 +1,12 @@
 //! Sums over several loops whose iterations follow one another in a tile and not in a shard: of a rank's own shard, products take one loop at a time; what
-//! lies in another's they copy, so that sums take their terms in the order in which they would in tiles.
+//! lies in another's they copy, so that sums take their terms in the order in which they would in tiles. And the rows of what products pack.
 
-use super::{ProductLoop, ProductLoops};
+use super::{LeafProduct, ProductLoop, ProductLoops};
 use crate::ids::LeafLoopId;
 use crate::nest::{Direction, Factor, LeafAccess, LeafOp, Nest, Role};
+
+/// Elements that rows are counted to have at least: as many as those of the products by which devices are measured.
+const SHORT_ROW: u64 = 256;
 
 /// How far each loop of a leaf moves an operand.
 type Strides = Vec<i64>;
@@ -97,6 +100,44 @@ impl Nest {
     #[must_use]
     pub fn piecewise(&self) -> u64 {
         self.in_sums(|_| false, |operand| &operand.in_tile)
+    }
+
+    /// Returns the rows in which products of matrices take their operands in one run of the leaf, where these transfers, by number, leave them in shards of other
+    /// ranks: elements that follow one another along the terms of a sum, or as those of the result do. Of shorter ones, 256 elements count as one, and
+    /// what is transposed is not counted.
+    ///
+    /// ```
+    /// # use polyshard_dsl::*;
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::*;
+    /// let kernel = "fn f(A: [f64; 8, 4, 256], B: [f64; 4, 256, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
+    /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &Mesh::new([("x", 2)]));
+    /// let program = rows.tensorize(["ii", "j", "k", "l"]).lower()?;
+    /// // Of A, four rows of 1024 terms, and twenty times 256 elements of B.
+    /// assert_eq!(program.nest().packed_rows(|_| false), 4 + 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn packed_rows(&self, is_in_shard: impl Fn(usize) -> bool) -> u64 {
+        let rows = |product: ProductLoops<'_>| {
+            if LeafProduct::of(&product).is_none() {
+                return 0;
+            }
+            let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
+            let loops =
+                merged(&product.loops, operands.each_ref().map(|operand| &operand.here), &self.result(&product));
+            let of_operand = |(number, factor): (usize, &Factor)| {
+                let Factor::Operand(operand) = factor else { return 0 };
+                if self.is_transposed(*operand) {
+                    return 0;
+                }
+                let row = loops.iter().find(|(.., together)| together[number]).map_or(1, |(_, count, ..)| *count);
+                operands[number].elements(&product.loops).div_ceil(row.max(SHORT_ROW))
+            };
+            let rows = product.factors.iter().enumerate().map(of_operand).fold(0, u64::saturating_add);
+            rows.saturating_mul(product.times)
+        };
+        self.loops_of_products().into_iter().map(rows).fold(0, u64::saturating_add)
     }
 
     /// The elements that products read whose sums run in another way than if their operands lay so.

@@ -113,10 +113,21 @@ pub(super) struct DeviceTimes {
     bytes: usize,
     /// A nest that overwrites as many bytes.
     written: Timed,
-    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes, and the same with that operand transposed.
-    packed: [Timed; 2],
+    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes, in each of the ways of [`Packed::ALL`].
+    packed: [Timed; 3],
     /// What it takes to fill as many bytes from the memory of another rank, and to fill a [`ROW`]; none where ranks do not see it.
     pub(super) others: Option<[Timed; 2]>,
+}
+
+/// What it takes besides that the larger operand of a product comes from memory.
+#[derive(Clone, Copy)]
+struct Packing {
+    /// Bytes per second.
+    bandwidth: f64,
+    /// Seconds for each row.
+    latency: f64,
+    /// Bytes per second of what is transposed.
+    transposing: f64,
 }
 
 /// How a rank copies from memory to memory.
@@ -136,8 +147,27 @@ impl Copied {
     const ALL: [Self; 4] = [Self::Together, Self::Alone, Self::InRows, Self::RowsApart];
 }
 
+/// How the larger operand of a product lies that comes from memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packed {
+    /// In rows of as many terms as thin products have.
+    InRows,
+    /// In [`LONGER`] times as long ones.
+    InLongRows,
+    /// In blocks, each of them transposed.
+    Transposed,
+}
+
+impl Packed {
+    const ALL: [Self; 3] = [Self::InRows, Self::InLongRows, Self::Transposed];
+}
+
+/// How many times longer the rows are whose beginnings take hardly any time.
+const LONGER: usize = 16;
+
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 3 + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize =
+    (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + Copied::ALL.len();
 
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
@@ -152,7 +182,7 @@ const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 1
 const ROWS: usize = 256;
 
 /// How often the operand that comes from a cache is in that from memory, at the least, and how much faster than memory operands come at most.
-const LARGER: f64 = 8.0;
+const LARGER: usize = 8;
 
 /// The columns of the product whose larger operand comes from memory, and its place among the [`SHAPES`], of which it comes from a cache.
 const COLUMNS: usize = 16;
@@ -174,7 +204,7 @@ pub(super) fn device(
     let bytes = bytes.next_multiple_of(ROW);
     let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
     let thin = DType::NATIVE.map(|dtype| (dtype, [Timed::NEVER; SHAPES.len()])).to_vec();
-    let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 2], None);
+    let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 3], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
     // Ranks that share a core take turns of it while one large product is made: what they take together shows in several.
@@ -198,11 +228,16 @@ pub(super) fn device(
             }
         }
         let (terms, blocks) = (rows.min(ROWS), found.blocks_in_memory());
-        for (timed, is_turned) in found.packed.iter_mut().zip([false, true]) {
-            let (large, transposed) = (blocks * terms, if is_turned { ", in transposed blocks," } else { "" });
+        for (timed, how) in found.packed.iter_mut().zip(Packed::ALL) {
+            let (blocks, rows, terms, transposed) = match how {
+                Packed::InRows => (blocks, terms, terms, ""),
+                Packed::InLongRows => (1, blocks * terms / LONGER, LONGER * terms, ""),
+                Packed::Transposed => (blocks, terms, terms, ", in transposed blocks,"),
+            };
+            let large = blocks * rows;
             let of = format_args!("product of {large} x {terms}{transposed} by {terms} x {COLUMNS} in {}", DType::F64);
             steps.next(of);
-            *timed = timed.min(product::<f64>(&quick, [blocks, terms, COLUMNS, terms], is_turned)?);
+            *timed = timed.min(product::<f64>(&quick, [blocks, rows, COLUMNS, terms], how == Packed::Transposed)?);
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
@@ -269,7 +304,7 @@ impl DeviceTimes {
         let nests = self.nests.iter().map(|(dtype, timed)| (dtype.name().to_owned(), operations / timed.seconds));
         let [together, alone, in_rows, apart] = self.copies.map(|timed| timed.seconds);
         let bandwidth = |seconds: f64| 2.0 * self.bytes as f64 / seconds;
-        let [packing_bandwidth, transposing_bandwidth] = self.packing_bandwidths(bandwidth(together));
+        let packing = self.packing(bandwidth(together));
         let others = self.others.map(|times| self.in_place(times.map(|timed| timed.seconds)));
         Device {
             memory_bandwidth: bandwidth(together),
@@ -277,8 +312,9 @@ impl DeviceTimes {
             memory_of_others: others.map(|(bandwidth, _)| bandwidth),
             write_bandwidth: Some(self.bytes as f64 / self.written.seconds),
             in_place_latency: others.map_or(0.0, |(_, latency)| latency),
-            packing_bandwidth,
-            transposing_bandwidth,
+            packing_bandwidth: packing.map(|packing| packing.bandwidth),
+            packing_latency: packing.map_or(0.0, |packing| packing.latency),
+            transposing_bandwidth: packing.map(|packing| packing.transposing),
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             row_latency: (apart - in_rows).max(0.0) / (self.bytes / ROW) as f64,
             flops: rates.collect(),
@@ -293,17 +329,24 @@ impl DeviceTimes {
         (self.bytes / size_of::<f64>() / self.rows.min(ROWS).pow(2)).max(1)
     }
 
-    /// The bytes per second by which the products take longer whose operand comes from memory, which itself has `memory`, and is transposed or not;
-    /// none if that operand is hardly larger than the one that comes from a cache. What is read as it lies takes no longer than memory takes.
-    fn packing_bandwidths(&self, memory: f64) -> [Option<f64>; 2] {
-        let times = self.blocks_in_memory() as f64;
-        let thin = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER);
-        let Some((_, thin)) = thin else { return [None; 2] };
-        let bytes = times * (size_of::<f64>() * self.rows.min(ROWS).pow(2)) as f64;
-        let [plain, transposed] = self.packed.map(|packed| packed.seconds - times * thin[OF_COLUMNS].seconds);
-        let (least, most) = (bytes / (LARGER * memory), bytes / memory);
-        let plain = plain.clamp(least, most);
-        [plain, transposed.max(plain)].map(|more| Some(bytes / more))
+    /// By how much the products take longer whose larger operand comes from memory, which itself has `memory` bytes per second; none if that operand is hardly
+    /// larger than the one that comes from a cache. What is read as it lies takes no longer than memory takes.
+    fn packing(&self, memory: f64) -> Option<Packing> {
+        let (times, terms) = (self.blocks_in_memory(), self.rows.min(ROWS));
+        let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
+        let bytes = (times * size_of::<f64>() * terms * terms) as f64;
+        let (least, most) = (bytes / (LARGER as f64 * memory), bytes / memory);
+        let [in_rows, in_long_rows, transposed] =
+            self.packed.map(|packed| packed.seconds - times as f64 * thin[OF_COLUMNS].seconds);
+        let in_rows = in_rows.clamp(least, most);
+        let in_long_rows = in_long_rows.clamp(least, in_rows);
+        // Of the rows, all but one in `LONGER` begin where longer ones go on.
+        let rows = (times * terms) as f64;
+        let latency = (in_rows - in_long_rows) / (rows * (1.0 - 1.0 / LONGER as f64));
+        let latency = latency.min((in_rows - least) / rows);
+        let [bandwidth, transposing] =
+            [in_rows - rows * latency, transposed.max(in_rows)].map(|seconds| bytes / seconds);
+        Some(Packing { bandwidth, latency, transposing })
     }
 
     /// The bytes per second, and the seconds besides, of what takes these times: a byte that is read and written counts twice. Of few bytes nearly
@@ -522,7 +565,7 @@ mod tests {
             bytes: 125 * ROW,
             written: once(8e-4),
             // Thirty-one times as many rows as come from a cache: they have 31 blocks of 64 rows.
-            packed: [31.0 * 1e-4 + 2.5e-4, 31.0 * 1e-4 + 2e-3].map(once),
+            packed: [31.0 * 1e-4 + 4e-4, 31.0 * 1e-4 + 2.5e-4, 31.0 * 1e-4 + 2e-3].map(once),
             others: Some([4.1e-3, 1e-4 + 4e-3 / 125.0].map(once)),
         };
         let machine =
@@ -540,7 +583,10 @@ mod tests {
             assert_eq!(device.memory_alone.is_some(), shares, "a rank that has its node to itself is always alone");
             assert!((device.row_latency / 1e-6 - 1.0).abs() < 1e-6, "{} s for each of 125 rows", device.row_latency);
             let packing = device.packing_bandwidth.expect("the larger product does not fit a cache");
-            assert!((packing / (124.0 * ROW as f64 / 2.5e-4) - 1.0).abs() < 1e-6, "{packing}");
+            let rows = 31.0 * 64.0;
+            let latency = 1.5e-4 / (rows - rows / 16.0);
+            assert!((device.packing_latency / latency - 1.0).abs() < 1e-6, "{}", device.packing_latency);
+            assert!((packing / (124.0 * ROW as f64 / (4e-4 - rows * latency)) - 1.0).abs() < 1e-6, "{packing}");
             // It may take longer than memory takes.
             let transposing = device.transposing_bandwidth.expect("it is measured together with the other one");
             assert!((transposing / (124.0 * ROW as f64 / 2e-3) - 1.0).abs() < 1e-6, "{transposing}");

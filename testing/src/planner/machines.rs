@@ -26,7 +26,7 @@ pub fn machines() -> impl Strategy<Value = Machine> {
     let rates = || prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
     let latency = || prop_oneof![Just(0.0), 0.0f64..1e-3];
     let two = || (prop::option::of(rate()), prop::option::of(rate()));
-    let others = (two(), latency(), two());
+    let others = (two(), [latency(), latency()], two());
     let device = (
         rate(),
         prop::option::of(rate()),
@@ -46,8 +46,8 @@ pub fn machines() -> impl Strategy<Value = Machine> {
             (products, streams),
             others,
         )| {
-            let ((memory_of_others, write_bandwidth), in_place_latency, (packing_bandwidth, transposing_bandwidth)) =
-                others;
+            let ((memory_of_others, write_bandwidth), [in_place_latency, packing_latency], packing) = others;
+            let (packing_bandwidth, transposing_bandwidth) = packing;
             Device {
                 memory_bandwidth,
                 memory_alone,
@@ -55,6 +55,7 @@ pub fn machines() -> impl Strategy<Value = Machine> {
                 write_bandwidth,
                 in_place_latency,
                 packing_bandwidth,
+                packing_latency,
                 transposing_bandwidth,
                 memory_capacity,
                 row_latency,

@@ -52,6 +52,9 @@ pub fn machine(machine: &Machine) -> String {
     if let Some(packed) = device.packing_bandwidth {
         text += &format!(", {} where products pack it", scaled(packed, "B/s"));
     }
+    if device.packing_latency > 0.0 {
+        text += &format!(" after {} for each row", seconds(device.packing_latency));
+    }
     if let Some(turned) = device.transposing_bandwidth {
         text += &format!(", {} transposed", scaled(turned, "B/s"));
     }
