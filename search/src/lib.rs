@@ -19,6 +19,7 @@
 //! **Invariant:** no MPI, no data, and no proof of its own.
 
 mod choice;
+mod contraction;
 mod enough;
 mod error;
 mod find;
@@ -33,10 +34,11 @@ mod stay;
 mod variant;
 
 pub use choice::{Candidate, Choice};
+pub use contraction::{Contraction, ContractionSearch};
 pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
-pub use order::{Contraction, ContractionSearch, Order};
+pub use order::Order;
 pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch, in_rounds};
 
 use polyshard_machine::Machine;

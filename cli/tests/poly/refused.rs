@@ -1,0 +1,304 @@
+//! Mistakes in files of kernels and in their names, shown where they stand.
+
+use super::{COMMAND_LINE, Folder, example, words};
+use expect_test::{Expect, expect};
+use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::test_folder;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn mistakes_are_shown_where_they_stand() {
+    let folder = Folder(test_folder!("poly_mistakes"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
+    let summa = fs::read_to_string(example("summa")).expect("the example");
+    let refused = |text: &str, expected: Expect| {
+        folder.refused(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]), expected);
+    };
+    // An unknown step, and a kernel without mesh.
+    refused(
+        &summa.replace(".divide(k, ko, ki, 2)", ".tile(k, ko, ki, 2)"),
+        expect![[r#"
+            error: no schedule step `tile`
+             --> kernels.poly:8:2
+              |
+            8 | .tile(k, ko, ki, 2)
+              |  ^^^^
+              |
+              = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+        "#]],
+    );
+    refused(
+        &summa[..summa.find("mesh").expect("a mesh")],
+        expect![[r#"
+        error: `summa` has no mesh and no schedule
+         --> kernels.poly:3:4
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |    ^^^^^
+          |
+          = help: write `mesh(x: 2)` and steps after it, or `auto`
+    "#]],
+    );
+    // A step that cannot be applied, and a schedule that is not legal as a whole.
+    refused(
+        &summa.replace("communicate(A, ko)", "communicate(A, kq)"),
+        expect![[r#"
+        error: no loop `kq`
+          --> kernels.poly:13:2
+           |
+        13 | .communicate(A, kq)
+           |  ^^^^^^^^^^^
+           |
+           = help: the loops are mo, no, ko, mi, ni, ki
+    "#]],
+    );
+    refused(
+        &summa.replace("[mi, ni, ki]", "[mi, ni, ko]"),
+        expect![[r#"
+        error: loop `ko` cannot be tensorized, since `A` is communicated at it
+          --> kernels.poly:15:2
+           |
+        15 | .tensorize([mi, ni, ko])
+           |  ^^^^^^^^^
+           |
+           = help: leave `ko` out of `tensorize`, or communicate `A` at a loop outside the leaf
+    "#]],
+    );
+    refused(
+        &summa.replace("A[m, k] *", "A[k, m] *"),
+        expect![[r#"
+        error: index `m` has extent 6 in `C[m, n]`, but 7 in `A[k, m]`
+         --> kernels.poly:4:7
+          |
+        4 |     C[m, n] += A[k, m] * B[k, n]
+          |       ^
+          |
+          = help: let the extents agree, use two indices, or state the range that fits: `for m in 0..6`
+
+        error: index `k` has extent 7 in `B[k, n]`, but 6 in `A[k, m]`
+         --> kernels.poly:4:28
+          |
+        4 |     C[m, n] += A[k, m] * B[k, n]
+          |                            ^
+          |
+          = help: let the extents agree, use two indices, or state the range that fits: `for k in 0..6`
+    "#]],
+    );
+    refused(
+        &summa.replace("[T; k, n]", "[T; n, k]"),
+        expect![[r#"
+        error: `k` is 7 in 0.npy (6 x 7) and 5 in 1.npy (7 x 5)
+         --> kernels.poly:3:34
+          |
+        3 | fn summa(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] {
+          |                                  ^
+          |
+          = help: give arrays that match, or use two names
+    "#]],
+    );
+    refused(
+        &summa.replace("[T; ", "[f64; "),
+        expect![[r#"
+        error: `summa` computes in f64, but `0.npy` is of f32
+         --> kernels.poly:3:4
+          |
+        3 | fn summa(A: [f64; m, k], B: [f64; k, n]) -> C: [f64; m, n] {
+          |    ^^^^^
+          |
+          = help: write `T` for the type that the arrays have, or convert them
+    "#]],
+    );
+    refused(
+        &summa.replace("T; m, n]", "T; m, q]"),
+        expect![[r#"
+        error: `q` has no value
+         --> kernels.poly:3:51
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, q] {
+          |                                                   ^
+          |
+          = help: declare an input with the extent `q`, or set it: `--let q=10`
+    "#]],
+    );
+    // Kernels that do not fit together.
+    let second = "fn second(C: [T; m, m], A: [T; m, k]) -> D: [T; m, k] { D[i, j] = C[i, l] * A[l, j] }\n";
+    refused(
+        &format!("{summa}{second}auto"),
+        expect![[r#"
+        error: stage 2, `second`: `C` has shape [6, 6], but `C` has [6, 5], the output of stage 1, `summa`; make them match
+    "#]],
+    );
+    let chain = fs::read_to_string(example("chain")).expect("the example");
+    let at = chain.rfind("mesh(d: 2)").expect("a mesh");
+    let other = format!("{}mesh(d: 3){}", &chain[..at], &chain[at + "mesh(d: 2)".len()..]);
+    let arrays = folder.arrays("f32", &["6,7", "7,5", "5,4"]);
+    folder.refused(
+        &words(&["run", &folder.poly(&other)], &arrays, &["--out", &out]),
+        expect![[r#"
+        error: stage 2, `second` runs on the mesh (d: 3), but stage 1, `first` on (d: 2); lower all stages for one mesh
+          --> kernels.poly:11:4
+           |
+        11 | fn second(Y: [T; m, h], V: [T; h, n]) -> Z: [T; m, n] {
+           |    ^^^^^^
+    "#]],
+    );
+}
+
+#[test]
+fn files_and_arrays_that_do_not_fit_are_refused() {
+    let folder = Folder(test_folder!("poly_files"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
+    let summa = example("summa");
+    folder.refused(
+        &words(&["run", &summa], &arrays[..1], &["--out", &out]),
+        expect![[r#"
+            error: the kernels read `A` and `B`, but 1 array is given
+             --> summa.poly:3:4
+              |
+            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+              |    ^^^^^
+              |
+              = help: give one array for each, in this order
+        "#]],
+    );
+    folder.refused(
+        &["run", &summa, &arrays[0], &arrays[0], "--out", &out],
+        expect![[r#"
+            error: `k` is 7 in 0.npy (6 x 7) and 6 in 0.npy (6 x 7)
+             --> summa.poly:3:31
+              |
+            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+              |                               ^
+              |
+              = help: give arrays that match, or use two names
+        "#]],
+    );
+    folder.refused(
+        &["run", &folder.path("none.poly"), "--out", &out],
+        expect![[r#"
+        error: cannot read `none.poly`: No such file or directory (os error 2)
+    "#]],
+    );
+    let other = folder.path("other.npy");
+    COMMAND_LINE.said(Start::Plain, &["random", "--shape", "7,5", "--type", "i64", "--out", &other]);
+    folder.refused(
+        &["run", &summa, &arrays[0], &other, "--out", &out],
+        expect![[r#"
+        error: `0.npy` is of f32 and `other.npy` of i64; kernels in sequence compute in one type; convert one of them
+    "#]],
+    );
+    folder.refused(
+        &words(&["run", &summa], &arrays, &["--out", &arrays[0]]),
+        expect![[r#"
+        error: cannot write `0.npy`: it is the input `0.npy`; write to another file
+    "#]],
+    );
+    folder.refused(&words(&["run", &summa], &arrays, &["--out", &out, "--let", "alpha"]), expect![[r#"
+        error: invalid value 'alpha' for '--let <NAME=VALUE>': cannot read `alpha`; write a name and a number, such as n=10 or alpha=0.5
+
+        For more information, try '--help'.
+    "#]]);
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn a_mistake_is_said_once_by_all_processes() {
+    if !cfg!(feature = "mpi") {
+        return;
+    }
+    let folder = Folder(test_folder!("poly_once"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
+    let file = folder
+        .poly("fn f(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[l, j] }\nmesh(x: 2).tile(i)");
+    let Ended { success, stdout, stderr, .. } =
+        COMMAND_LINE.run(Start::Mpi(2), &words(&["run", &file], &arrays, &["--out", &out]));
+    assert!(!success && stdout.is_empty(), "{stdout}");
+    assert!(stderr.starts_with("error: no schedule step `tile`"), "{stderr}");
+    assert_eq!(stderr.matches("no schedule step `tile`").count(), 1, "{stderr}");
+}
+
+#[test]
+fn values_are_checked_before_arrays_are_opened() {
+    let folder = Folder(test_folder!("poly_let"));
+    let (file, out) = (example("summa"), folder.path("out.npy"));
+    let refuse = |values: &[&str], expected: Expect| {
+        let lets = values.iter().flat_map(|value| ["--let", value]);
+        let arguments: Vec<_> = ["run", &file, "none.npy", "--out", &out].into_iter().chain(lets).collect();
+        folder.refused(&arguments, expected);
+    };
+    refuse(
+        &["q=3"],
+        expect![[r#"
+        error: no name `q` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+    "#]],
+    );
+    refuse(
+        &["C=3"],
+        expect![[r#"
+        error: no name `C` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+    "#]],
+    );
+    refuse(
+        &["m=2.5"],
+        expect![[r#"
+        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers; give a whole number
+    "#]],
+    );
+    refuse(
+        &["m=2", "m=3"],
+        expect![[r#"
+        error: two values are given for `m`; give one
+    "#]],
+    );
+    let plain = folder.poly("fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }\nauto");
+    folder.refused(&["run", &plain, "none.npy", "--out", &out, "--let", "i=3"], expect![[r#"
+        error: no name `i` in `kernels.poly`, to which `--let` gives a value; the file has no names that stand for numbers
+    "#]]);
+}
+
+#[test]
+fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
+    let folder = Folder(test_folder!("poly_advice"));
+    let (arrays, out) = (folder.arrays("f32", &["6,7", "1,5"]), folder.path("out.npy"));
+    let summa = fs::read_to_string(example("summa")).expect("the example");
+    let refuse = |text: &str, expected: Expect| {
+        folder.refused(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]), expected);
+    };
+    refuse(
+        &summa,
+        expect![[r#"
+        error: `k` is 7 in 0.npy (6 x 7) and 1 in 1.npy (1 x 5)
+         --> kernels.poly:3:31
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                               ^
+          |
+          = help: extents of 1 do not broadcast: declare that dimension as 1, and write 0 for its index, `A[0, j]`
+    "#]],
+    );
+    refuse(
+        &summa.replace("shard(A, m @ x, k @ y)", "shard(A, m @ x, k @ y"),
+        expect![[r#"
+        error: `(` is not closed
+          --> kernels.poly:10:7
+           |
+        10 | .shard(A, m @ x, k @ y
+           |       ^
+           |
+           = help: write `)` where it ends
+    "#]],
+    );
+    refuse(
+        &summa.replace("* B[k, n]\n}", "* B[k, n]\n"),
+        expect![[r#"
+        error: `{` is not closed
+         --> kernels.poly:3:54
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                                                      ^
+          |
+          = help: write `}` where it ends
+    "#]],
+    );
+}

@@ -1,0 +1,250 @@
+//! The search for an order of contraction: one kernel that takes its operands two at a time on each rank, or several kernels.
+
+use crate::choice::{Choice, Open, kernel_alone};
+use crate::error::{Enough, SearchError};
+use crate::find::Search;
+use crate::grid::{self, Bounds};
+use crate::limits::Limits;
+use crate::order::Order;
+use crate::sequence::{SequenceChoice, SequenceSearch};
+use polyshard_machine::Machine;
+use polyshard_planner::cost::Cost;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Kernel, Program};
+use std::time::{Duration, Instant};
+
+/// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
+///
+/// ```
+/// use polyshard_dsl::{Operand, einsum};
+/// use polyshard_machine::Machine;
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::DType;
+/// use polyshard_search::{Contraction, ContractionSearch};
+/// let machine = Machine::preset("a100")?.with_counts(&[1, 16])?;
+/// let shapes: [(_, &[usize]); 3] = [("A", &[8192, 8192]), ("B", &[8192, 8192]), ("x", &[8192])];
+/// let operands = shapes.map(|(source, shape)| Operand { source, shape });
+/// let chain = Schedule::from_spec(einsum("ij,jk,k->i", &operands, DType::F32, "y")?);
+/// let found = ContractionSearch::new(&chain, 16, &machine).find()?;
+/// let Contraction::Ordered(order, choice) = found else { panic!("each rank would compute a whole product") };
+/// assert_eq!(order.stages().len(), 2);
+/// assert_eq!(choice.program().nests().count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a search is a value: find() does it"]
+pub struct ContractionSearch<'a> {
+    schedule: Schedule,
+    ranks: usize,
+    machine: &'a Machine,
+    limits: Limits,
+    order: Option<Order>,
+}
+
+/// What a [`ContractionSearch`] finds.
+#[derive(Clone, Debug)]
+pub enum Contraction {
+    /// One kernel is the fastest, or there is nothing to order.
+    Whole(Box<Choice>),
+    /// Several kernels are, in this order.
+    Ordered(Order, Box<SequenceChoice>),
+}
+
+impl Contraction {
+    /// Returns the program. In an order, it reads the inputs as its kernels do, one after the other.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        match self {
+            Self::Whole(choice) => choice.program(),
+            Self::Ordered(_, choice) => choice.program(),
+        }
+    }
+
+    /// Returns what it costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        match self {
+            Self::Whole(choice) => choice.cost(),
+            Self::Ordered(_, choice) => choice.cost(),
+        }
+    }
+
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        match self {
+            Self::Whole(choice) => std::slice::from_ref(choice.schedule()),
+            Self::Ordered(_, choice) => choice.schedules(),
+        }
+    }
+
+    /// Returns how many grids of the one kernel there were to choose from, or meshes of all.
+    #[must_use]
+    pub fn considered(&self) -> usize {
+        match self {
+            Self::Whole(choice) => choice.considered(),
+            Self::Ordered(_, choice) => choice.considered(),
+        }
+    }
+
+    /// As [`Choice::gap`], of one kernel and of all orders that take two operands at a time, or of the one order that was given.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        match self {
+            Self::Whole(choice) => choice.gap(),
+            Self::Ordered(_, choice) => choice.gap(),
+        }
+    }
+
+    /// Leaves open what no search has looked at.
+    fn leave_all(&mut self, open: Open) {
+        match self {
+            Self::Whole(choice) => choice.open.leave_all(open),
+            Self::Ordered(_, choice) => choice.open.leave_all(open),
+        }
+    }
+}
+
+impl<'a> ContractionSearch<'a> {
+    /// Returns the search for this kernel, a schedule without steps, on at most `ranks` ranks, devices `0..` of the machine.
+    pub fn new(schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Self {
+        Self { schedule: schedule.clone(), ranks, machine, limits: Limits::default(), order: None }
+    }
+
+    /// As [`Search::memory`].
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
+    }
+
+    /// As [`Search::at_most`].
+    pub fn at_most(self, time: Duration) -> Self {
+        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
+    }
+
+    /// As [`Search::limits`].
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Takes this order and no other.
+    pub fn order(self, order: Order) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// Searches: first the orders that could be the fastest by their bounds, then one kernel, until nothing else can be.
+    ///
+    /// # Errors
+    /// As [`Search::find`] and [`SequenceSearch::find`].
+    pub fn find(&self) -> Result<Contraction, SearchError> {
+        let kernel = kernel_alone(&self.schedule)?;
+        let start = Instant::now();
+        let mut open = Open::default();
+        let of_all = Bounds::new(kernel, self.machine, self.ranks, []);
+        let mut are_all = true;
+        let orders = match &self.order {
+            Some(order) => vec![Some(order.clone())],
+            None => {
+                let (orders, left_out) = Order::all(kernel);
+                are_all = left_out.is_none();
+                left_out.into_iter().for_each(|operations| open.leave(of_all.computing(operations, self.ranks)));
+                [None].into_iter().chain(orders.into_iter().map(Some)).collect()
+            }
+        };
+        // What is one kernel may be pipelined.
+        let least = |kernel: &Kernel, ahead: bool| {
+            let bounds = Bounds::new(kernel, self.machine, self.ranks, []);
+            let grids = grid::all(kernel, self.ranks).unwrap_or_default();
+            let of_grids = grids.iter().map(|grid| bounds.least(grid)[usize::from(ahead)]).reduce(f64::min);
+            of_grids.unwrap_or_else(|| bounds.least_of_all(self.ranks))
+        };
+        let bound = |order: &Option<Order>| match order {
+            Some(order) => order.stages().iter().map(|stage| least(stage, false)).sum(),
+            None => least(kernel, true),
+        };
+        let only = orders.len() == 1;
+        let mut orders: Vec<(f64, Option<Order>)> =
+            orders.into_iter().map(|order| (if only { 0.0 } else { bound(&order) }, order)).collect();
+        // Of one kernel there are far more schedules, of which what is found before leaves out most.
+        orders.sort_by(|one, other| one.1.is_none().cmp(&other.1.is_none()).then(one.0.total_cmp(&other.0)));
+        let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
+        for (bound, order) in orders {
+            let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
+            let at_most = self.limits.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
+            let limits = Limits { at_most, ..self.limits };
+            if bound >= so_far {
+                continue;
+            }
+            if best.is_some() && at_most == Some(Duration::ZERO) {
+                open.leave(bound);
+                continue;
+            }
+            let found = match order {
+                None => {
+                    let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(limits);
+                    let found = whole.find_below(so_far, &mut open);
+                    if matches!(found, Err(SearchError::TooMany { .. })) {
+                        open.leave(of_all.least_of_all(self.ranks));
+                    }
+                    found.map(|found| found.map(|choice| Contraction::Whole(Box::new(choice))))
+                }
+                Some(order) => {
+                    let found = self.ordered(&order, limits).find_below(so_far, &mut open);
+                    found.map(|found| found.map(|choice| Contraction::Ordered(order, Box::new(choice))))
+                }
+            };
+            match found {
+                Ok(Some(found)) if found.cost().seconds() < so_far => best = Some(found),
+                Ok(_) => {}
+                Err(error) => {
+                    failed = Some(match failed {
+                        Some(first) => SearchError::first_or_least(first, error),
+                        None => error,
+                    });
+                }
+            }
+        }
+        match (best, failed) {
+            (Some(mut best), _) => {
+                best.leave_all(open);
+                Ok(best)
+            }
+            // Another order may need less.
+            (None, Some(failed)) => {
+                let failed = self.with_enough(failed);
+                Err(if are_all { failed } else { failed.with_least(false) })
+            }
+            (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
+        }
+    }
+
+    /// The same error, with the number of ranks with which the order that is given fits into the memory, or one kernel; in an order of its own
+    /// that may with fewer.
+    fn with_enough(&self, error: SearchError) -> SearchError {
+        if let Some(order) = &self.order {
+            return self.ordered(order, self.limits).with_enough(error);
+        }
+        let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(self.limits);
+        let mut error = whole.with_enough(error);
+        if let (SearchError::Memory { enough, .. }, true) = (&mut error, self.has_orders()) {
+            *enough = match *enough {
+                Enough::Fewest(ranks) => Enough::Found(ranks),
+                Enough::Never => Enough::NotSought,
+                other => other,
+            };
+        }
+        error
+    }
+
+    /// Whether the kernel is a product that can be contracted in an order.
+    fn has_orders(&self) -> bool {
+        self.schedule.kernel().is_ok_and(Order::has_several)
+    }
+
+    fn ordered(&self, order: &Order, limits: Limits) -> SequenceSearch<'a> {
+        let search = SequenceSearch::new(self.ranks, self.machine).limits(limits).of_few_meshes();
+        order.stages().iter().fold(search, |search, stage| {
+            let inputs = stage.inputs().iter().map(|tensor| tensor.name);
+            search.stage(&Schedule::new(stage.clone()), inputs, stage.output().name)
+        })
+    }
+}
