@@ -126,6 +126,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
         bounds per rank
             - shards 5015552 bytes
             - tiles and staging 32768 bytes
+            - copies by products of matrices 5341184 bytes
             - received 15872 bytes
     "#]].assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
 }

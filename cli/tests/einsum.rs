@@ -214,7 +214,7 @@ fn what_is_chosen_is_printed() {
         grid     j 6 (all 6 ranks; 25 grids considered, no other can be faster)
         moves    out reduce_scatter(x), 880.6 kB
         words    at most 220160 a rank; no algorithm that divides the work evenly moves fewer than 107102: 2.06
-        memory   at most 2.46 MB a rank
+        memory   at most 2.46 MB a rank, and up to 418.5 kB that products of matrices copy
         time     8.55 us predicted: computing 2.31 us, moving 6.24 us
 
         grid (i k j)  ranks  steps   words  / bound  seconds   memory

@@ -114,6 +114,7 @@ fn johnson_broadcasts_twice_and_reduces() {
         bounds per rank
             - shards 12288 bytes
             - tiles and staging 20480 bytes
+            - copies by products of matrices 82176 bytes
             - received 12288 bytes
     "#]].assert_eq(&program.explain());
 }

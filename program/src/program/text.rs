@@ -118,6 +118,10 @@ impl Program {
         writeln!(text, "bounds per rank")?;
         writeln!(text, "    - shards {} bytes", report.shard_bytes)?;
         writeln!(text, "    - tiles and staging {} bytes", report.tile_bytes)?;
+        let packed = self.packed_bytes();
+        if packed > 0 {
+            writeln!(text, "    - copies by products of matrices {packed} bytes")?;
+        }
         writeln!(text, "    - received {} bytes", report.traffic_bytes)?;
         if !self.hints.is_empty() {
             writeln!(text, "hints")?;

@@ -75,7 +75,11 @@ pub(crate) fn described(of: &Description<'_>) -> String {
         },
     );
     let memory = chosen.map_or_else(|| held(program), |(_, cost)| cost.memory);
-    row("memory", format!("at most {} a rank", scaled(memory as f64, "B")));
+    let beside = match program.packed_bytes() {
+        0 => String::new(),
+        packed => format!(", and up to {} that products of matrices copy", scaled(packed as f64, "B")),
+    };
+    row("memory", format!("at most {} a rank{beside}", scaled(memory as f64, "B")));
     if let Some((_, cost)) = chosen {
         let [all, computing, moving] = [cost.seconds(), cost.computing(), cost.moving()].map(seconds);
         row("time", format!("{all} predicted: computing {computing}, moving {moving}"));
