@@ -11,7 +11,7 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
-use polyshard_layout::{DimLayout, Neighbours, Reach};
+use polyshard_layout::DimLayout;
 use polyshard_program::{AxisId, Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
@@ -75,16 +75,13 @@ impl Context<'_> {
         along.restrict(&self.needed(need.depth, need.region)?)?.is_subset(&self.own_coordinate(need.depth, axis)?)
     }
 
-    /// Whether all owners of what a rank needs have its coordinate along an axis.
-    pub(crate) fn are_aligned(&self, need: &Need<'_>, which: WhichOwners, axis: usize) -> IslResult<bool> {
-        let mut reach = vec![Reach::All; self.nest().distributed];
-        reach[axis] = Reach::OWN;
-        if let Some(samples) = &self.samples
-            && let Some(within) = samples.are_within(need, which, &Neighbours::in_box(reach))
-        {
-            return Ok(within);
+    /// Says of an axis whether all owners of what a rank needs have its coordinate along it.
+    pub(crate) fn aligned(&self, need: &Need<'_>, which: WhichOwners) -> impl Fn(usize) -> IslResult<bool> {
+        let sampled = self.samples.as_ref().and_then(|samples| samples.are_aligned(need, which));
+        move |axis| match &sampled {
+            Some(aligned) => Ok(aligned[axis]),
+            None => self.owners(need, which)?.output(axis)?.is_subset(&self.own_coordinate(need.depth, axis)?),
         }
-        self.owners(need, which)?.output(axis)?.is_subset(&self.own_coordinate(need.depth, axis)?)
     }
 
     /// Each rank needs what the rank at `from` owns.
@@ -267,9 +264,10 @@ impl Context<'_> {
     /// those has of it: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
     fn gather(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let mut axes = Vec::new();
+        let is_aligned = self.aligned(need, WhichOwners::Source);
         for axis in 0..self.nest().distributed {
             let name = self.names(&[axis]);
-            if self.are_aligned(need, WhichOwners::Source, axis)? {
+            if is_aligned(axis)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(AxisId(axis))) {
                 trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));

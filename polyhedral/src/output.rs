@@ -227,8 +227,9 @@ impl Transpose<'_> {
 
     /// Whether all owners of what a rank computes differ from it along `axes` alone.
     fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
+        let is_aligned = self.context.aligned(need, WhichOwners::Every);
         for axis in (0..need.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis)) {
-            if !self.context.are_aligned(need, WhichOwners::Every, axis)? {
+            if !is_aligned(axis)? {
                 return Ok(false);
             }
         }

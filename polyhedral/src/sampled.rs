@@ -95,12 +95,10 @@ impl Samples {
         })
     }
 
-    /// Whether all owners of each rank's part are in reach, of which a star is of sources alone; none if that takes too long to
-    /// say.
-    pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> Option<bool> {
+    /// The axes along which every rank owns what one does, if all owners count; none if that takes too long to say.
+    fn everywhere(&self, need: &Need<'_>, which: WhichOwners) -> Option<Vec<bool>> {
         let extents = &self.ranges.coordinates;
         let partial = need.sharding.partial();
-        // Along these axes every rank owns what one does.
         let mut everywhere = vec![false; extents.len()];
         for (axis, source) in need.sharding.sources() {
             match source {
@@ -109,6 +107,31 @@ impl Samples {
                 _ => {}
             }
         }
+        Some(everywhere)
+    }
+
+    /// For each axis, whether all owners of each rank's part have the rank's coordinate; none if that takes too long to say.
+    pub(crate) fn are_aligned(&self, need: &Need<'_>, which: WhichOwners) -> Option<Vec<bool>> {
+        let (extents, everywhere) = (&self.ranges.coordinates, self.everywhere(need, which)?);
+        let mut aligned = vec![true; extents.len()];
+        for (point, part) in self.parts(need.depth, need.region) {
+            for owner in owners(need.sharding, &point.rank, &part)? {
+                for (axis, is_aligned) in aligned.iter_mut().enumerate() {
+                    *is_aligned &= if everywhere[axis] { extents[axis] == 1 } else { owner[axis] == point.rank[axis] };
+                }
+            }
+            if !aligned.contains(&true) {
+                break;
+            }
+        }
+        Some(aligned)
+    }
+
+    /// Whether all owners of each rank's part are in reach, of which a star is of sources alone; none if that takes too long to
+    /// say.
+    pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> Option<bool> {
+        let extents = &self.ranges.coordinates;
+        let everywhere = self.everywhere(need, which)?;
         let near = |reach: &Reach, own: i64, owner: i64, extent: i64| match *reach {
             Reach::All => true,
             Reach::Within { low, high } => (low..=high).contains(&(owner - own)),

@@ -156,12 +156,19 @@ impl Nest {
             let counts: Vec<_> = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1).collect();
             return self.work_of(&counts).repeated(times);
         }
+        // Most ranks and steps have as many iterations as those before.
+        let mut before: Option<(Vec<i64>, Work)> = None;
         let works = (0..self.mesh.size()).map(|rank| {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             let mut work = Work { is_counted: true, ..Work::default() };
             let Ok(()) = in_all_steps(Depth(self.loops.len()), &ranges.counters, |counters| {
                 let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
-                work = work.and(&self.work_of(&counts));
+                let known = before.take().filter(|(same, _)| *same == counts);
+                let (_, of_step) = before.insert(known.unwrap_or_else(|| {
+                    let work = self.work_of(&counts);
+                    (counts, work)
+                }));
+                work = work.and(of_step);
                 Ok::<(), Infallible>(())
             });
             work

@@ -153,7 +153,7 @@ impl<'a> Bounds<'a> {
     fn held(&self, access: &Access, grid: &Grid) -> f64 {
         let shape =
             self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
-        let home = self.kernel.accesses_of(access.tensor)[0];
+        let home = self.accesses.iter().find(|home| home.tensor == access.tensor).unwrap_or(&access);
         let mut blocks = shape.to_vec();
         let mut copies = Vec::new();
         for (var, &ranks) in self.kernel.vars().iter().zip(grid).filter(|(_, ranks)| **ranks > 1) {
