@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// The most calls of one round, whatever its time.
 const CALLS: f64 = 10_000.0;
+/// The time of a round of what does not go on evenly: ranks that share a core take turns of some milliseconds, and what a port has not sent while it
+/// was idle, it may send at once.
+const LONG: Duration = Duration::from_millis(64);
 /// Two rounds that differ by less, as a part of the faster, are taken for equal.
 const EQUAL: f64 = 0.1;
 
@@ -51,6 +54,16 @@ impl Timed {
 }
 
 impl Clock<'_> {
+    /// The clock whose rounds are long enough for what does not go on evenly.
+    pub(super) fn longer(&self) -> Self {
+        Self { round: self.round.max(LONG), ..*self }
+    }
+
+    /// The clock of twice as many rounds, for times of which a small difference tells.
+    pub(super) fn closer(&self) -> Self {
+        Self { rounds: 2 * self.rounds, ..*self }
+    }
+
     /// Returns the time that one call takes, more than 0 and the same on all ranks. Collective.
     ///
     /// # Errors

@@ -18,7 +18,6 @@ use crate::{
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
 use std::hint::black_box;
-use std::time::Duration;
 
 /// How often products are timed again whose rates cannot be those of one processor.
 const REPEATS: usize = 4;
@@ -60,10 +59,11 @@ pub(super) fn links(
             _ => (1, [rank + 1, rank + count - 1].map(|to| rank / count * count + to % count)),
         };
         let mut times: Vec<_> = sizes.iter().map(|&bytes| (bytes, Timed::NEVER)).collect();
+        let clock = if level == "node" { clock.longer() } else { *clock };
         for _ in 0..passes.max(1) {
             for (bytes, timed) in &mut times {
                 steps.next(format_args!("message of {} to the next {level}", binary(*bytes as f64)));
-                *timed = timed.min(buffers.shift(clock, *bytes, to, from)?);
+                *timed = timed.min(buffers.shift(&clock, *bytes, to, from)?);
             }
         }
         links.push(LinkTimes { level, sharing, times });
@@ -172,9 +172,6 @@ pub(super) const DEVICE_STEPS: usize =
 /// Bytes of a row of a part of an array that is copied.
 const ROW: usize = 1 << 13;
 
-/// The time of a round of large products where ranks share cores: several products of as many rows as [`detect`](super::detect) takes.
-const LONG: Duration = Duration::from_millis(64);
-
 /// Rows, columns and terms of products that are small or thin: 0 for [`ROWS`], if square products have as many.
 const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
 
@@ -208,11 +205,7 @@ pub(super) fn device(
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
     // Ranks that share a core take turns of it while one large product is made: what they take together shows in several.
-    let long = if topology.ranks_per_node > topology.cores {
-        Clock { round: clock.round.max(LONG), ..*clock }
-    } else {
-        *clock
-    };
+    let long = if topology.ranks_per_node > topology.cores { clock.longer() } else { *clock };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {} rows in {dtype}", rows_of(*dtype, rows)));
@@ -237,7 +230,8 @@ pub(super) fn device(
             let large = blocks * rows;
             let of = format_args!("product of {large} x {terms}{transposed} by {terms} x {COLUMNS} in {}", DType::F64);
             steps.next(of);
-            *timed = timed.min(product::<f64>(&quick, [blocks, rows, COLUMNS, terms], how == Packed::Transposed)?);
+            *timed =
+                timed.min(product::<f64>(&long.closer(), [blocks, rows, COLUMNS, terms], how == Packed::Transposed)?);
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
@@ -336,16 +330,15 @@ impl DeviceTimes {
         let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
         let bytes = (times * size_of::<f64>() * terms * terms) as f64;
         let (least, most) = (bytes / (LARGER as f64 * memory), bytes / memory);
-        let [in_rows, in_long_rows, transposed] =
-            self.packed.map(|packed| packed.seconds - times as f64 * thin[OF_COLUMNS].seconds);
-        let in_rows = in_rows.clamp(least, most);
-        let in_long_rows = in_long_rows.clamp(least, in_rows);
+        let [in_rows, in_long_rows, transposed] = self.packed.map(|packed| packed.seconds);
+        let from_cache = times as f64 * thin[OF_COLUMNS].seconds;
+        let in_memory = (in_rows - from_cache).clamp(least, most);
         // Of the rows, all but one in `LONGER` begin where longer ones go on.
         let rows = (times * terms) as f64;
-        let latency = (in_rows - in_long_rows) / (rows * (1.0 - 1.0 / LONGER as f64));
-        let latency = latency.min((in_rows - least) / rows);
-        let [bandwidth, transposing] =
-            [in_rows - rows * latency, transposed.max(in_rows)].map(|seconds| bytes / seconds);
+        let latency = (in_rows - in_long_rows).max(0.0) / (rows * (1.0 - 1.0 / LONGER as f64));
+        let latency = latency.min((in_memory - least) / rows);
+        let transposed = (transposed - from_cache).max(in_memory);
+        let [bandwidth, transposing] = [in_memory - rows * latency, transposed].map(|seconds| bytes / seconds);
         Some(Packing { bandwidth, latency, transposing })
     }
 
@@ -537,6 +530,7 @@ mod tests {
     use super::*;
     use crate::machine::progress::Progress;
     use crate::spmd;
+    use std::time::Duration;
 
     /// A link of 1 us and `bandwidth` bytes per second, between ranks of one node or between nodes.
     fn link(level: &'static str, bandwidth: f64) -> LinkTimes {
