@@ -224,7 +224,7 @@ pub(super) fn device(
         for (timed, how) in found.packed.iter_mut().zip(Packed::ALL) {
             let (blocks, rows, terms, transposed) = match how {
                 Packed::InRows => (blocks, terms, terms, ""),
-                Packed::InLongRows => (1, blocks * terms / LONGER, LONGER * terms, ""),
+                Packed::InLongRows => (1, (blocks * terms / LONGER).max(1), LONGER * terms, ""),
                 Packed::Transposed => (blocks, terms, terms, ", in transposed blocks,"),
             };
             let large = blocks * rows;
@@ -601,7 +601,7 @@ mod tests {
             let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
             let mut told = Vec::new();
             let mut tell = |progress: &Progress| told.push(progress.next.clone());
-            let steps = &mut Steps { done: 0, total: 47, tell: &mut tell };
+            let steps = &mut Steps { done: 0, total: 48, tell: &mut tell };
             let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
@@ -611,7 +611,7 @@ mod tests {
                 [&told[0], told.last().unwrap()],
                 ["message of 1 KiB to the next node", "copy of 8 KiB in rows that lie apart"]
             );
-            assert_eq!(told.len(), 47);
+            assert_eq!(told.len(), 48);
             machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();
