@@ -126,10 +126,10 @@ impl<'a> Pricing<'a> {
         let share = self.memory / device.memory_bandwidth;
         let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| alone * share);
         let turned = device.transposing_bandwidth.filter(|_| !at_once).map_or(packing, |alone| alone * share);
-        let packed_rows = match device.packing_latency {
-            latency if at_once || latency == 0.0 => 0,
-            _ => nest.packed_rows(|number| in_shards[number]).saturating_mul(work.times),
-        };
+        // Rows are not counted for a device that does not wait for them.
+        let waits = !at_once && device.packing_latency > 0.0;
+        let packed_rows =
+            if waits { nest.packed_rows(|number| in_shards[number]).saturating_mul(work.times) } else { 0 };
         let written = device.write_bandwidth.map_or(self.memory, |alone| alone * share);
         let added = work.touched - work.read - work.overwritten;
         let memory = bytes(work.read - work.transposed) / packing
