@@ -25,7 +25,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     grid: Grid<'a>,
     op: ReduceOp,
     groups: Groups,
-    /// By transfer of an input; `None` where the leaf reads the shard, or, between runs, the tile of another kernel.
+    /// By transfer of an input; `None` where the leaf reads the shard, or the tile of another kernel.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
     /// What time steps leave to one another.
@@ -146,26 +146,20 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.is_first = is_first;
     }
 
-    /// Lends the tile of a transfer to another kernel for one run, in the place of one that brings nothing. Where this kernel has read in
-    /// place, that one publishes its inputs, too.
-    pub(super) fn lend(&mut self, tile: TileId, to: &mut Self, place: TileId) {
-        self.give(tile, to, place);
-        if let Some(lent) = &to.tiles[place.0] {
-            KeptTile::new(lent, Some(&self.known)).publish_with(&mut to.known);
-        }
-    }
-
-    /// Gives a tile to another kernel, as where it gives back what was lent.
-    pub(super) fn give(&mut self, tile: TileId, to: &mut Self, place: TileId) {
-        to.tiles[place.0] = self.tiles[tile.0].take();
+    /// Returns the tile of a transfer, for a kernel that reads it after a run of this one.
+    pub(super) fn kept_tile(&self, TileId(number): TileId) -> KeptTile<'_, T> {
+        let tile =
+            self.tiles[number].as_ref().expect("a tile that is kept is its kernel's; this is a bug of polyshard");
+        KeptTile::new(tile, Some(&self.known))
     }
 
     /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
-    /// captured.
+    /// captured. It reads `kept` where transfers bring nothing.
     pub(super) fn run(
         &mut self,
         statements: &[Statement],
         inputs: &[&DistArray<T>],
+        kept: &[Kept<'_, T>],
         output: &mut DistArray<T>,
         given: Option<&Kernel>,
         leaves: &mut Leaves<'a>,
@@ -198,6 +192,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             ..
         } = self;
         let is_first = *is_first;
+        kept.iter().for_each(|(_, tile)| tile.publish_with(known));
         let leaf = leaf.as_mut().unwrap_or(own);
         tiles.iter_mut().flatten().for_each(Tile::restart);
         out_tile.iter_mut().for_each(OutTile::restart);
@@ -215,6 +210,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             op: *op,
             groups,
             tiles,
+            kept,
             out_tile,
             steps,
             leaf,
@@ -229,6 +225,9 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     }
 }
 
+/// A transfer that brings nothing, and the tile of another kernel that the leaf reads for it; several may read one.
+pub(super) type Kept<'t, T> = (TileId, KeptTile<'t, T>);
+
 /// One run of a kernel on one rank.
 struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
@@ -239,6 +238,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     op: ReduceOp,
     groups: &'r Groups,
     tiles: &'r mut [Option<Tile<T>>],
+    kept: &'r [Kept<'r, T>],
     out_tile: &'r mut Option<OutTile<T>>,
     steps: &'r mut Option<StepBuffers<T>>,
     leaf: &'r mut LeafPlan<T>,
@@ -424,7 +424,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
 
     /// Runs the leaf, or of its loops these iterations if they are given.
     fn run_leaf(&mut self, part: Option<&LeafBox>) {
-        let Self { nest, here, grid, inputs, output, op, tiles, out_tile, steps, leaf, counters, .. } = self;
+        let Self { nest, here, grid, inputs, output, op, tiles, kept, out_tile, steps, leaf, counters, .. } = self;
         let (mut before, mut into) = (None, None);
         if let (Some(left), Some(region), Some(of)) = (steps, &here.of_step, &nest.time_steps) {
             let (step, last) = (counters[of.counter.0], nest.loops[of.counter.0].extent - 1);
@@ -453,10 +453,12 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let operands: SmallVec<[_; 10]> = accesses
             .map(|(operand, (access, base))| {
                 let source = inputs.array(access.tensor.0);
-                let view = match (&before, &tiles[nest.transfer_of(OperandId(operand)).0]) {
+                let number = nest.transfer_of(OperandId(operand));
+                let kept = || kept.iter().find(|(reads, _)| *reads == number);
+                let view = match (&before, &tiles[number.0]) {
                     (Some(before), _) => before.clone(),
                     (None, Some(tile)) => tile.view(source),
-                    (None, None) => source.array().view(),
+                    (None, None) => kept().map_or_else(|| source.array().view(), |(_, tile)| tile.view(source)),
                 };
                 let view = match leaf.outside(operand) {
                     Some((value, extents)) => view.outside(*value, extents),

@@ -1,15 +1,14 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
 
-use super::kernel::PreparedKernel;
+use super::kernel::{Kept, PreparedKernel};
 use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Move, NestId, Part, Program, Repeat, RoomId, Rooms, Statement,
-};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::panic::Location;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
@@ -39,8 +38,8 @@ use std::panic::Location;
 pub struct Prepared<'a, T: Element> {
     program: &'a Program,
     world: &'a World,
-    /// By nest.
-    kernels: Vec<PreparedKernel<'a, T>>,
+    /// By nest: one runs while others lend it their tiles.
+    kernels: Vec<RefCell<PreparedKernel<'a, T>>>,
     /// By move.
     moves: Vec<PreparedMove<T>>,
     inputs: Vec<ArrayId>,
@@ -57,15 +56,6 @@ pub struct Prepared<'a, T: Element> {
     rounds: Vec<u64>,
     /// The leaves that runs have computed, and who is told.
     leaves: Leaves<'a>,
-}
-
-/// Two kernels.
-fn both<'k, 'a, T: Element>(
-    kernels: &'k mut [PreparedKernel<'a, T>],
-    one: NestId,
-    other: NestId,
-) -> [&'k mut PreparedKernel<'a, T>; 2] {
-    kernels.get_disjoint_mut([one.0, other.0]).expect("a kernel keeps no tile for itself; this is a bug of polyshard")
 }
 
 /// A move, prepared.
@@ -106,7 +96,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
-        let kernels = program.nests().map(|nest| PreparedKernel::new(nest, world)).collect::<Result<_>>()?;
+        let kernels = program.nests().map(|nest| PreparedKernel::new(nest, world).map(RefCell::new));
+        let kernels = kernels.collect::<Result<_>>()?;
         let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
@@ -148,7 +139,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
-        let kernels = self.kernels.into_iter().map(|kernel| kernel.with_transport(transport)).collect();
+        let kernels = self.kernels.into_iter().map(RefCell::into_inner);
+        let kernels = kernels.map(|kernel| RefCell::new(kernel.with_transport(transport))).collect();
         let moves = self.moves.into_iter().map(|moved| match moved {
             PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(Box::new(moved.with_transport(transport))),
             reduce @ PreparedMove::Reduce(..) => reduce,
@@ -395,18 +387,14 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
                     let given = scalars.kernel(id);
-                    let kept = || body.nests[id.0].kept();
-                    for (tile, (from, of)) in kept() {
-                        let [own, other] = both(&mut self.kernels, id, from);
-                        other.lend(of, own, tile);
-                    }
-                    self.kernels[id.0].set_first(is_first);
-                    let ran = self.kernels[id.0].run(statements, &reads, target, given, &mut self.leaves, at);
-                    for (tile, (from, of)) in kept() {
-                        let [own, other] = both(&mut self.kernels, id, from);
-                        own.give(tile, other, of);
-                    }
-                    ran
+                    let kept = body.nests[id.0].kept();
+                    let lenders: SmallVec<[_; 4]> =
+                        kept.map(|(tile, (from, of))| (tile, self.kernels[from.0].borrow(), of)).collect();
+                    let tiles = lenders.iter().map(|(tile, lender, of)| (*tile, lender.kept_tile(*of)));
+                    let kept: SmallVec<[Kept<'_, T>; 4]> = tiles.collect();
+                    let mut kernel = self.kernels[id.0].borrow_mut();
+                    kernel.set_first(is_first);
+                    kernel.run(statements, &reads, &kept, target, given, &mut self.leaves, at)
                 }
                 Part::Begin(id) => {
                     let source = arrays.get(body.moves[id.0].source).block();
@@ -487,7 +475,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
         let identity = match part {
-            Part::Nest(nest, _) => self.kernels[nest.0].identity(),
+            Part::Nest(nest, _) => self.kernels[nest.0].borrow().identity(),
             Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
         };
         if self.room_of[id.0].is_some() {
