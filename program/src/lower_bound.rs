@@ -50,8 +50,8 @@ impl LowerBound {
 }
 
 impl Kernel {
-    /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, end with
-    /// one copy of the output, and compute even shares of the instances. With `memory`, the elements that a rank can hold, the
+    /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, and of scalars with one
+    /// each, end with one copy of the output, and compute even shares of the instances. With `memory`, the elements that a rank can hold, the
     /// bound that follows from them counts too; then the larger one holds, up to terms of lower order.
     ///
     /// Elements that the kernel may leave unread, in one branch of a choice or outside of a tensor, and indices of several variables
@@ -76,7 +76,8 @@ impl Kernel {
         self.lower_bound_in(ranks, memory, &[])
     }
 
-    /// As [`lower_bound`](Self::lower_bound), of arrays that lie in these shardings, by name; of others there is one copy.
+    /// As [`lower_bound`](Self::lower_bound), of arrays that lie in these shardings, by name; of others there is one copy, and of
+    /// scalars that are read one on each rank.
     ///
     /// What several ranks have at the start need not be fetched by them, and is not counted; what several of them must have in the end is
     /// received more often; terms of a sum that stays open need not meet. Of shares that are not even, more than by rounding, ranks that have less

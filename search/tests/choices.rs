@@ -5,7 +5,7 @@ mod machines;
 use expect_test::expect;
 use machines::machine;
 use polyshard::{DistArray, Execute, Operand, Transport, einsum};
-use polyshard_dsl::{Var, parse_kernel};
+use polyshard_dsl::{Clause, Var, dim, parse_kernel, pin};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_polyhedral::Schedule;
@@ -63,11 +63,77 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
     if received > 8 * choice.best().words() {
         return Err(format!("{received} bytes are received, and {words} words were said"));
     }
-    let even = shapes.iter().all(|shape| shape.iter().product::<usize>().is_multiple_of(used));
+    // All ranks have what has no dimensions.
+    let even = shapes.iter().all(|shape| shape.is_empty() || shape.iter().product::<usize>().is_multiple_of(used));
     if even && bound > words + 1e-6 * bound {
         return Err(format!("{words} words, fewer than any algorithm moves: {bound}"));
     }
     Ok(())
+}
+
+/// How a tensor lies on a mesh of `x` and `y`: anywhere, on all ranks, on those at one coordinate, or in blocks of its first dimension, which may be
+/// all alike or not, along both axes or not.
+fn home(ndim: usize, choice: usize) -> Option<Vec<Clause>> {
+    let rows = dim(0);
+    let clauses = match choice % 7 {
+        0 => return None,
+        1 => vec![],
+        2 => vec![pin("x", 0)],
+        3 => vec![rows.at("x")],
+        4 => vec![rows.at("x"), pin("y", choice % 2)],
+        5 => vec![rows.cyclic("y", 3)],
+        _ => vec![rows.at("y"), pin("x", 1)],
+    };
+    (ndim > 0 || choice % 7 < 3).then_some(clauses)
+}
+
+#[test]
+fn no_choice_that_divides_the_work_evenly_receives_less_than_its_bound() {
+    let index = || prop::sample::select(vec!['i', 'j', 'k']);
+    let term = || prop::collection::vec(index(), 0..3);
+    let extent = || prop::sample::select(vec![1usize, 4, 6, 10, 12]);
+    let lies = prop::collection::vec(0usize..14, 4);
+    let problem =
+        (prop::collection::vec(term(), 1..4), prop::collection::vec(extent(), 3), 0usize..3, any::<u8>(), lies);
+    let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let machine = machine(4, 10.0);
+    let meshes = [[2, 2], [2, 1], [4, 1]].map(|[x, y]| Mesh::new([("x", x), ("y", y)]));
+    let (compared, bounded) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    let law = |(terms, extents, mesh, choice, lies): (Vec<Vec<char>>, Vec<usize>, usize, u8, Vec<usize>)| {
+        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
+        letters.sort_unstable();
+        letters.dedup();
+        let is_output = |(nth, _): &(usize, char)| choice >> nth & 1 == 1;
+        let output: String = letters.into_iter().enumerate().filter(is_output).map(|(_, c)| c).collect();
+        let extent = |index: &char| extents[*index as usize - 'i' as usize];
+        let shapes: Vec<Vec<usize>> = terms.iter().map(|term| term.iter().map(extent).collect()).collect();
+        let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+        let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
+        let text = format!("{}->{output}", texts.join(","));
+        let kernel = einsum(&text, &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel");
+        let mut search = Schedule::new(kernel.clone()).auto(4, &machine).on(&meshes[mesh]);
+        for (tensor, &choice) in kernel.tensors().zip(&lies) {
+            if let Some(clauses) = home(tensor.ndim(), choice) {
+                search = search.shard(tensor.name, clauses);
+            }
+        }
+        // Not all of these are legal.
+        let Ok(found) = search.find() else { return Ok(()) };
+        let extents = kernel.vars().iter().map(|var| var.extent);
+        let is_even = found.best().grid().iter().zip(extents).all(|((_, ranks), extent)| extent.is_multiple_of(*ranks));
+        if !is_even || found.best().ranks() < meshes[mesh].size() {
+            return Ok(());
+        }
+        let (bound, words) = (found.bound().elements(), found.best().words());
+        compared.set(compared.get() + 1);
+        bounded.set(bounded.get() + usize::from(bound > 0));
+        prop_assert!(bound <= words, "{words} words, fewer than {bound}: {kernel}\n{}", found.chain());
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    assert!(compared.get() > 80 && bounded.get() > 30, "{compared:?} {bounded:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Ranks that have different amounts at the start, or must have in the end: what some of them receive at least, and all of them together.
 
 use super::holder::Touches;
-use super::homes::Held;
+use super::homes::{Held, is_scalar_input};
 use super::least::Least;
 use crate::kernel::Kernel;
 use polyshard_layout::{DimLayout, Name, Sharding};
@@ -50,18 +50,22 @@ impl<'a> Classes<'a> {
         // Of shares that rounding makes different, ranks have the largest at the start, and must have the smallest in the end: a rank that has fewer
         // computes less.
         let rounded = |(nth, home): (usize, &Option<&Sharding>)| {
-            let home = (*home).filter(|home| is_even(home))?;
-            let lens = (0..ranks).map(|rank| home.local_len(&mesh.coordinates(rank)));
+            let home = (*home).filter(|home| is_even(home) || is_divided(home))?;
+            let owners = (0..ranks).map(|rank| mesh.coordinates(rank)).filter(|at| home.keeps(at));
+            let lens = owners.map(|at| home.local_len(&at));
             if nth + 1 == homes.len() { lens.min() } else { lens.max() }
         };
         let rounded: Vec<Option<usize>> = homes.iter().enumerate().map(rounded).collect();
+        let is_everywhere: Vec<bool> = kernel.tensors().map(|tensor| is_scalar_input(kernel, tensor)).collect();
         let mut found: BTreeMap<Vec<Option<usize>>, usize> = BTreeMap::new();
         for rank in 0..ranks {
             let at = mesh.coordinates(rank);
-            let own = |(home, rounded): (&Option<&Sharding>, &Option<usize>)| {
-                rounded.or_else(|| home.map(|home| home.local_len(&at)))
+            let own = |((home, rounded), is_everywhere): ((&Option<&Sharding>, &Option<usize>), &bool)| match home {
+                Some(home) if home.keeps(&at) => Some(rounded.unwrap_or_else(|| home.local_len(&at))),
+                Some(_) => Some(0),
+                None => is_everywhere.then_some(1),
             };
-            *found.entry(homes.iter().zip(&rounded).map(own).collect()).or_default() += 1;
+            *found.entry(homes.iter().zip(&rounded).zip(&is_everywhere).map(own).collect()).or_default() += 1;
         }
         if found.len() < 2 {
             return None;
@@ -136,9 +140,14 @@ impl<'a> Classes<'a> {
 
 /// Whether all ranks have as much of each dimension as the others, in one copy or in several, but for what does not divide.
 fn is_even(home: &Sharding) -> bool {
+    home.is_in_even_shares() || home.pins().is_empty() && is_divided(home)
+}
+
+/// Whether those ranks that have something have as much of each dimension as one another, but for what does not divide.
+fn is_divided(home: &Sharding) -> bool {
     let is_divided = |(layout, &extent): (&DimLayout, &usize)| {
         let parts: usize = layout.levels().iter().map(|level| level.parts).product();
         layout.max_owned(extent) <= extent.div_ceil(parts.max(1))
     };
-    home.is_in_even_shares() || home.pins().is_empty() && home.dims().iter().zip(home.shape()).all(is_divided)
+    home.dims().iter().zip(home.shape()).all(is_divided)
 }

@@ -1,7 +1,7 @@
 //! What ranks have before they receive anything, and what they must have in the end.
 
 use super::holder::Touches;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Tensor};
 use polyshard_layout::{Name, Sharding};
 
 /// Elements of each tensor, of the mean of all ranks.
@@ -15,7 +15,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// What ranks hold of tensors that lie so; of one that has no home here there is one copy.
+    /// What ranks hold of tensors that lie so; of one that has no home here there is one copy, but all ranks have scalars.
     ///
     /// Let `n` ranks compute parts of an element of the output, and `o` ranks have to own it. Before any rank knows its value,
     /// each of the others of the `n` has sent something of it, and after that each of the others of the `o` must receive it: that
@@ -28,7 +28,8 @@ impl Held {
         for (nth, tensor) in kernel.tensors().enumerate() {
             let home = homes.iter().find(|(name, _)| *name == tensor.name).map(|(_, home)| *home);
             let (size, by_all) = (touches.elements[nth], touches.by_all[nth]);
-            let [least, most] = home.map_or([1, 1], Sharding::copies).map(|copies| copies as f64);
+            let anywhere = if is_scalar_input(kernel, tensor) { [ranks; 2] } else { [1.0; 2] };
+            let [least, most] = home.map_or(anywhere, |home| home.copies().map(|copies| copies as f64));
             let terms = home.map_or(1.0, |home| {
                 let extents = home.partial().iter().map(|&axis| home.mesh().as_slice()[axis].extent as f64);
                 extents.product()
@@ -46,4 +47,9 @@ impl Held {
         }
         held
     }
+}
+
+/// Whether a tensor is one element that is read: all ranks have those, as they have the numbers in a kernel.
+pub(super) fn is_scalar_input(kernel: &Kernel, tensor: &Tensor) -> bool {
+    tensor.ndim() == 0 && tensor.name != kernel.output().name
 }

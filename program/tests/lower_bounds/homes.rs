@@ -189,3 +189,31 @@ fn an_explanation_says_what_of_the_start_and_of_the_end_is_not_one_copy() {
          - so with these shardings, at least ",
     );
 }
+
+#[test]
+fn scalars_are_on_all_ranks() {
+    let mesh = Mesh::new([("x", 4)]);
+    let x = mesh.axis("x").expect("an axis");
+    let scale = kernel("fn scale(a: f64, A: [f64; 96]) -> B: [f64; 96] { B[i] = a[] * A[i] }");
+    is(bound(&scale, &mesh, &[]), 0.0);
+    // One rank has none of A, and the 16 others of another's 40 are of no use to it.
+    is(bound(&scale, &mesh, &[("A", &[Placement::block_cyclic(0, x, 40)])]), 24.0);
+    // A scalar that is said to be on one rank goes to the others.
+    is(bound(&scale, &mesh, &[("a", &[Placement::pin("x", 1)])]), 0.75);
+}
+
+#[test]
+fn pinned_shares_that_rounding_makes_different_have_the_bound_of_even_ones() {
+    // Ranks (0, y) have 3, 3, 3 and 1 of ten rows, and ranks (1, y) nothing. A and B on the pinned ranks give C there, whose rows are divided likewise.
+    let mesh = Mesh::new([("x", 2), ("y", 4)]);
+    let [x, y] = mesh.axes();
+    let scale = kernel("fn scale(A: [f64; 2, 10], B: [f64; 2, 10]) -> C: [f64; 2, 10] { C[i, j] = A[i, j] * B[i, j] }");
+    let (blocks, pinned) =
+        ([Placement::block(0, x), Placement::block(1, y)], [Placement::block(1, y), Placement::pin("x", 0)]);
+    // Rank (0, 3) computes one element of each row, and so receives none; ranks (1, y) receive up to 3 of A.
+    assert!(bound(&scale, &mesh, &[("A", &pinned), ("B", &blocks), ("C", &blocks)]) <= 3.0);
+    let one = kernel("fn scale(A: [f64; 10], B: [f64; 2, 10]) -> C: [f64; 2, 10] { C[i, j] = A[j] * B[i, j] }");
+    let (row, all) =
+        ([Placement::block(0, y), Placement::pin("x", 0)], [Placement::block(1, y), Placement::block(0, x)]);
+    assert!(bound(&one, &mesh, &[("A", &row), ("B", &all), ("C", &all)]) <= 3.0);
+}
