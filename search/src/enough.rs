@@ -16,10 +16,10 @@ const MOST_RANKS: usize = 4096;
 const MOST_COUNTED: usize = 512;
 
 /// The most that is priced while ranks are counted up.
-const MOST_PRICED: usize = 256;
+const MAX_PRICED: usize = 256;
 
 /// The most ways that are priced of each number of ranks, while these are doubled.
-const MOST_OF_EACH: usize = 8;
+const MAX_OF_EACH: usize = 8;
 
 /// What is tried with numbers of ranks.
 pub(crate) trait Trial {
@@ -48,7 +48,8 @@ pub(crate) fn enough<T: Trial>(trial: &T, ranks: usize, iterations: usize, at_mo
     let most = most_ranks(iterations);
     let start = Instant::now();
     let is_later = |part: u32| at_most.is_some_and(|limit| start.elapsed() > limit / part);
-    let (mut ranks, mut left, mut is_sure) = (ranks + 1, MOST_PRICED, true);
+    let first = ranks + 1;
+    let (mut ranks, mut left, mut is_sure) = (first, MAX_PRICED, true);
     'counted: while ranks <= most.min(MOST_COUNTED) && trial.is_counted(ranks) {
         let ways = trial.ways(ranks);
         let priced: usize = ways.iter().map(|way| trial.priced(way)).sum();
@@ -73,18 +74,25 @@ pub(crate) fn enough<T: Trial>(trial: &T, ranks: usize, iterations: usize, at_mo
     if ranks > iterations && is_sure {
         return Enough::Never;
     }
-    let mut tried = ranks - 1;
+    let mut tried = if ranks > first { Some(ranks - 1) } else { None };
     ranks = ranks.next_power_of_two();
+    let mut left = Vec::new();
     while ranks <= most && !is_later(1) && !trial.is_refused(ranks) {
-        let ways = trial.ways(ranks);
-        let mut few = ways.iter().take(MOST_OF_EACH);
-        if few.any(|way| !is_later(1) && trial.fits(ranks, way) == Some(true)) {
+        let mut ways = trial.ways(ranks).into_iter();
+        if ways.by_ref().take(MAX_OF_EACH).any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
             return Enough::Found(ranks);
         }
-        tried = ranks;
+        tried = Some(ranks);
+        left.push((ranks, ways));
         ranks *= 2;
     }
-    Enough::NotFound(tried)
+    // Where a limit says how long it may take, the rest of each is tried, too.
+    for (ranks, mut ways) in left.into_iter().filter(|_| at_most.is_some()) {
+        if ways.any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
+            return Enough::Found(ranks);
+        }
+    }
+    tried.map_or(Enough::NotSought, Enough::NotFound)
 }
 
 /// The iterations of a kernel, of which each rank has one or more. Loops without any are on all ranks.

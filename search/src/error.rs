@@ -54,7 +54,7 @@ pub enum SearchError {
     /// Nothing fits into the memory.
     #[error(
         "no schedule of `{kernel}` on up to {} fits into {} a rank; {} {}: allow that{enough}",
-        counted(ranks, "rank"), scaled(*memory as f64, "B"), least_is(*is_least), scaled(*least as f64, "B")
+        counted(ranks, "rank"), scaled(*memory as f64, "B"), least_is(*is_least), rounded_up(*least)
     )]
     Memory {
         kernel: String,
@@ -96,6 +96,14 @@ pub enum SearchError {
     Cost(#[from] CostError),
 }
 
+/// Bytes in so many digits that as many as are printed are enough.
+fn rounded_up(bytes: u64) -> String {
+    let digits = bytes.max(1).ilog10() + 1;
+    // Four are printed where three are in front of the point, else three.
+    let unit = 10u64.pow(digits.saturating_sub(if digits.is_multiple_of(3) { 4 } else { 3 }));
+    scaled(bytes.div_ceil(unit).saturating_mul(unit) as f64, "B")
+}
+
 fn least_is(is_least: bool) -> &'static str {
     match is_least {
         true => "the least that one needs is",
@@ -131,7 +139,7 @@ pub enum Enough {
     Found(usize),
     /// No number does.
     Never,
-    /// None was found that does; up to this one, not all were tried.
+    /// None was found that does; up to this one, some schedules were tried.
     NotFound(usize),
     /// No number does on the mesh that is given.
     LargerMesh,
@@ -147,7 +155,7 @@ impl fmt::Display for Enough {
             Self::Found(ranks) => write!(f, ", or {ranks} ranks, which would do; fewer may, too"),
             Self::Never => f.write_str("; no number of ranks would do"),
             Self::NotFound(ranks) => {
-                write!(f, "; of the numbers of ranks that were tried, up to {ranks}, none would do")
+                write!(f, "; none of the schedules that were tried on more, up to {}, would do", counted(ranks, "rank"))
             }
             Self::LargerMesh => f.write_str(", or give a larger mesh"),
             Self::NotSought => f.write_str(", or more ranks"),

@@ -180,12 +180,15 @@ impl<'a> Search<'a> {
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
         let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
+        let mut is_cut = false;
         for Bounded { least: [bound, _], way, .. } in &grids {
             if *bound >= found.wanted(self.at_least) {
                 break;
             }
-            if !found.candidates.is_empty() && is_late() {
+            // Of what does not fit, the least that something needs is said.
+            if (!found.candidates.is_empty() || found.least.is_some()) && is_late() {
                 open.leave(*bound);
+                is_cut = true;
                 break;
             }
             self.variants(&space, way, |variant| match bounds.seconds_along(variant) < found.wanted(self.at_least) {
@@ -233,7 +236,7 @@ impl<'a> Search<'a> {
             }
             (None, Some(least), _) => {
                 let (kernel, enough) = (name(), Enough::NotSought);
-                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least: true, enough })
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least: !is_cut, enough })
             }
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
             (None, None, Some(failed)) => Err(SearchError::Home {

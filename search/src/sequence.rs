@@ -43,6 +43,9 @@ const MOST_AXES: usize = 3;
 const MOST_MESHES: usize = 24;
 const MOST_LOOKED_AT: usize = 64 * MOST_MESHES;
 
+/// The most kernels that a message names one by one, and for which all meshes are bounded.
+const MAX_LISTED: usize = 12;
+
 /// A search for the fastest program of kernels that run one after the other, as [`Sequence`] puts them together.
 ///
 /// A schedule with steps is kept as it is; one of the kernel alone is chosen. All run on one mesh.
@@ -145,6 +148,11 @@ impl<'a> SequenceSearch<'a> {
         if self.of_few_meshes { (MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES) } else { usize::MAX }
     }
 
+    /// Whether there are so many kernels that few meshes are laid over at all: those of all ranks, of two axes at most, and one rank.
+    fn is_long(&self) -> bool {
+        self.of_few_meshes && self.stages.len() > MAX_LISTED
+    }
+
     /// Searches.
     ///
     /// # Errors
@@ -159,7 +167,11 @@ impl<'a> SequenceSearch<'a> {
     /// The names of the kernels, as they stand between the quotes of a message.
     fn names(&self) -> String {
         let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
-        kernels.map(|kernel| kernel.name().to_string()).collect::<Vec<_>>().join("`, `")
+        let names: Vec<_> = kernels.map(|kernel| kernel.name().to_string()).collect();
+        match &names[..] {
+            [first, second, .., last] if names.len() > MAX_LISTED => format!("{first}`, `{second}`, .., `{last}"),
+            _ => names.join("`, `"),
+        }
     }
 
     /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does. What is not looked at is left open.
@@ -180,19 +192,36 @@ impl<'a> SequenceSearch<'a> {
         let known = Known::new(self, kernels, fixed);
         let meshes = match known.fixed.iter().flatten().next() {
             Some(first) => vec![first.mesh().clone()],
+            None if self.is_long() => {
+                let mut extents = self.extents(|size| size == 1 || size == self.ranks);
+                extents.retain(|extents| extents.len() < MOST_AXES);
+                self.meshes(&known.kernels, extents)
+            }
             None => self.meshes(&known.kernels, self.extents(|_| true)),
         };
         let considered = meshes.len();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
         // A limit that no clock reaches ends nothing.
-        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
+        let after = |limit: Duration| Instant::now().checked_add(limit);
         let mut state = State::new(self, &known, memory);
-        (state.below, state.until) = (seconds, until);
-        let meshes = known.laid(meshes, &state.least_of_given()?);
+        state.below = seconds;
+        state.until = self.limits.at_most.and_then(after);
+        state.until_short = self.limits.at_most.and_then(|limit| after(limit / 2));
+        if self.is_long() {
+            state.open.leave(known.bounds.iter().map(|bounds| bounds.least_of_all(self.ranks)).sum());
+        }
+        let mut meshes = known.laid(meshes, &state.least_of_given()?);
+        if self.of_few_meshes {
+            // Nothing moves on one rank: its time is known soon, and leaves out all that moves for longer.
+            meshes.sort_by_key(|laid| laid.mesh.size() > 1);
+        }
         let most_meshes = self.most_meshes();
         for (nth, laid) in meshes.iter().enumerate() {
-            if laid.least() >= state.seconds() || state.is_cut {
+            if state.is_cut {
                 break;
+            }
+            if laid.least() >= state.seconds() {
+                continue;
             }
             if nth == most_meshes {
                 state.open.leave(laid.least());
@@ -204,7 +233,7 @@ impl<'a> SequenceSearch<'a> {
             let looked_at = &meshes[..meshes.len().min(most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
             if seconds == f64::INFINITY {
-                state.smallest(looked_at, looked_at.len() == meshes.len())?;
+                state.smallest(looked_at, looked_at.len() == meshes.len() && !self.is_long())?;
             }
         }
         state.pipeline()?;

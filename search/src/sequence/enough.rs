@@ -11,6 +11,7 @@ use crate::enough::{Trial, enough, iterations, most_ranks, wide};
 use crate::error::{Enough, SearchError};
 use polyshard_layout::Name;
 use polyshard_program::Kernel;
+use std::time::Instant;
 
 impl SequenceSearch<'_> {
     /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
@@ -26,6 +27,9 @@ impl SequenceSearch<'_> {
         if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
             return Enough::LargerMesh;
         }
+        if self.is_long() {
+            return Enough::NotSought;
+        }
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel());
         let Ok(kernels) = kernels.collect::<Result<Vec<_>, _>>() else { return Enough::NotSought };
         let least = self.stages.iter().zip(&kernels).map(|(stage, kernel)| least(stage, kernel));
@@ -36,7 +40,8 @@ impl SequenceSearch<'_> {
         if wide(self.machine, most_ranks(iterations).max(self.ranks)).is_none() {
             return Enough::NotSought;
         }
-        enough(&OfSequence { search: self, kernels, memory }, self.ranks, iterations, self.limits.at_most)
+        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
+        enough(&OfSequence { search: self, kernels, memory, until }, self.ranks, iterations, self.limits.at_most)
     }
 }
 
@@ -56,6 +61,7 @@ struct OfSequence<'a> {
     search: &'a SequenceSearch<'a>,
     kernels: Vec<&'a Kernel>,
     memory: u64,
+    until: Option<Instant>,
 }
 
 impl OfSequence<'_> {
@@ -103,7 +109,11 @@ impl Trial for OfSequence<'_> {
 
     fn fits(&self, ranks: usize, laid: &Laid) -> Option<bool> {
         // What has no price is not compared.
-        self.at(ranks, |search, known| State::new(search, known, self.memory).fits(laid).ok().flatten())
+        self.at(ranks, |search, known| {
+            let mut state = State::new(search, known, self.memory);
+            state.until = self.until;
+            state.fits(laid).ok().flatten()
+        })
     }
 
     fn is_counted(&self, ranks: usize) -> bool {

@@ -14,13 +14,12 @@ use crate::stay::{Stay, memory_without};
 use crate::variant::{Along, Variant};
 use polyshard_layout::{Name, Sharding};
 use std::cell::OnceCell;
-use std::time::Instant;
 
 /// The most programs that are put together; with more, the least that was seen is said.
-const MOST_PROGRAMS: usize = 1 << 12;
+const MAX_PROGRAMS: usize = 1 << 12;
 
 /// The most that are put together of each mesh to find one that fits.
-const MOST_FITTING: usize = 1 << 6;
+const MAX_FITTING: usize = 1 << 6;
 
 /// A program of some of the stages, as far as it is known.
 struct Small<'c> {
@@ -46,6 +45,8 @@ struct Smallest {
     left: usize,
     /// Whether all were compared that could need less.
     is_done: bool,
+    /// Whether what does not fit is of no interest.
+    fits: bool,
 }
 
 impl Smallest {
@@ -56,13 +57,20 @@ impl Smallest {
 
 impl State<'_> {
     /// Looks for the program that needs the least memory on these meshes. If it fits, it is the best, with larger panels where there is room; else
-    /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search.
+    /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search. At least one
+    /// program is looked at.
     pub(super) fn smallest(&mut self, meshes: &[Laid], all: bool) -> Result<(), SearchError> {
-        let mut smallest = Smallest { best: None, below: u64::MAX, left: MOST_PROGRAMS, is_done: all };
+        let mut smallest = Smallest { best: None, below: u64::MAX, left: MAX_PROGRAMS, is_done: all, fits: false };
         for laid in meshes {
+            if smallest.best.is_some() && self.is_over() {
+                smallest.is_done = false;
+                break;
+            }
             let ways = self.small_ways(laid)?;
             let below = smallest.memory().min(self.memory.saturating_add(1));
-            match self.fitting(laid, &ways, below)?.best {
+            let fitting = self.fitting(laid, &ways, below)?;
+            smallest.is_done &= fitting.is_done;
+            match fitting.best {
                 Some(best) => smallest.best = Some(best),
                 None if smallest.memory() > self.memory => {
                     let ways: Vec<Vec<&StageWay>> = ways.iter().map(|ways| ways.iter().collect()).collect();
@@ -99,7 +107,7 @@ impl State<'_> {
         };
         let ways = ways.iter().enumerate().map(|(nth, ways)| ways.iter().filter(|way| may_fit(nth, way)).collect());
         let ways: Vec<Vec<&StageWay>> = ways.collect();
-        let mut found = Smallest { best: None, below, left: MOST_FITTING, is_done: true };
+        let mut found = Smallest { best: None, below, left: MAX_FITTING, is_done: !self.are_ways_cut, fits: true };
         self.together_of(&ways, &mut found)?;
         Ok(found)
     }
@@ -139,6 +147,10 @@ impl State<'_> {
         }
         let mut all: Vec<StageWay> = Vec::new();
         for (_, along) in &laid.ways[nth] {
+            if !all.is_empty() && self.is_over() {
+                self.are_ways_cut = true;
+                break;
+            }
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
             let space = Space { kernel: self.kernels[nth], homes: &[], rotates: false };
             let mut found = Found::smallest().sharing(&self.shared.with_any[nth]);
@@ -197,7 +209,8 @@ impl State<'_> {
             self.append_small(nth, way, small);
             let least = [small.shards, small.others, small.tiles, rest].into_iter().fold(0, u64::saturating_add);
             if least < smallest.memory() {
-                match smallest.left > 0 && !self.is_over(smallest) {
+                let is_over = (smallest.best.is_some() || smallest.fits) && self.is_over();
+                match smallest.left > 0 && !is_over {
                     true => self.descend_small(ways, tiles, small, smallest)?,
                     false => smallest.is_done = false,
                 }
@@ -234,14 +247,12 @@ impl State<'_> {
         small.ways.push(way);
     }
 
-    /// Whether the time is over in which programs are compared, of which there is one.
-    fn is_over(&self, smallest: &Smallest) -> bool {
-        smallest.best.is_some() && self.until.is_some_and(|until| Instant::now() > until)
-    }
-
     /// Gives stages larger panels, one after the other, where these fit and are faster.
     fn relax(&mut self) -> Result<(), SearchError> {
         for nth in 0..self.kernels.len() {
+            if self.is_over() {
+                break;
+            }
             let (Some((homes, variant)), Some(best)) = (self.as_it_lies(nth), &self.best) else { continue };
             let stage = self.prices.of(&best.stages[nth])?.memory;
             let room = self.memory.saturating_sub(best.candidate.cost.memory.saturating_sub(stage));

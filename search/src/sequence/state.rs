@@ -60,6 +60,8 @@ pub(super) struct State<'a> {
     /// Bytes that a rank holds at least, while a stage runs, of values that the stage neither reads nor writes.
     pub(super) besides: Vec<u64>,
     pub(super) until: Option<Instant>,
+    /// When the search for something fast gives way to the one for something that fits, if nothing has fitted.
+    pub(super) until_short: Option<Instant>,
     /// What it takes to get an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
     pub(super) best: Option<Best>,
@@ -75,6 +77,8 @@ pub(super) struct State<'a> {
     pub(super) open: Open,
     /// Whether a time limit has ended it.
     pub(super) is_cut: bool,
+    /// Whether it has ended the search for ways that need little memory.
+    pub(super) are_ways_cut: bool,
 }
 
 /// The best program so far, with the program of each stage, and how its loops lie on the mesh.
@@ -115,6 +119,7 @@ impl<'a> State<'a> {
             memory,
             besides: besides(&search.stages, &known.kernels, search.ranks as u64),
             until: None,
+            until_short: None,
             moves: HashMap::new(),
             best: None,
             whole: Vec::new(),
@@ -124,6 +129,7 @@ impl<'a> State<'a> {
             failed: None,
             open: Open::default(),
             is_cut: false,
+            are_ways_cut: false,
         }
     }
 
@@ -145,7 +151,15 @@ impl<'a> State<'a> {
     }
 
     fn is_late(&self) -> bool {
-        self.best.is_some() && self.until.is_some_and(|until| Instant::now() > until)
+        match self.best {
+            Some(_) => self.is_over(),
+            None => self.is_short && self.until_short.is_some_and(|until| Instant::now() > until),
+        }
+    }
+
+    /// Whether the time of the search is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() > until)
     }
 
     /// Looks at all that could be the best on a mesh.
