@@ -59,6 +59,10 @@ impl Schedule {
 }
 
 fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
+    context.kernel().check_points().map_err(|error| {
+        let (kernel, error) = (context.kernel().name(), Box::new(error));
+        context.schedule.blame(None, ErrorKind::Kernel { kernel, error })
+    })?;
     legal::order(context)?;
     let instances = proofs::every_instance_once(context)?;
     let owners = proofs::served_by_owners(context)?;

@@ -51,8 +51,10 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     good?;
     let vars = variables(&spec, &inputs, &output)?;
     kernel_numbers::check(&mut spec)?;
-    let space: Vec<_> = vars.iter().map(|var| var.extent as i128).collect();
-    fits("the index variables", &space, 1)?;
+    // A product of several tensors may be computed as kernels of two each, whose extents are checked by themselves.
+    if spec.value.factors().is_none_or(|factors| factors.len() < 3) {
+        points("the index variables", &vars)?;
+    }
     in_bounds(&spec, &vars, &inputs, &output)?;
     numbers_fit(&spec, &vars)?;
     let nothing_runs = vars.iter().any(|var| var.extent == 0);
@@ -105,6 +107,14 @@ fn tensor((name, extents): &(Name, Vec<i128>), dtype: DType) -> Result<Tensor, K
     Ok(Tensor { name: *name, shape: extents.iter().map(|&extent| extent as usize).collect() })
 }
 
+/// The most factors that a message lists.
+const MAX_SHOWN: usize = 6;
+
+/// All values of the indices together can be counted.
+pub(crate) fn points(what: &str, vars: &[IndexVar]) -> Result<(), KernelError> {
+    fits(what, &vars.iter().map(|var| var.extent as i128).collect::<Vec<_>>(), 1)
+}
+
 /// A zero extent does not excuse the others: with it, strides and counts would still overflow.
 fn fits(what: &str, extents: &[i128], size: usize) -> Result<(), KernelError> {
     let product = extents.iter().try_fold(size as i128, |product, &extent| product.checked_mul(extent.max(1)));
@@ -114,6 +124,10 @@ fn fits(what: &str, extents: &[i128], size: usize) -> Result<(), KernelError> {
     let mut factors: Vec<_> = extents.iter().map(i128::to_string).collect();
     if size > 1 {
         factors.push(format!("{size} bytes"));
+    }
+    if factors.len() > MAX_SHOWN {
+        let last = factors[factors.len() - 1].clone();
+        factors = [&factors[..MAX_SHOWN - 2], &["..".to_owned(), last]].concat();
     }
     Err(KernelError::TooLarge { what: what.into(), product: factors.join(" * ") })
 }

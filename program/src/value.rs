@@ -148,6 +148,16 @@ impl Comparison {
 }
 
 impl Value {
+    /// Returns the accesses of a product, left to right; none if the value is something else.
+    #[must_use]
+    pub fn factors(&self) -> Option<Vec<&Access>> {
+        match self {
+            Self::Access(access) => Some(vec![access]),
+            Self::Mul(left, right) => Some([left.factors()?, right.factors()?].concat()),
+            _ => None,
+        }
+    }
+
     /// Returns the values that this one is made of, left to right.
     pub(crate) fn parts(&self) -> Vec<&Value> {
         match self {

@@ -13,6 +13,12 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
 use std::time::{Duration, Instant};
 
+/// The part of the time of a search in which orders of many operands are looked for is one in this many.
+const ORDERING: f64 = 4.0;
+
+/// The most kernels of an order whose grids are gone through for a bound of each.
+const MAX_BOUNDED: usize = 12;
+
 /// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
 ///
 /// ```
@@ -144,10 +150,13 @@ impl<'a> ContractionSearch<'a> {
         let orders = match &self.order {
             Some(order) => vec![Some(order.clone())],
             None => {
-                let (orders, left_out) = Order::all(kernel);
+                let at_most = self.limits.at_most.map_or(f64::INFINITY, |limit| limit.as_secs_f64());
+                let computing = |operations| of_all.computing(operations, self.ranks);
+                let (orders, left_out) = Order::all(kernel, at_most / ORDERING, computing);
                 are_all = left_out.is_none();
-                left_out.into_iter().for_each(|operations| open.leave(of_all.computing(operations, self.ranks)));
-                [None].into_iter().chain(orders.into_iter().map(Some)).collect()
+                left_out.into_iter().for_each(|operations| open.leave(computing(operations)));
+                let whole = (orders.is_empty() || Order::may_be_one(kernel)).then_some(None);
+                whole.into_iter().chain(orders.into_iter().map(Some)).collect()
             }
         };
         // What is one kernel may be pipelined.
@@ -158,6 +167,8 @@ impl<'a> ContractionSearch<'a> {
             of_grids.unwrap_or_else(|| bounds.least_of_all(self.ranks))
         };
         let bound = |order: &Option<Order>| match order {
+            // Of many stages, grids are too many.
+            Some(order) if order.stages().len() > MAX_BOUNDED => 0.0,
             Some(order) => order.stages().iter().map(|stage| least(stage, false)).sum(),
             None => least(kernel, true),
         };
@@ -174,8 +185,9 @@ impl<'a> ContractionSearch<'a> {
             if bound >= so_far {
                 continue;
             }
-            if best.is_some() && at_most == Some(Duration::ZERO) {
+            if (best.is_some() || failed.is_some()) && at_most == Some(Duration::ZERO) {
                 open.leave(bound);
+                are_all = false;
                 continue;
             }
             let found = match order {

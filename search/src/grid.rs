@@ -3,7 +3,7 @@
 use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
-use polyshard_program::{Access, Affine, Assign, Kernel, Tensor, Value};
+use polyshard_program::{Access, Affine, Assign, Kernel, Tensor};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,7 +200,7 @@ impl<'a> Bounds<'a> {
             let is_in = |var: &usize| access.index.iter().any(|index| index.coefficient(vars[*var].name) != 0);
             (0..vars.len().min(64)).filter(is_in).fold(0, |loops, var| loops | 1 << var)
         };
-        let Some(factors) = factors(self.kernel.value()).filter(|factors| (2..=8).contains(&factors.len())) else {
+        let Some(factors) = self.kernel.value().factors().filter(|factors| (2..=8).contains(&factors.len())) else {
             return 0.0;
         };
         let factors: Vec<u64> = factors.into_iter().map(indices).collect();
@@ -427,15 +427,6 @@ fn largest(blocks: &mut [usize], copies: &[usize]) -> f64 {
         blocks[dim] = whole;
     }
     most
-}
-
-/// The accesses of a product; none if the value is something else.
-pub(crate) fn factors(value: &Value) -> Option<Vec<&Access>> {
-    match value {
-        Value::Access(access) => Some(vec![access]),
-        Value::Mul(left, right) => Some(factors(left)?.into_iter().chain(factors(right)?).collect()),
-        _ => None,
-    }
 }
 
 /// Bytes per second that a device receives through one level at most.

@@ -3,17 +3,25 @@
 //! A kernel of several operands takes them two at a time on each rank (`polyhedral/src/products.rs`), so all ranks that need the same
 //! result of two compute it, each for itself. As kernels of their own they divide that work, and move what they have computed.
 
+mod network;
+#[cfg(test)]
+mod tests;
+
 use crate::error::SearchError;
-use crate::grid::factors;
+use network::{Network, Tree};
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
 use std::fmt;
 
-/// The most operands of which all orders are compared; of more, the one of the fewest operations is.
-const MOST_COMPARED: usize = 4;
+/// The most operands of which all orders are compared; of more, a few of the fewest operations are.
+const MAX_COMPARED: usize = 4;
 
-/// The most operands of which an order is looked for.
-const MOST_OPERANDS: usize = 12;
+/// The most operands of which the order of the fewest operations is found by trying all sets of them, and one kernel is compared, too.
+const MAX_EXACT: usize = 12;
+
+/// The most orders that are compared of more than [`MAX_COMPARED`] operands, and how many times as many operations as the best they may have.
+const MAX_ORDERS: usize = 3;
+const MAX_RATIO: f64 = 1.5;
 
 /// Kernels that compute a product of several tensors one after the other.
 ///
@@ -113,31 +121,81 @@ impl Order {
         Ok(Self::of(kernel, left))
     }
 
+    /// Returns an order in which a product of several tensors takes few operations two at a time, whatever the machine; none if there is
+    /// nothing to order.
+    #[must_use]
+    pub fn pairwise(kernel: &Kernel) -> Option<Self> {
+        let operands = operands(kernel).filter(|operands| operands.len() >= 3)?;
+        let tree = Network::new(kernel, &operands).greedy();
+        Some(Self::of_tree(kernel, operands, &tree))
+    }
+
     /// Whether a kernel is a product that can be contracted in several orders.
     pub(crate) fn has_several(kernel: &Kernel) -> bool {
         operands(kernel).is_some_and(|operands| operands.len() >= 3)
     }
 
-    /// All orders in which a product of several tensors can be contracted two at a time, none twice; of many operands, the one of the fewest operations.
-    /// With them the operations that each of those takes at least that are left out, if some are.
-    pub(crate) fn all(kernel: &Kernel) -> (Vec<Self>, Option<f64>) {
+    /// Whether a kernel may be the fastest as one: it can be counted, and has not so many operands that no order of them would do better.
+    pub(crate) fn may_be_one(kernel: &Kernel) -> bool {
+        kernel.check_points().is_ok() && operands(kernel).is_none_or(|operands| operands.len() <= MAX_EXACT)
+    }
+
+    /// All orders in which a product of several tensors can be contracted two at a time, none twice; of many operands, a few of the fewest operations.
+    /// With them the operations that each of those takes at least that are left out, if some are. Looking for them takes `at_most` seconds, and no
+    /// longer than the operations of the best take by `seconds`.
+    pub(crate) fn all(kernel: &Kernel, at_most: f64, seconds: impl Fn(f64) -> f64) -> (Vec<Self>, Option<f64>) {
         let Some(operands) = operands(kernel).filter(|operands| operands.len() >= 3) else {
             return (Vec::new(), None);
         };
-        if operands.len() > MOST_OPERANDS {
-            // Each operand is in one step, which has as many operations as either of its two has elements.
-            let elements = |factor: &Factor| -> f64 {
-                factor.indices().into_iter().map(|index| extent(kernel, index) as f64).product()
+        if operands.len() <= MAX_COMPARED {
+            let mut orders = Vec::new();
+            pairs(kernel, operands, &mut orders);
+            return (orders, None);
+        }
+        let network = Network::new(kernel, &operands);
+        let (mut trees, least) = match operands.len() {
+            ..=MAX_EXACT => {
+                let trees = [network.exact(), network.greedy()].map(|tree| (network.operations(&tree), tree));
+                let least = trees[0].0;
+                (trees.to_vec(), least)
+            }
+            _ => (network.annealed(at_most, seconds), network.fewest_operations()),
+        };
+        let most = MAX_RATIO * trees[0].0;
+        trees.retain(|(operations, _)| *operations <= most);
+        trees.truncate(MAX_ORDERS);
+        let mut orders: Vec<Self> = Vec::new();
+        for order in trees.iter().map(|(_, tree)| Self::of_tree(kernel, operands.clone(), tree)) {
+            if orders.iter().all(|other| other.steps() != order.steps()) {
+                orders.push(order);
+            }
+        }
+        (orders, Some(least))
+    }
+
+    /// Contracts two after two, as a tree says.
+    fn of_tree(kernel: &Kernel, mut left: Vec<Factor>, tree: &Tree) -> Self {
+        // Takes what a tree makes out of what is left.
+        fn take(kernel: &Kernel, tree: &Tree, left: &mut Vec<Factor>) -> Factor {
+            let taken = |left: &mut Vec<Factor>, of: &[usize]| {
+                let at = left.iter().position(|factor| factor.of == of);
+                left.remove(at.expect("a tree has each operand once; this is a bug of polyshard"))
             };
-            return (Vec::new(), Some(operands.iter().map(elements).sum::<f64>() / 2.0));
+            match tree {
+                Tree::Operand(nth) => taken(left, &[*nth]),
+                Tree::Pair(pair) => {
+                    let first = take(kernel, &pair[0], left);
+                    let of = first.of.clone();
+                    // The other one keeps what this one needs.
+                    left.push(first);
+                    let second = take(kernel, &pair[1], left);
+                    let first = taken(left, &of);
+                    joined(kernel, vec![first, second], left)
+                }
+            }
         }
-        if operands.len() > MOST_COMPARED {
-            let (operations, left) = fewest(kernel, operands);
-            return (vec![Self::of(kernel, left)], Some(operations));
-        }
-        let mut orders = Vec::new();
-        pairs(kernel, operands, &mut orders);
-        (orders, None)
+        let whole = take(kernel, tree, &mut left);
+        Self::of(kernel, vec![whole])
     }
 
     /// The kernels, the last of which contracts what is left.
@@ -195,7 +253,7 @@ fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
     let is_sum = [Assign::Set, Assign::Add].contains(&kernel.assign());
     let is_plain =
         |access: &Access| access.outside.is_none() && access.index.iter().all(|index| index.as_variable().is_some());
-    let factors = factors(kernel.value())?;
+    let factors = kernel.value().factors()?;
     let all = factors.iter().copied().chain([kernel.target()]);
     if !is_sum || !spec.ranges.is_empty() || factors.len() < 2 || !all.into_iter().all(is_plain) {
         return None;
@@ -216,12 +274,16 @@ fn joined(kernel: &Kernel, chosen: Vec<Factor>, left: &[Factor]) -> Factor {
     let access = Access::new(name, indices.iter().map(|&name| Affine::new([(name, 1)], 0)).collect());
     let (inputs, value) = product(kernel, &chosen);
     let made = KernelSpec {
+        name: kernel.name(),
+        dtype: kernel.dtype(),
         inputs,
-        value,
         output: (name, indices.iter().map(|&index| extent(kernel, index) as i128).collect()),
+        ranges: Vec::new(),
+        scalars: Vec::new(),
+        moduli: Vec::new(),
         target: access.clone(),
         assign: Assign::Set,
-        ..kernel.spec()
+        value,
     };
     let kernels = chosen.into_iter().flat_map(|factor| factor.kernels).chain([made]).collect();
     Factor { access, of, kernels }
@@ -301,65 +363,16 @@ fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
     }
 }
 
-/// The fewest operations of any order, two operands at a time, and that order, by all sets of operands (P. A. Pfeifer, J. Haegeman and F. Verstraete, "Faster
-/// identification of optimal contraction sequences for tensor networks", Phys. Rev. E 90, 2014).
-fn fewest(kernel: &Kernel, operands: Vec<Factor>) -> (f64, Vec<Factor>) {
-    let all = (1usize << operands.len()) - 1;
-    let indices: Vec<Vec<Name>> = operands.iter().map(Factor::indices).collect();
-    let target: Vec<Name> = kernel.target().index.iter().filter_map(Affine::as_variable).collect();
-    let of = |set: usize| {
-        each_once((0..indices.len()).filter(|nth| set >> nth & 1 == 1).flat_map(|nth| indices[nth].iter().copied()))
-    };
-    // What a set's product is indexed by.
-    let open: Vec<Vec<Name>> = (0..=all)
-        .map(|set| {
-            if set.count_ones() < 2 {
-                return of(set);
-            }
-            let rest = of(all & !set);
-            of(set).into_iter().filter(|name| rest.contains(name) || target.contains(name)).collect()
-        })
-        .collect();
-    // A multiplication, and an addition where something is summed.
-    let operations = |one: usize, other: usize| -> f64 {
-        let names = each_once(open[one].iter().chain(&open[other]).copied());
-        let sums = names.len() > open[one | other].len() || one | other == all && kernel.assign() != Assign::Set;
-        let points: f64 = names.into_iter().map(|index| extent(kernel, index) as f64).product();
-        if sums { 2.0 * points } else { points }
-    };
-    let mut best: Vec<(f64, usize)> = vec![(0.0, 0); all + 1];
-    for set in 1..=all {
-        if set.count_ones() < 2 {
-            continue;
-        }
-        best[set] = (f64::INFINITY, 0);
-        let lowest = set & set.wrapping_neg();
-        // The halves that hold the first operand.
-        let mut half = (set - 1) & set;
-        while half > 0 {
-            if half & lowest != 0 {
-                let other = set & !half;
-                let cost = best[half].0 + best[other].0 + operations(half, other);
-                if cost < best[set].0 {
-                    best[set] = (cost, half);
-                }
-            }
-            half = (half - 1) & set;
+impl Network {
+    fn new(kernel: &Kernel, operands: &[Factor]) -> Self {
+        let vars = kernel.vars();
+        let number = |name: Name| vars.iter().position(|var| var.name == name).expect("an index of the kernel");
+        let target = Factor { access: kernel.target().clone(), of: Vec::new(), kernels: Vec::new() }.indices();
+        Self {
+            operands: operands.iter().map(|operand| operand.indices().into_iter().map(number).collect()).collect(),
+            extents: vars.iter().map(|var| var.extent as f64).collect(),
+            is_output: vars.iter().map(|var| target.contains(&var.name)).collect(),
+            adds: kernel.assign() != Assign::Set,
         }
     }
-    // From the last step back to the operands.
-    fn build(kernel: &Kernel, set: usize, best: &[(f64, usize)], operands: &[Factor], outside: &[Factor]) -> Factor {
-        if set.count_ones() == 1 {
-            return operands[set.trailing_zeros() as usize].clone();
-        }
-        let half = best[set].1;
-        let others = |of: usize| -> Vec<Factor> {
-            let inside = (0..operands.len()).filter(|nth| (set & !of) >> nth & 1 == 1).map(|nth| operands[nth].clone());
-            inside.chain(outside.iter().cloned()).collect()
-        };
-        let first = build(kernel, half, best, operands, &others(half));
-        let second = build(kernel, set & !half, best, operands, &others(set & !half));
-        joined(kernel, vec![first, second], outside)
-    }
-    (best[all].0, vec![build(kernel, all, &best, &operands, &[])])
 }

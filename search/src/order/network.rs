@@ -1,0 +1,287 @@
+//! Orders of contraction as trees of pairs: the exact one for few operands, greedy and annealed ones for many.
+//!
+//! Annealing is that of `omeco`, a port of OMEinsumContractionOrders.jl, whose moves are those of G. Kalachev, P. Panteleev and M.-H. Yung,
+//! "Multi-tensor contraction for XEB verification of quantum circuits", 2021. It starts from random trees with fixed seeds, so that a network
+//! has the same orders on any number of cores. The greedy order of `omeco` depends on the order of a hash map; the one here does not.
+
+use omeco::{EinCode, Initializer, NestedEinsum, ScoreFunction, TreeSA, optimize_treesa};
+use std::collections::HashMap;
+
+/// Steps of one annealing: temperatures, and trees that are annealed at the same time.
+const TEMPERATURES: usize = 100;
+const TREES: usize = 4;
+
+/// Sweeps at each temperature in the first annealing. Each further one has four times as many.
+const SWEEPS: usize = 10;
+const MAX_SWEEPS: usize = 640;
+
+/// Seconds that one move of a tree is counted as. It is a number, not a measurement, so that clocks decide nothing.
+const SECONDS_OF_MOVE: f64 = 5e-7;
+
+/// Operands and the output by their indices, which are numbers.
+pub(super) struct Network {
+    /// The indices of each operand, each once.
+    pub(super) operands: Vec<Vec<usize>>,
+    /// The extent of each index.
+    pub(super) extents: Vec<f64>,
+    /// Whether the output has the index.
+    pub(super) is_output: Vec<bool>,
+    /// Whether the output is added to.
+    pub(super) adds: bool,
+}
+
+/// Which operands are contracted with which.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Tree {
+    Operand(usize),
+    Pair(Box<[Tree; 2]>),
+}
+
+impl Tree {
+    pub(super) fn pair(one: Self, other: Self) -> Self {
+        Self::Pair(Box::new([one, other]))
+    }
+}
+
+/// A network that is being contracted.
+struct Contracted<'a> {
+    network: &'a Network,
+    /// The indices of what is left; none of what was contracted.
+    parts: Vec<Option<Vec<usize>>>,
+    /// How many of what is left have an index.
+    holders: Vec<usize>,
+}
+
+impl<'a> Contracted<'a> {
+    fn new(network: &'a Network) -> Self {
+        let mut holders = vec![0; network.extents.len()];
+        network.operands.iter().flatten().for_each(|&index| holders[index] += 1);
+        Self { network, parts: network.operands.iter().cloned().map(Some).collect(), holders }
+    }
+
+    fn elements(&self, indices: &[usize]) -> f64 {
+        indices.iter().map(|&index| self.network.extents[index]).product()
+    }
+
+    fn indices(&self, part: usize) -> &[usize] {
+        self.parts[part].as_deref().unwrap_or_default()
+    }
+
+    /// The indices of two parts, and those of them that their product has.
+    fn joined(&self, one: usize, other: usize) -> [Vec<usize>; 2] {
+        let (first, second) = (self.indices(one), self.indices(other));
+        let all: Vec<usize> =
+            first.iter().chain(second.iter().filter(|index| !first.contains(index))).copied().collect();
+        let is_kept = |index: &usize| {
+            let inside = usize::from(first.contains(index)) + usize::from(second.contains(index));
+            self.network.is_output[*index] || self.holders[*index] > inside
+        };
+        let kept = all.iter().copied().filter(is_kept).collect();
+        [all, kept]
+    }
+
+    /// Contracts two parts. Returns the number of their product, and the operations.
+    fn join(&mut self, one: usize, other: usize) -> (usize, f64) {
+        let [all, kept] = self.joined(one, other);
+        for part in [one, other] {
+            self.parts[part].take().into_iter().flatten().for_each(|index| self.holders[index] -= 1);
+        }
+        kept.iter().for_each(|&index| self.holders[index] += 1);
+        let is_last = self.parts.iter().all(Option::is_none);
+        // A multiplication, and an addition where something is summed.
+        let sums = all.len() > kept.len() || is_last && self.network.adds;
+        let operations = self.elements(&all) * if sums { 2.0 } else { 1.0 };
+        self.parts.push(Some(kept));
+        (self.parts.len() - 1, operations)
+    }
+
+    /// Contracts what a tree says. Returns the number of its part, and the operations.
+    fn contract(&mut self, tree: &Tree) -> (usize, f64) {
+        match tree {
+            Tree::Operand(operand) => (*operand, 0.0),
+            Tree::Pair(pair) => {
+                let [(one, before), (other, also)] = [self.contract(&pair[0]), self.contract(&pair[1])];
+                let (part, operations) = self.join(one, other);
+                (part, before + also + operations)
+            }
+        }
+    }
+}
+
+impl Network {
+    /// The operations of an order.
+    pub(super) fn operations(&self, tree: &Tree) -> f64 {
+        Contracted::new(self).contract(tree).1
+    }
+
+    /// Operations of any order, at least: each operand is in one step, which has as many as either of its two has elements.
+    pub(super) fn fewest_operations(&self) -> f64 {
+        let contracted = Contracted::new(self);
+        self.operands.iter().map(|indices| contracted.elements(indices)).sum::<f64>() / 2.0
+    }
+
+    /// Contracts next whichever two leave the fewest elements for what they take away; of two alike, those that are there first.
+    pub(super) fn greedy(&self) -> Tree {
+        let mut contracted = Contracted::new(self);
+        let mut trees: Vec<Option<Tree>> =
+            (0..self.operands.len()).map(|operand| Some(Tree::Operand(operand))).collect();
+        let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
+        let mut new = 0..self.operands.len();
+        loop {
+            for other in new {
+                for one in 0..other {
+                    let is_shared =
+                        contracted.indices(one).iter().any(|index| contracted.indices(other).contains(index));
+                    if is_shared {
+                        pairs.push((contracted.growth(one, other), one, other));
+                    }
+                }
+            }
+            let left: Vec<usize> = (0..trees.len()).filter(|&part| trees[part].is_some()).collect();
+            if left.len() == 1 {
+                return trees.pop().flatten().expect("the last part is the whole; this is a bug of polyshard");
+            }
+            let best =
+                pairs.iter().min_by(|one, two| one.0.total_cmp(&two.0).then((one.1, one.2).cmp(&(two.1, two.2))));
+            let (one, other) = match best {
+                Some(&(_, one, other)) => (one, other),
+                // Nothing is summed between what is left: first what is small.
+                None => {
+                    let mut by_size = left;
+                    by_size.sort_by(|&one, &two| {
+                        contracted
+                            .elements(contracted.indices(one))
+                            .total_cmp(&contracted.elements(contracted.indices(two)))
+                    });
+                    (by_size[0].min(by_size[1]), by_size[0].max(by_size[1]))
+                }
+            };
+            let pair = [one, other].map(|part| trees[part].take().expect("what is left; this is a bug of polyshard"));
+            contracted.join(one, other);
+            trees.push(Some(Tree::Pair(Box::new(pair))));
+            pairs.retain(|&(_, first, second)| ![first, second].iter().any(|part| [one, other].contains(part)));
+            new = trees.len() - 1..trees.len();
+        }
+    }
+
+    /// The order of the fewest operations, by all sets of operands (R. N. C. Pfeifer, J. Haegeman and F. Verstraete, "Faster identification of
+    /// optimal contraction sequences for tensor networks", Phys. Rev. E 90, 2014).
+    pub(super) fn exact(&self) -> Tree {
+        let all = (1usize << self.operands.len()) - 1;
+        let mut holders = vec![0usize; self.extents.len()];
+        for (operand, indices) in self.operands.iter().enumerate() {
+            indices.iter().for_each(|&index| holders[index] |= 1 << operand);
+        }
+        // The indices of a set's product; those of an operand are its own.
+        let has = |set: usize, index: usize| {
+            let is_needed = set.count_ones() < 2 || self.is_output[index] || holders[index] & !set != 0;
+            holders[index] & set != 0 && is_needed
+        };
+        let of_set = |set: usize| (0..holders.len()).filter(|&index| has(set, index)).collect::<Vec<usize>>();
+        let open: Vec<Vec<usize>> = (0..=all).map(of_set).collect();
+        let operations = |one: usize, other: usize| -> f64 {
+            let more = open[other].iter().filter(|index| !open[one].contains(index));
+            let (mut count, mut points) = (0, 1.0);
+            for &index in open[one].iter().chain(more) {
+                (count, points) = (count + 1, points * self.extents[index]);
+            }
+            let sums = count > open[one | other].len() || one | other == all && self.adds;
+            if sums { 2.0 * points } else { points }
+        };
+        let mut best: Vec<(f64, usize)> = vec![(0.0, 0); all + 1];
+        for set in (1..=all).filter(|set| set.count_ones() > 1) {
+            best[set].0 = f64::INFINITY;
+            let lowest = set & set.wrapping_neg();
+            // The halves that hold the first operand.
+            let mut half = (set - 1) & set;
+            while half > 0 {
+                let before = best[half].0 + best[set & !half].0;
+                if half & lowest != 0 && before < best[set].0 {
+                    let cost = before + operations(half, set & !half);
+                    if cost < best[set].0 {
+                        best[set] = (cost, half);
+                    }
+                }
+                half = (half - 1) & set;
+            }
+        }
+        fn tree(set: usize, best: &[(f64, usize)]) -> Tree {
+            match set.count_ones() {
+                1 => Tree::Operand(set.trailing_zeros() as usize),
+                _ => Tree::pair(tree(best[set].1, best), tree(set & !best[set].1, best)),
+            }
+        }
+        tree(all, &best)
+    }
+
+    /// Orders of few operations, those first that have the fewest. Annealing goes on for as long as the best order takes by `seconds` of its
+    /// operations, but no longer than `at_most` seconds, counted in moves.
+    pub(super) fn annealed(&self, at_most: f64, seconds: impl Fn(f64) -> f64) -> Vec<(f64, Tree)> {
+        let mut found = Vec::new();
+        let mut add = |tree: Tree| {
+            if found.iter().all(|(_, other)| *other != tree) {
+                found.push((self.operations(&tree), tree));
+                found.sort_by(|one, two| one.0.total_cmp(&two.0));
+            }
+            found[0].0
+        };
+        let mut fewest = add(self.greedy());
+        let (mut sweeps, mut spent) = (SWEEPS, 0.0);
+        while sweeps <= MAX_SWEEPS {
+            let cost = (TEMPERATURES * TREES * sweeps * self.operands.len()) as f64 * SECONDS_OF_MOVE;
+            // The first one is always worth it, if there is time for it.
+            if spent + cost > at_most || sweeps > SWEEPS && spent + cost > seconds(fewest) {
+                break;
+            }
+            (sweeps, spent) = (4 * sweeps, spent + cost);
+            match self.anneal(sweeps / 4) {
+                Some(tree) => fewest = add(tree),
+                None => break,
+            }
+        }
+        found
+    }
+
+    /// One annealing.
+    fn anneal(&self, sweeps: usize) -> Option<Tree> {
+        let output = (0..self.extents.len()).filter(|&index| self.is_output[index]).collect();
+        let code = EinCode::new(self.operands.clone(), output);
+        // Logarithms are taken of them.
+        let sizes: HashMap<usize, usize> =
+            self.extents.iter().map(|&extent| extent.max(1.0) as usize).enumerate().collect();
+        let annealing = TreeSA {
+            betas: (1..=TEMPERATURES).map(|nth| 15.0 * nth as f64 / TEMPERATURES as f64).collect(),
+            ntrials: TREES,
+            niters: sweeps,
+            initializer: Initializer::Random,
+            score: ScoreFunction::time_optimized(),
+            ..TreeSA::default()
+        };
+        // Threads that end with it: the process may be a rank of many on this node.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(TREES.min(cores())).build().ok()?;
+        tree(&pool.install(|| optimize_treesa(&code, &sizes, &annealing))?)
+    }
+}
+
+impl Contracted<'_> {
+    /// Elements of the product of two parts, without those of the parts.
+    fn growth(&self, one: usize, other: usize) -> f64 {
+        let [_, kept] = self.joined(one, other);
+        self.elements(&kept) - self.elements(self.indices(one)) - self.elements(self.indices(other))
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+/// The same tree; none if a node has not two parts.
+fn tree(nested: &NestedEinsum<usize>) -> Option<Tree> {
+    match nested {
+        NestedEinsum::Leaf { tensor_index } => Some(Tree::Operand(*tensor_index)),
+        NestedEinsum::Node { args, .. } => match &args[..] {
+            [one, other] => Some(Tree::pair(tree(one)?, tree(other)?)),
+            _ => None,
+        },
+    }
+}
