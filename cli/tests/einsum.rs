@@ -13,6 +13,8 @@ use std::time::Duration;
 
 #[path = "einsum/homes.rs"]
 mod homes;
+#[path = "einsum/networks.rs"]
+mod networks;
 #[path = "einsum/out.rs"]
 mod out;
 #[path = "einsum/why.rs"]

@@ -5,7 +5,8 @@ use crate::error::{CliError, Result};
 use polyshard::__private::{Conditional, Function, Value};
 use polyshard::ndarray::{ArrayD, Axis, Dimension, Slice};
 use polyshard::runtime::NpyFile;
-use polyshard::{Assign, DType, DistArray, Element, Execute, Kernel, Name, Program, World, reference};
+use polyshard::{Assign, DType, DistArray, Element, Execute, Kernel, Name, Order, Program, World, reference};
+use std::collections::HashMap;
 
 /// What came of a check.
 pub(crate) struct Checked {
@@ -34,7 +35,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     let found = NpyFile::open(files.out)?.read::<T>()?;
     let inputs = files.inputs.iter().map(|path| NpyFile::open(path)?.read::<T>()).collect::<Result<Vec<_>, _>>()?;
     let Some(Sliced { first, dims, count }) = Sliced::new(kernel) else {
-        let expected = reference(kernel, &inputs.iter().collect::<Vec<_>>(), None)?;
+        let expected = sequential(kernel, &inputs.iter().collect::<Vec<_>>(), Terms::AsTheyAre)?;
         let rows = expected.shape().first().copied().unwrap_or(1);
         let (magnitudes, of) = magnitudes(kernel, &inputs.iter().collect::<Vec<_>>(), &expected)?;
         return Ok(Checked { rows: [rows, rows], error: error(&found, &expected, &magnitudes, of, 0)?, of });
@@ -60,7 +61,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
         };
         let parts: Vec<_> = inputs.iter().zip(&dims).map(|(array, dims)| one(array, dims)).collect();
         let parts: Vec<_> = parts.iter().collect();
-        let expected = reference(&of_row, &parts, None)?;
+        let expected = sequential(&of_row, &parts, Terms::AsTheyAre)?;
         let magnitudes;
         (magnitudes, of) = self::magnitudes(&of_row, &parts, &expected)?;
         largest = largest.max(error(&one(&found, &[0]), &expected, &magnitudes, of, row)?);
@@ -141,10 +142,44 @@ fn magnitudes<T: Element>(
     if !matches!(kernel.assign(), Assign::Set | Assign::Add) || !T::DTYPE.is_float() {
         return Ok((sizes(expected), ELEMENT));
     }
-    let mut spec = kernel.spec();
-    spec.value = magnitude(spec.value);
-    let kernel = spec.check().map_err(|why| CliError::Bug { what: format!("magnitudes have no kernel: {why}") })?;
-    Ok((sizes(&reference(&kernel, inputs, None)?), TERMS))
+    Ok((sizes(&sequential(kernel, inputs, Terms::Absolute)?), TERMS))
+}
+
+/// What is added up.
+#[derive(Clone, Copy)]
+enum Terms {
+    AsTheyAre,
+    /// Their absolute values.
+    Absolute,
+}
+
+/// Computes a kernel on one core: a product of several tensors two at a time, in an order that no schedule has a say in.
+fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) -> Result<ArrayD<T>> {
+    let order = Order::pairwise(kernel);
+    let stages = order.as_ref().map_or(std::slice::from_ref(kernel), Order::stages);
+    let mut made: HashMap<Name, ArrayD<T>> = HashMap::new();
+    for stage in stages {
+        let absolute;
+        let computed = match terms {
+            Terms::AsTheyAre => stage,
+            Terms::Absolute => {
+                let mut spec = stage.spec();
+                spec.value = magnitude(spec.value);
+                let what = |why| CliError::Bug { what: format!("magnitudes have no kernel: {why}") };
+                absolute = spec.check().map_err(what)?;
+                &absolute
+            }
+        };
+        let given = |name: Name| kernel.inputs().iter().position(|input| input.name == name).map(|nth| inputs[nth]);
+        let read = stage.inputs().iter().map(|input| made.get(&input.name).or_else(|| given(input.name)));
+        let missing = || CliError::Bug { what: format!("nothing computes an input of `{}`", stage.statement()) };
+        let result = reference(computed, &read.collect::<Option<Vec<_>>>().ok_or_else(missing)?, None)?;
+        // Each result is read once.
+        made.retain(|name, _| stage.inputs().iter().all(|input| input.name != *name));
+        made.insert(stage.output().name, result);
+    }
+    let missing = || CliError::Bug { what: format!("nothing computes the output of `{}`", kernel.statement()) };
+    made.remove(&kernel.output().name).ok_or_else(missing)
 }
 
 /// The value with sums of absolute values in place of sums and differences.

@@ -96,8 +96,10 @@ fn label(word: &str) -> String {
 pub(crate) fn sure(gap: f64) -> String {
     match gap {
         0.0 => "no other can be faster".to_owned(),
-        // Of what is open, it is only known that it takes some time.
-        gap if gap.is_infinite() => "another may be faster: the search ended before that was known".to_owned(),
+        // What is open is known to take so little time that it says nothing.
+        gap if gap > 1.0 => {
+            "another may be faster, with no useful bound: the search ended before that was known".to_owned()
+        }
         gap => {
             format!("another may be faster by {:.0} %: the search ended before that was known", (100.0 * gap).ceil())
         }

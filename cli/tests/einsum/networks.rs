@@ -1,0 +1,78 @@
+//! Products of more tensors than one nest of loops could run over: contracted two at a time, and checked likewise.
+
+use super::Files;
+use polyshard::DType;
+use polyshard_testing::start::Start;
+use polyshard_testing::test_folder;
+
+/// Any letters are indices.
+fn letter(index: usize) -> char {
+    char::from_u32(0x4e00 + index as u32).expect("a letter")
+}
+
+const FAST: [&str; 6] = ["--ranks", "2", "--machine", "a100", "--at-most", "1"];
+
+#[test]
+fn chains_of_many_matrices_are_computed_and_checked_in_pairs() {
+    let files = Files::new(test_folder!("einsum_chains"), DType::I64, &[&[2, 2]]);
+    // One loop for each index: 2^25 points, and more than can be counted.
+    for count in [24, 80] {
+        let terms: Vec<String> = (0..count).map(|nth| [letter(nth), letter(nth + 1)].iter().collect()).collect();
+        let text = format!("{}->{}{}", terms.join(","), letter(0), letter(count));
+        let out = files.path("out.npy");
+        let said =
+            files.said(Start::Plain, &text, &vec!["A.npy"; count], &[&FAST[..], &["--check", "--out", &out]].concat());
+        assert!(said.contains("checked  2 of 2 rows against a sequential computation"), "{said}");
+        let read = |name: &str| polyshard::runtime::NpyFile::open(files.path(name))?.read::<i64>();
+        let (matrix, found) = (read("A.npy").expect("an array"), read("out.npy").expect("an array"));
+        let mut power = matrix.clone();
+        for _ in 1..count {
+            let before = power.clone();
+            for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let term = |k: usize| before[[i, k]].wrapping_mul(matrix[[k, j]]);
+                power[[i, j]] = term(0).wrapping_add(term(1));
+            }
+        }
+        assert_eq!(found, power, "{count} matrices");
+    }
+}
+
+#[test]
+fn lattices_are_contracted_and_checked_in_pairs() {
+    const SIDE: usize = 5;
+    // Tensors at corners, sides and inside, with an index of 3 to each neighbour.
+    let files = Files::new(test_folder!("einsum_lattice"), DType::F64, &[&[3, 3], &[3, 3, 3], &[3, 3, 3, 3]]);
+    let mut terms = vec![String::new(); SIDE * SIDE];
+    let mut next = 0;
+    for at in 0..SIDE * SIDE {
+        let neighbours = [(at % SIDE + 1 < SIDE, at + 1), (at / SIDE + 1 < SIDE, at + SIDE)];
+        for (_, other) in neighbours.into_iter().filter(|(is_inside, _)| *is_inside) {
+            terms[at].push(letter(next));
+            terms[other].push(letter(next));
+            next += 1;
+        }
+    }
+    let name = |term: &String| ["A.npy", "B.npy", "C.npy"][term.chars().count() - 2];
+    let names: Vec<&str> = terms.iter().map(name).collect();
+    let out = files.path("out.npy");
+    let text = format!("{}->", terms.join(","));
+    let said = files.said(Start::Plain, &text, &names, &[&FAST[..], &["--check", "--out", &out]].concat());
+    assert!(said.contains("checked  1 of 1 row against a sequential computation"), "{said}");
+    // Where the loops of all indices are asked for, they cannot be counted, and the message stays short.
+    let refused =
+        files.run(Start::Plain, &text, &names, &["--dry-run", "--machine", "a100", "--ranks", "2", "--top", "1"]);
+    assert!(!refused.success, "{}", refused.stdout);
+    let said = "the extents of the index variables of one nest overflow: 3 * 3 * 3 * 3 * .. * 3 does not fit 63 bits";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+}
+
+#[test]
+fn rows_of_products_of_three_are_checked_in_pairs() {
+    let shapes: [&[usize]; 3] = [&[300, 300], &[300, 300], &[300, 300]];
+    let files = Files::new(test_folder!("einsum_rows"), DType::F32, &shapes);
+    // 300^3 points for each of eight rows, if they were not.
+    let out = files.path("out.npy");
+    let names = ["A.npy", "B.npy", "C.npy"];
+    let said = files.said(Start::Plain, "ij,jk,kl->il", &names, &[&FAST[..], &["--check", "--out", &out]].concat());
+    assert!(said.contains("checked  8 of 300 rows against a sequential computation"), "{said}");
+}
