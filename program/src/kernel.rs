@@ -174,15 +174,6 @@ impl Kernel {
         &self.vars
     }
 
-    /// Checks that one nest of loops over all index variables can be counted. A product of several tensors need not: it may be
-    /// computed as several kernels.
-    ///
-    /// # Errors
-    /// [`KernelError::TooLarge`](crate::KernelError::TooLarge) if the product of all extents does not fit 63 bits.
-    pub fn check_points(&self) -> Result<(), crate::KernelError> {
-        crate::kernel_check::points("the index variables of one nest", &self.vars)
-    }
-
     /// Returns the captured scalars.
     #[must_use]
     pub fn scalars(&self) -> &[(Name, Number)] {

@@ -21,6 +21,17 @@ impl KernelSpec {
     }
 }
 
+impl Kernel {
+    /// Checks that one nest of loops over all index variables can be counted. A product of several tensors need not: it may be
+    /// computed as several kernels.
+    ///
+    /// # Errors
+    /// [`KernelError::TooLarge`] if the product of all extents does not fit 63 bits.
+    pub fn check_points(&self) -> Result<(), KernelError> {
+        points("the index variables of one nest", &self.vars)
+    }
+}
+
 pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     names(&spec)?;
     periodic::resolve(&mut spec)?;
@@ -111,7 +122,7 @@ fn tensor((name, extents): &(Name, Vec<i128>), dtype: DType) -> Result<Tensor, K
 const MAX_SHOWN: usize = 6;
 
 /// All values of the indices together can be counted.
-pub(crate) fn points(what: &str, vars: &[IndexVar]) -> Result<(), KernelError> {
+fn points(what: &str, vars: &[IndexVar]) -> Result<(), KernelError> {
     fits(what, &vars.iter().map(|var| var.extent as i128).collect::<Vec<_>>(), 1)
 }
 

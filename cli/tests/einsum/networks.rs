@@ -14,7 +14,7 @@ const FAST: [&str; 6] = ["--ranks", "2", "--machine", "a100", "--at-most", "1"];
 
 #[test]
 fn chains_of_many_matrices_are_computed_and_checked_in_pairs() {
-    let files = Files::new(test_folder!("einsum_chains"), DType::I64, &[&[2, 2]]);
+    let files = Files::new(test_folder!("einsum_chains"), DType::F64, &[&[2, 2]]);
     // One loop for each index: 2^25 points, and more than can be counted.
     for count in [24, 80] {
         let terms: Vec<String> = (0..count).map(|nth| [letter(nth), letter(nth + 1)].iter().collect()).collect();
@@ -23,17 +23,19 @@ fn chains_of_many_matrices_are_computed_and_checked_in_pairs() {
         let said =
             files.said(Start::Plain, &text, &vec!["A.npy"; count], &[&FAST[..], &["--check", "--out", &out]].concat());
         assert!(said.contains("checked  2 of 2 rows against a sequential computation"), "{said}");
-        let read = |name: &str| polyshard::runtime::NpyFile::open(files.path(name))?.read::<i64>();
-        let (matrix, found) = (read("A.npy").expect("an array"), read("out.npy").expect("an array"));
-        let mut power = matrix.clone();
+        let (matrix, found) = (files.read("A.npy"), files.read("out.npy"));
+        // The product, and that of absolute values.
+        let (mut power, mut size) = (matrix.clone(), matrix.mapv(f64::abs));
         for _ in 1..count {
-            let before = power.clone();
+            let before = [power.clone(), size.clone()];
             for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let term = |k: usize| before[[i, k]].wrapping_mul(matrix[[k, j]]);
-                power[[i, j]] = term(0).wrapping_add(term(1));
+                power[[i, j]] = (0..2).map(|k| before[0][[i, k]] * matrix[[k, j]]).sum();
+                size[[i, j]] = (0..2).map(|k| before[1][[i, k]] * matrix[[k, j]].abs()).sum();
             }
         }
-        assert_eq!(found, power, "{count} matrices");
+        for ((found, power), size) in found.iter().zip(&power).zip(&size) {
+            assert!((found - power).abs() <= 1e-12 * size, "{count} matrices: {found}, not {power}");
+        }
     }
 }
 

@@ -168,6 +168,29 @@ fn a_range_ends_where_it_starts_at_the_earliest() {
 }
 
 #[test]
+fn only_products_of_several_tensors_may_have_more_points_than_can_be_counted() {
+    let mul = |one: Value, other: Value| Value::Mul(Box::new(one), Box::new(other));
+    let names = ["A", "B", "D", "E", "F", "G", "H"];
+    let of = |factors: usize, extent: i128| KernelSpec {
+        inputs: names[..factors].iter().map(|&name| (name.into(), vec![extent])).collect(),
+        output: ("C".into(), Vec::new()),
+        target: at("C", &[]),
+        value: names[..factors].iter().map(|name| read(name, &[&name.to_lowercase()])).reduce(mul).unwrap(),
+        ..stencil(read("A", &["i"]))
+    };
+    let points = |spec: KernelSpec| spec.check().and_then(|kernel| kernel.check_points()).map_err(|why| why.to_string());
+    assert_eq!(points(of(3, 1 << 20)), Ok(()));
+    assert!(of(3, 1 << 21).check().is_ok());
+    let one_nest = "the extents of the index variables of one nest overflow: 2097152 * 2097152 * 2097152 does not fit 63 bits; make them smaller";
+    assert_eq!(points(of(3, 1 << 21)), Err(one_nest.into()));
+    let many = points(of(7, 1 << 10)).unwrap_err();
+    assert!(many.contains("overflow: 1024 * 1024 * 1024 * 1024 * .. * 1024 does not fit"), "{many}");
+    // Nothing can take these two at a time with fewer points.
+    let two = "the extents of the index variables overflow: 4294967296 * 4294967296 does not fit 63 bits; make them smaller";
+    assert_eq!(points(of(2, 1 << 32)), Err(two.into()));
+}
+
+#[test]
 fn what_never_runs_is_nowhere_outside() {
     let value = Value::Mul(Box::new(read("A", &["i + 100"])), Box::new(read("W", &["r"])));
     let inputs = vec![("A".into(), vec![18]), ("W".into(), vec![0])];
