@@ -178,7 +178,8 @@ fn only_products_of_several_tensors_may_have_more_points_than_can_be_counted() {
         value: names[..factors].iter().map(|name| read(name, &[&name.to_lowercase()])).reduce(mul).unwrap(),
         ..stencil(read("A", &["i"]))
     };
-    let points = |spec: KernelSpec| spec.check().and_then(|kernel| kernel.check_points()).map_err(|why| why.to_string());
+    let points =
+        |spec: KernelSpec| spec.check().and_then(|kernel| kernel.check_points()).map_err(|why| why.to_string());
     assert_eq!(points(of(3, 1 << 20)), Ok(()));
     assert!(of(3, 1 << 21).check().is_ok());
     let one_nest = "the extents of the index variables of one nest overflow: 2097152 * 2097152 * 2097152 does not fit 63 bits; make them smaller";
@@ -186,7 +187,8 @@ fn only_products_of_several_tensors_may_have_more_points_than_can_be_counted() {
     let many = points(of(7, 1 << 10)).unwrap_err();
     assert!(many.contains("overflow: 1024 * 1024 * 1024 * 1024 * .. * 1024 does not fit"), "{many}");
     // Nothing can take these two at a time with fewer points.
-    let two = "the extents of the index variables overflow: 4294967296 * 4294967296 does not fit 63 bits; make them smaller";
+    let two =
+        "the extents of the index variables overflow: 4294967296 * 4294967296 does not fit 63 bits; make them smaller";
     assert_eq!(points(of(2, 1 << 32)), Err(two.into()));
 }
 
