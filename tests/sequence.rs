@@ -345,7 +345,7 @@ fn runs_on_other_arrays_are_refused() {
         Ok([few, other, floats])
     });
     let [few, other, floats] = said.expect("all ranks return").swap_remove(0);
-    let takes = format!("`product` takes 2 inputs (A, B), but 1 are given\n  --> {}:", file!());
+    let takes = format!("`product` takes 2 inputs (A, B), but 1 is given\n  --> {}:", file!());
     assert!(few.starts_with(&takes) && few.ends_with(", in `product`"), "{few}");
     assert!(other.starts_with("`A` has shape [5, 6], but the program expects [4, 5]; "), "{other}");
     assert!(floats.starts_with("`product` is over i64, but the arrays hold f64; make them match\n  --> "), "{floats}");

@@ -77,14 +77,14 @@ fn a_halo_for_several_steps_is_as_wide_as_these_reach_together() {
     let work = [&one, &three].map(|program| program.nest().work().operations);
     assert!(work[1] > 3 * work[0] && work[1] < 6 * work[0], "{work:?}");
     expect![[r#"
-        // blur: v[i, j] = 0.3 * u[i - 1, j] else 0.5 + 0.2 * u[i + 2, j] else 0.25 + 0.4 * u[i, (j - 1) % 12] - 0.1 * u[i, j], f64
+        // blur: v[i, j] = 0.3 * (u[i - 1, j] else 0.5) + 0.2 * (u[i + 2, j] else 0.25) + 0.4 * u[i, (j - 1) % 12] - 0.1 * u[i, j], f64
         // mesh(x: 3, y: 2), 6 ranks
         // u[24, 12]: dim(0) @ x, j @ y
         // v[24, 12]: i @ x, j @ y
         on each rank (x, y):
             u_tile[17, 9] = u[max(0, 8*x - 3)..min(24, 8*x + 14), (6*y - 3 .. +9) % 12]: halo from x - 1..=x + 1, y - 1..=y around the axis
             for step in 0..3:    // halo(u, 3)
-                v[i, j] = 0.3 * u[i - 1, j] else 0.5 + 0.2 * u[i + 2, j] else 0.25 + 0.4 * u[i, (j - 1) % 12] - 0.1 * u[i, j]    // nest
+                v[i, j] = 0.3 * (u[i - 1, j] else 0.5) + 0.2 * (u[i + 2, j] else 0.25) + 0.4 * u[i, (j - 1) % 12] - 0.1 * u[i, j]    // nest
                     over i: min(24, 8*x - 2*step + 12) - max(0, 8*x + step - 2) from max(0, 8*x + step - 2); j: -step + 8 from 6*y + step - 2
                     into [max(0, 8*x + step - 2)..min(24, 8*x - 2*step + 12), 6*y + step - 2..6*y + 6] of a buffer, where the next step reads it as u; at step = 2 into v
     "#]].assert_eq(&three.to_string());

@@ -312,7 +312,10 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Where indices count from 0, one that is written as `i` may be `i + 1`.
         let shifted = |value: &Value| matches!(value, Self::Index(index) if index.as_variable().is_none());
-        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_choice(value) || shifted(value);
+        // What stands behind its `else` ends there, which operators do not show.
+        let is_open =
+            |value: &Value| is_choice(value) || matches!(value, Self::Access(access) if access.outside.is_some());
+        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_open(value) || shifted(value);
         let product = |value: &Value| matches!(value, Self::Mul(..) | Self::Div(..) | Self::Neg(..)) || sum(value);
         let group = |value: &Value, inside: bool| if inside { format!("({value})") } else { value.to_string() };
         match self {
@@ -321,8 +324,8 @@ impl fmt::Display for Value {
             Self::Literal(number) => write!(f, "{number}"),
             Self::Scalar(name) => write!(f, "{name}"),
             Self::Neg(value) => write!(f, "-{}", group(value, product(value))),
-            Self::Add(a, b) => write!(f, "{} + {}", group(a, is_choice(a)), group(b, sum(b))),
-            Self::Sub(a, b) => write!(f, "{} - {}", group(a, is_choice(a)), group(b, sum(b))),
+            Self::Add(a, b) => write!(f, "{} + {}", group(a, is_open(a)), group(b, sum(b))),
+            Self::Sub(a, b) => write!(f, "{} - {}", group(a, is_open(a)), group(b, sum(b))),
             Self::Mul(a, b) => write!(f, "{} * {}", group(a, sum(a)), group(b, product(b))),
             Self::Div(a, b) => write!(f, "{} / {}", group(a, sum(a)), group(b, product(b))),
             Self::Call(function, value) => write!(f, "{function}({value})"),
@@ -331,7 +334,7 @@ impl fmt::Display for Value {
             Self::Pow(a, b) => write!(f, "pow({a}, {b})"),
             Self::If(choice) => {
                 let Conditional { compare, left, right, then, otherwise } = &**choice;
-                let (left, right) = (group(left, is_choice(left)), group(right, is_choice(right)));
+                let (left, right) = (group(left, is_open(left)), group(right, is_open(right)));
                 write!(f, "if {left} {compare} {right} {{ {then} }} else ")?;
                 match otherwise {
                     Self::If(_) => write!(f, "{otherwise}"),

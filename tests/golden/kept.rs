@@ -4,11 +4,11 @@
 //     input         U[11]: [0 @ x]
 //  1  repeat        2 rounds
 //                   U' is first U, then S of the round before
-//  2    run           V = far(U'), V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0
-//  3    run           W = near(U'), V[i] = U[i] - U[i + 1] else 3
+//  2    run           V = far(U'), V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)
+//  3    run           W = near(U'), V[i] = U[i] - (U[i + 1] else 3)
 //  4    run           S = sum(V, W), S[i] = V[i] + W[i]
-//  5  run           W' = near(U'), V[i] = U[i] - U[i + 1] else 3
-//  6  run           V' = far(U'), V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0
+//  5  run           W' = near(U'), V[i] = U[i] - (U[i + 1] else 3)
+//  6  run           V' = far(U'), V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)
 //  7  run           S' = sum(V', W'), S[i] = V[i] + W[i]
 //     output        S'[11]: [0 @ x]
 
@@ -143,7 +143,7 @@ impl<'world> Prepared<'world> {
     }
 }
 
-/// `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0`.
+/// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
 pub mod far_1 {
     use polyshard::runtime::layout::{
         AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
@@ -167,7 +167,7 @@ pub mod far_1 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -185,7 +185,7 @@ pub mod far_1 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, v)
     }
-    /// What runs of `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` need, made once.
+    /// What runs of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         u_tile: Tile<i64>,
@@ -276,7 +276,7 @@ pub mod far_1 {
     }
 }
 
-/// `V[i] = U[i] - U[i + 1] else 3`.
+/// `V[i] = U[i] - (U[i + 1] else 3)`.
 pub mod near_2 {
     use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
     use polyshard::runtime::leaf::{nest, pointwise};
@@ -298,7 +298,7 @@ pub mod near_2 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i] - U[i + 1] else 3` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = U[i] - (U[i + 1] else 3)` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -321,7 +321,7 @@ pub mod near_2 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, u_tile, v)
     }
-    /// What runs of `V[i] = U[i] - U[i + 1] else 3` need, made once.
+    /// What runs of `V[i] = U[i] - (U[i + 1] else 3)` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         known_inputs: InputTable,
@@ -498,7 +498,7 @@ pub mod sum_3 {
     }
 }
 
-/// `V[i] = U[i] - U[i + 1] else 3`.
+/// `V[i] = U[i] - (U[i + 1] else 3)`.
 pub mod near_4 {
     use polyshard::runtime::layout::{
         AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
@@ -522,7 +522,7 @@ pub mod near_4 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i] - U[i + 1] else 3` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = U[i] - (U[i + 1] else 3)` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -540,7 +540,7 @@ pub mod near_4 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, v)
     }
-    /// What runs of `V[i] = U[i] - U[i + 1] else 3` need, made once.
+    /// What runs of `V[i] = U[i] - (U[i + 1] else 3)` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         u_tile: Tile<i64>,
@@ -625,7 +625,7 @@ pub mod near_4 {
     }
 }
 
-/// `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0`.
+/// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
 pub mod far_5 {
     use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
     use polyshard::runtime::leaf::{nest, pointwise};
@@ -647,7 +647,7 @@ pub mod far_5 {
         Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` on all ranks, which each return their shard of the output.
+    /// Runs `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// As `Prepared::new` and `Prepared::run`.
@@ -670,7 +670,7 @@ pub mod far_5 {
     ) -> Result<()> {
         Prepared::new(world)?.run_into(u, u_tile, v)
     }
-    /// What runs of `V[i] = U[i - 2] else 1 + 2 * U[i + 2] else 0` need, made once.
+    /// What runs of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` need, made once.
     pub struct Prepared<'world> {
         grid: Grid<'world>,
         known_inputs: InputTable,

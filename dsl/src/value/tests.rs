@@ -20,7 +20,7 @@ fn an_unknown_function_lists_the_functions() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = tan(A[i]) + A(i) * expm1(alpha) }",
         expect![[r#"
             error on `tan`: no function `tan`
-              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = tan(..);`, and write `alpha`
+              help: write `sin(a) / cos(a)`
             error on `A`: the tensor `A` is called like a function
               help: an access is written with brackets: `A[..]`
             error on `expm1`: no function `expm1`
@@ -281,7 +281,7 @@ fn an_access_has_a_value_outside() {
     check(
         "fn f(A: [f32; n, n], B: [f32; n]) -> C: [f32; n, n] { C[i, j] = -A[i - 1, j] else 0.5 * 2 + if B[i + 1] else -alpha < 0 { A[i, j + 7] else beta } else { 0 } }",
         expect![[r#"
-            C[i, j] = -A[i - 1, j] else 0.5 * 2 + (if B[i + 1] else -alpha < 0 { A[i, j + 7] else beta } else { 0 })
+            C[i, j] = -(A[i - 1, j] else 0.5) * 2 + (if (B[i + 1] else -alpha) < 0 { A[i, j + 7] else beta } else { 0 })
             scalars: alpha, beta
         "#]],
     );
@@ -346,7 +346,7 @@ fn an_access_that_may_be_outside_says_nothing_of_ranges() {
         "fn f(A: [i32; 9]) -> C: [i32; 12] { C[i] += A[i] else 0 * A[r] else 1 }",
         expect![[r#"
             error on `r`: index `r` never appears alone, so its extent is unknown
-              help: give its range: `for r in 0..n`; a constant in an index is written as a number
+              help: give its range: `for r in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
         "#]],
     );
 }

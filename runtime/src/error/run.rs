@@ -2,6 +2,7 @@
 
 use super::joined;
 use crate::layout::{DType, Name, Sharding};
+use polyshard_machine::units::counted;
 use polyshard_program::KernelError;
 
 /// Why a program or a kernel cannot run on the arrays and scalars that it is given.
@@ -18,7 +19,7 @@ pub enum RunError {
         given: DType,
     },
     /// The program takes more or fewer inputs.
-    #[error("{} takes {} inputs ({}), but {given} are given", program(*.kernel), .inputs.len(), joined(.inputs))]
+    #[error("{} takes {} ({}), but {given} {} given", program(*.kernel), counted(.inputs.len(), "input"), joined(.inputs), are(*.given))]
     Inputs {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
@@ -65,7 +66,7 @@ pub enum RunError {
     )]
     Outputs { outputs: Vec<Name> },
     /// More or fewer arrays are to be verified than the program writes.
-    #[error("the program writes {}, but {given} arrays are given to compare", joined(.outputs))]
+    #[error("the program writes {}, but {} {} given to compare", joined(.outputs), counted(.given, "array"), are(*.given))]
     Verified { outputs: Vec<Name>, given: usize },
     /// An element of an output is not what it is computed sequentially.
     #[error(transparent)]
@@ -80,11 +81,16 @@ pub enum RunError {
     #[error(transparent)]
     Scalars(#[from] Box<KernelError>),
     /// A kernel that is evaluated on whole arrays takes more or fewer of them.
-    #[error("`{kernel}` takes {wanted} inputs, but {given} are given")]
+    #[error("`{kernel}` takes {}, but {given} {} given", counted(.wanted, "input"), are(*.given))]
     WholeInputs { kernel: Name, wanted: usize, given: usize },
     /// A kernel is evaluated on a whole array that has another shape than its tensor.
     #[error("`{tensor}` has shape {wanted:?}, but the array given has {given:?}")]
     WholeShape { tensor: Name, wanted: Vec<usize>, given: Box<[usize]> },
+}
+
+/// The verb behind a count.
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// What messages call a program: its kernel, if it has exactly one.
