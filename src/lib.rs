@@ -55,7 +55,7 @@ pub use polyshard_codegen::{SourceOptions, rust_main, rust_source};
 pub use polyshard_draw as draw;
 pub use polyshard_dsl::{
     Clause, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Share, Stage, Step, Var,
-    dim, einsum, parse_chain, parse_kernel, partial, pin,
+    dim, einsum, einsum_broadcast, parse_chain, parse_kernel, partial, pin,
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{

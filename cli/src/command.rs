@@ -26,7 +26,7 @@ use crate::say::{complain, is_speaker, say};
 use crate::with_type;
 use clap::{Parser, Subcommand, ValueEnum};
 use polyshard::ndarray::{ArrayD, Dimension};
-use polyshard::runtime::NpyFile;
+use polyshard::runtime::{NpyFile, launched_rank};
 use polyshard::{DType, Element, Program, SourceOptions, Trace, rust_source};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -141,7 +141,12 @@ enum Print {
 
 /// Reads the command line, does what it asks for and prints what came of it.
 pub fn main() -> ExitCode {
-    let command = match Arguments::try_parse() {
+    // The einsum of arrays without dimensions begins as an option does; a space in it means nothing.
+    let words = std::env::args_os().map(|word| match word.to_str() {
+        Some(text) if text.starts_with("->") => format!(" {text}").into(),
+        _ => word,
+    });
+    let command = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments.command,
         Err(error) => return without_command(&error),
     };
@@ -163,7 +168,9 @@ pub fn main() -> ExitCode {
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            if is_speaker(true) {
+            // What all ranks know, the first one says, however long that takes.
+            let is_told = matches!(message, CliError::Said { .. }) && launched_rank().is_some_and(|rank| rank > 0);
+            if is_speaker(true) && !is_told {
                 complain(&message);
             }
             ExitCode::FAILURE

@@ -51,6 +51,8 @@ pub enum EinsumError {
     Arrows,
     /// `...` stands in a term twice.
     EllipsisTwice { term: String },
+    /// Words stand for indices; the same einsum in letters.
+    Words { letters: String },
     /// A term has not one index for each dimension.
     Dimensions { term: String, indices: usize, operand: String, ndim: usize },
     /// An index has two extents.
@@ -59,8 +61,8 @@ pub enum EinsumError {
     OutputAlone { index: String, there: String },
     /// An index is in the output twice.
     OutputTwice { index: String },
-    /// The output lacks `...`, which inputs have.
-    NoEllipsis,
+    /// The output lacks `...`, which inputs have; the same einsum with letters in its place.
+    NoEllipsis { letters: String },
     /// A statement without `=`, or without accesses.
     NoStatement,
     /// Arrays of the statement and those that are given.
@@ -94,27 +96,24 @@ impl fmt::Display for EinsumError {
                     .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }));
                 write!(f, "the term `{term}` has {one}, but {operand} has {other}; write one index for each")
             }
+            Self::Words { letters } => write!(f, "indices are letters, not words; write `{letters}`"),
             Self::Extents { index, first, first_in, second, second_in } => {
-                write!(f, "index `{index}` is {first} in {first_in} and {second} in {second_in}; ")?;
-                let one = match (first, second) {
-                    (1, _) => first_in,
-                    (_, 1) => second_in,
-                    _ => return f.write_str("an index has one extent"),
-                };
-                // What is summed over one element is that element.
-                let file = one.rsplit_once(" (").map_or(one.as_str(), |(file, _)| file);
-                write!(
-                    f,
-                    "extents of 1 do not broadcast: in the term of {file}, write another letter in place of `{index}`"
-                )?;
-                f.write_str(", which occurs nowhere else, or the index 0 in a statement")
+                let index = if index == "..." { "`...`".to_owned() } else { format!("index `{index}`") };
+                write!(f, "{index} is {first} in {first_in} and {second} in {second_in}; ")?;
+                f.write_str(match (first, second) {
+                    (1, _) | (_, 1) => {
+                        "extents of 1 are repeated by `--broadcast` alone, in Rust by `einsum_broadcast`"
+                    }
+                    _ => "an index has one extent",
+                })
             }
             Self::OutputAlone { index, there } => {
                 write!(f, "index `{index}` is in the output alone; the operands have {there}")
             }
             Self::OutputTwice { index } => write!(f, "index `{index}` is twice in the output; write it once"),
-            Self::NoEllipsis => f.write_str(
-                "the operands have `...`, but the output has not; write it there too, since they are not summed",
+            Self::NoEllipsis { letters } => write!(
+                f,
+                "the operands have `...`, but the output has not; write it there too, or letters to sum over them: `{letters}`"
             ),
             Self::NoStatement => {
                 f.write_str("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")
@@ -144,8 +143,8 @@ impl std::error::Error for EinsumError {}
 /// notation, over arrays in the order in which it reads them first.
 ///
 /// Spaces mean nothing, any letter is an index, and an index twice in a term takes the diagonal. Without `->` the output has the
-/// indices that occur once, in the order of the alphabet; `...` stands for leading dimensions. Unlike numpy's, extents of 1 do not broadcast.
-/// One array given twice is one tensor.
+/// indices that occur once, in the order of the alphabet; `...` stands for leading dimensions. Unlike numpy's, extents of 1 do not broadcast;
+/// those of [`einsum_broadcast`] do. One array given twice is one tensor.
 ///
 /// ```
 /// use polyshard_dsl::{Operand, einsum};
@@ -163,6 +162,39 @@ impl std::error::Error for EinsumError {}
 /// # Errors
 /// What is wrong with the text, or does not fit the arrays.
 pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) -> Result<KernelSpec, EinsumError> {
+    kernel(text, operands, dtype, output, false)
+}
+
+/// Returns the kernel of an einsum as [`einsum`] does, and where an index has several extents of which one is 1, reads element 0 along
+/// that dimension, as numpy does.
+///
+/// ```
+/// use polyshard_dsl::{Operand, einsum_broadcast};
+/// use polyshard_layout::DType;
+/// let [a, b] = [Operand { source: "A.npy", shape: &[1, 2, 3] }, Operand { source: "B.npy", shape: &[5, 3, 4] }];
+/// let kernel = einsum_broadcast("...ij,...jk->...ik", &[a, b], DType::F64, "C")?.check()?;
+/// assert_eq!(kernel.statement(), "C[batch0, i, k] = A[0, i, j] * B[batch0, j, k]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// What is wrong with the text, or does not fit the arrays.
+pub fn einsum_broadcast(
+    text: &str,
+    operands: &[Operand<'_>],
+    dtype: DType,
+    output: &str,
+) -> Result<KernelSpec, EinsumError> {
+    kernel(text, operands, dtype, output, true)
+}
+
+fn kernel(
+    text: &str,
+    operands: &[Operand<'_>],
+    dtype: DType,
+    output: &str,
+    broadcasts: bool,
+) -> Result<KernelSpec, EinsumError> {
     if !text.contains('[') {
         // Without the arrows, no such sign is left in a text that is right.
         let without = text.replace("->", "");
@@ -171,7 +203,7 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
         }
     }
     if text.contains(['[', '=']) {
-        return statement::kernel(text, operands, dtype);
+        return statement::kernel(text, operands, dtype, broadcasts);
     }
     let parts: Vec<&str> = text.split("->").collect();
     let (terms, wanted) = match parts[..] {
@@ -188,11 +220,23 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
     let mut taken: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
     taken.sort_unstable();
     taken.dedup();
-    let read: Vec<Vec<Index>> =
-        terms.iter().zip(operands).map(|(term, operand)| indices(term, Some(operand))).collect::<Result<_, _>>()?;
-    let extents = extents(&read, operands)?;
+    let read: Vec<Vec<Index>> = terms
+        .iter()
+        .zip(operands)
+        .map(|(term, operand)| indices(term, Some(operand)))
+        .collect::<Result<_, _>>()
+        .map_err(|why| match in_letters(text, operands) {
+            Some(letters) if matches!(why, EinsumError::Dimensions { .. }) => EinsumError::Words { letters },
+            _ => why,
+        })?;
+    let extents = extents(&read, operands, broadcasts)?;
     let written = match wanted {
-        Some(term) => written(term, &read)?,
+        Some(term) => written(term, &read).map_err(|why| match why {
+            EinsumError::NoEllipsis { .. } => {
+                EinsumError::NoEllipsis { letters: without_ellipsis(&read, term, &taken) }
+            }
+            why => why,
+        })?,
         None => implied(&read),
     };
     let mut names =
@@ -210,7 +254,13 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
             }
         };
         tensors.push(name);
-        accesses.push(Access::new(name, term.iter().map(plain).collect()));
+        let extent = |index| extents.iter().find(|(known, _)| *known == index).map(|(_, extent)| *extent);
+        let index = term.iter().zip(operand.shape).map(|(&index, &own)| match extent(index) {
+            // What is repeated is read again.
+            Some(extent) if extent != own => Affine::new([], 0),
+            _ => plain(&index),
+        });
+        accesses.push(Access::new(name, index.collect()));
     }
     let name = names.tensor(output, operands.len());
     let target = Access::new(name, written.iter().map(plain).collect());
@@ -269,6 +319,31 @@ fn letters(term: &str) -> Result<(), EinsumError> {
     wrong.map_or(Ok(()), |found| Err(EinsumError::NotAnIndex { found, term: term.trim().to_owned() }))
 }
 
+/// The einsum with a letter for each word, if it has words, one for each dimension: `bs,sd->bd` of `batch seq, seq dim -> batch dim`.
+fn in_letters(text: &str, operands: &[Operand<'_>]) -> Option<String> {
+    let mut known: Vec<(&str, char)> = Vec::new();
+    let mut parts = Vec::new();
+    for part in text.split("->") {
+        let mut terms = Vec::new();
+        for term in part.split(',') {
+            let mut letters = String::new();
+            for word in term.split_whitespace() {
+                let is_free = |letter: &char| known.iter().all(|(_, other)| other != letter);
+                let letter = known.iter().find(|(other, _)| *other == word).map(|(_, letter)| *letter);
+                let letter = letter.or_else(|| word.chars().chain('a'..='z').find(is_free))?;
+                known.push((word, letter));
+                letters.push(letter);
+            }
+            terms.push(letters);
+        }
+        parts.push(terms);
+    }
+    let fits = parts[0].iter().zip(operands).all(|(term, operand)| term.chars().count() == operand.shape.len());
+    let are_words = known.iter().all(|(word, _)| word.chars().all(char::is_alphabetic));
+    let parts: Vec<String> = parts.iter().map(|terms| terms.join(",")).collect();
+    (fits && are_words && known.iter().any(|(word, _)| word.chars().count() > 1)).then(|| parts.join("->"))
+}
+
 /// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`
 /// is one index.
 fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, EinsumError> {
@@ -297,23 +372,53 @@ fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, Eins
     Ok(before.into_iter().chain(leading).chain(after.into_iter().flatten()).collect())
 }
 
-/// The extent of each index, which all operands agree on; messages name the first that has it.
-fn extents(read: &[Vec<Index>], operands: &[Operand<'_>]) -> Result<Vec<(Index, usize)>, EinsumError> {
-    let mut known: Vec<(Index, usize, &Operand<'_>)> = Vec::new();
+/// The extent of each index, which all operands agree on, but for extents of 1 if these are repeated; messages name the first that has it.
+fn extents(
+    read: &[Vec<Index>],
+    operands: &[Operand<'_>],
+    broadcasts: bool,
+) -> Result<Vec<(Index, usize)>, EinsumError> {
+    let mut known: Vec<(Index, usize, String)> = Vec::new();
     for (term, operand) in read.iter().zip(operands) {
-        for (&index, &extent) in term.iter().zip(operand.shape) {
-            match known.iter().find(|(other, ..)| *other == index) {
-                Some(&(_, first, first_in)) if first != extent => {
-                    let [first_in, second_in] = [first_in, operand].map(Operand::to_string);
-                    let index = index.to_string();
-                    return Err(EinsumError::Extents { index, first, first_in, second: extent, second_in });
+        for (dim, (&index, &extent)) in term.iter().zip(operand.shape).enumerate() {
+            let place = match index {
+                Index::Letter(_) => operand.to_string(),
+                Index::Leading(_) => format!("dimension {dim} of {operand}"),
+            };
+            match known.iter_mut().find(|(other, ..)| *other == index) {
+                Some((_, first, first_in)) if broadcasts && *first == 1 => (*first, *first_in) = (extent, place),
+                Some((_, first, first_in)) if *first != extent && !(broadcasts && extent == 1) => {
+                    let (index, first_in) = (index.to_string(), first_in.clone());
+                    return Err(EinsumError::Extents {
+                        index,
+                        first: *first,
+                        first_in,
+                        second: extent,
+                        second_in: place,
+                    });
                 }
                 Some(_) => {}
-                None => known.push((index, extent, operand)),
+                None => known.push((index, extent, place)),
             }
         }
     }
     Ok(known.into_iter().map(|(index, extent, _)| (index, extent)).collect())
+}
+
+/// The einsum with letters that are not `taken` in place of `...`, which the output does not have.
+fn without_ellipsis(read: &[Vec<Index>], output: &str, taken: &[char]) -> String {
+    let free: Vec<char> = ('a'..='z').chain('A'..='Z').filter(|letter| !taken.contains(letter)).collect();
+    // Those that follow the letters of the text come first: `ijk->i` of `i...->i`.
+    let last = taken.last().copied().unwrap_or_default();
+    let (after, before): (Vec<char>, Vec<char>) = free.into_iter().partition(|letter| *letter > last);
+    let leading = leading(read);
+    let free: Vec<char> = after.into_iter().chain(before).collect();
+    let letter = |index: &Index| match *index {
+        Index::Letter(letter) => letter,
+        index => leading.iter().position(|other| *other == index).and_then(|nth| free.get(nth)).copied().unwrap_or('?'),
+    };
+    let terms: Vec<String> = read.iter().map(|term| term.iter().map(letter).collect()).collect();
+    format!("{}->{}", terms.join(","), output.trim())
 }
 
 /// The dimensions that `...` stands for in the operands, outermost first.
@@ -354,7 +459,7 @@ fn written(term: &str, read: &[Vec<Index>]) -> Result<Vec<Index>, EinsumError> {
         }
     }
     if !leading.is_empty() && !has_ellipsis {
-        return Err(EinsumError::NoEllipsis);
+        return Err(EinsumError::NoEllipsis { letters: String::new() });
     }
     Ok(found)
 }

@@ -103,11 +103,17 @@ impl Order {
                 let alike = |factor: &Factor| sorted(&Factor::term(&factor.access)) == sorted(term);
                 let found = left.iter().position(exact).or_else(|| left.iter().position(alike));
                 let Some(found) = found else {
-                    let terms: Vec<_> = left.iter().map(|factor| Factor::term(&factor.access)).collect();
-                    return Err(SearchError::Order {
-                        step: step.to_owned(),
-                        why: format!("there is no `{term}`; what is left is {}", terms.join(", ")),
-                    });
+                    // What has no index goes by its name.
+                    let shown = |factor: &Factor| match Factor::term(&factor.access) {
+                        term if term.is_empty() => factor.access.tensor.to_string(),
+                        term => term,
+                    };
+                    let terms: Vec<_> = left.iter().map(shown).collect();
+                    let why = match terms.is_empty() {
+                        true => format!("`{term}` is one too many: no other term is left"),
+                        false => format!("there is no `{term}`; what is left is {}", terms.join(", ")),
+                    };
+                    return Err(SearchError::Order { step: step.to_owned(), why });
                 };
                 chosen.push(left.remove(found));
             }

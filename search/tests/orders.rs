@@ -156,6 +156,11 @@ fn what_is_no_order_is_refused() {
     };
     refused(&chain, "ij", expect!["cannot contract `ij`: it names one term; give two or more"]);
     refused(&chain, "ij,jl", expect!["cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl"]);
+    refused(
+        &chain,
+        "ij,jk,kl,lm",
+        expect!["cannot contract `ij,jk,kl,lm`: `lm` is one too many: no other term is left"],
+    );
     refused(&chain, "ij,jk; ij,kl", expect!["cannot contract `ij,kl`: there is no `ij`; what is left is kl, ik"]);
     let mut greatest = chain.spec();
     greatest.assign = Assign::Max;

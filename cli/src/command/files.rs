@@ -29,8 +29,11 @@ pub(crate) fn check_npy(path: &Path) -> Result<()> {
     if is_called_so || is_stream {
         return Ok(());
     }
-    let what = format!("`--out {}` does not end in `.npy`, which is what is written", path.display());
-    Err(CliError::refused(what, format!("write `--out {}`", path.with_extension("npy").display())))
+    let (what, name) = match path.file_name() {
+        Some(_) if !path.is_dir() => ("does not end in `.npy`, which is what is written", path.with_extension("npy")),
+        _ => ("is a folder", path.join("out.npy")),
+    };
+    Err(CliError::refused(format!("`--out {}` {what}", path.display()), format!("write `--out {}`", name.display())))
 }
 
 /// Writes a file, all of it or nothing.

@@ -26,11 +26,11 @@ pub(crate) struct Source {
     pub(crate) inputs: Vec<PathBuf>,
     /// The value of a name that the file leaves open: an extent, a modulus or a scalar.
     #[arg(long = "let", value_name = "NAME=VALUE", value_parser = value)]
-    pub(crate) values: Vec<(Name, Number)>,
+    pub(crate) values: Vec<(Name, Number, String)>,
 }
 
 /// Reads `n=10` or `alpha=0.5`.
-fn value(text: &str) -> Result<(Name, Number)> {
+fn value(text: &str) -> Result<(Name, Number, String)> {
     let unreadable = || CliError::unreadable(format!("`{text}`"), "a name and a number, such as n=10 or alpha=0.5");
     let (name, value) = text.split_once('=').ok_or_else(unreadable)?;
     let (name, value) = (Name::new(name.trim()), value.trim());
@@ -38,7 +38,7 @@ fn value(text: &str) -> Result<(Name, Number)> {
         Ok(number) => Number::Int(number),
         Err(_) => Number::Float(value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(unreadable)?),
     };
-    if name.is_identifier() { Ok((name, number)) } else { Err(unreadable()) }
+    if name.is_identifier() { Ok((name, number, value.to_owned())) } else { Err(unreadable()) }
 }
 
 /// The kernels of a file, bound to arrays.
@@ -94,7 +94,8 @@ impl Source {
             return Err(CliError::refused(what, "convert one of them"));
         }
         let arrays = (needs_arrays || !operands.is_empty()).then_some(&operands[..]);
-        let given = Given { arrays, values: &self.values, dtype: first.or(dtype) };
+        let values: Vec<_> = self.values.iter().map(|(name, number, _)| (*name, *number)).collect();
+        let given = Given { arrays, values: &values, dtype: first.or(dtype) };
         let (stages, rounds) = file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(said)?;
         let other = stages.iter().filter(|stage| first.is_some_and(|first| stage.kernel.dtype != first));
         let other: Vec<_> = other
@@ -116,7 +117,7 @@ impl Source {
     /// Checks that values are of names in the file, one of each, and whole where they have to be.
     fn check_values(&self, file: &Definitions) -> Result<()> {
         let open = file.open();
-        for (nth, (name, value)) in self.values.iter().enumerate() {
+        for (nth, (name, value, written)) in self.values.iter().enumerate() {
             let Some((_, is_whole)) = open.iter().find(|(other, _)| other == name) else {
                 let names: Vec<_> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
                 let known = match names.is_empty() {
@@ -126,12 +127,13 @@ impl Source {
                 let what = format!("name `{name}` in `{}`, to which `--let` gives a value", self.file.display());
                 return Err(CliError::unknown(what, known));
             };
-            if self.values[..nth].iter().any(|(other, _)| other == name) {
+            if self.values[..nth].iter().any(|(other, ..)| other == name) {
                 return Err(CliError::Twice { what: "values", subject: format!("`{name}`") });
             }
-            if let (Number::Float(value), true) = (value, is_whole) {
-                let what = format!("`--let {name}={value}`, but extents, moduli and rounds are whole numbers");
-                return Err(CliError::refused(what, "give a whole number"));
+            if let (Number::Float(_), true) = (value, is_whole) {
+                let what =
+                    format!("`--let {name}={written}`, but extents, moduli and rounds are whole numbers of 64 bits");
+                return Err(CliError::refused(what, "give such a number"));
             }
         }
         Ok(())

@@ -192,3 +192,38 @@ fn what_contradicts_is_shown_where_it_stands() {
     "#]],
     );
 }
+
+#[test]
+fn sums_that_stay_apart_are_not_written_and_axes_are_no_indices() {
+    let files = Files::new(test_folder!("einsum_partial"), DType::F64, &[&[6, 8], &[8, 4]]);
+    let out = files.path("out.npy");
+    let refused = |more: &[&str], expected: Expect| {
+        let more = [more, &["--machine", "a100", "--out", &out]].concat();
+        files.refused("ij,jk->ik", &["A.npy", "B.npy"], &more, expected);
+    };
+    refused(
+        &["--mesh", "x=2", "--shard", "out=partial(x)"],
+        expect![[r#"
+            error: `partial(x)` leaves `out` in partial sums, but `--out` writes it
+             --> --shard:1:13
+              |
+            1 | out=partial(x)
+              |             ^
+              |
+              = help: leave the clause out, which adds the sums up, or `--dry-run`
+        "#]],
+    );
+    refused(
+        &["--mesh", "x=2,j=1"],
+        expect![[r#"
+            error: axis `j` of `--mesh` has the name of an index of `out[i, k] = A[i, j] * B[j, k]`; give the axis another name
+        "#]],
+    );
+    // Nothing is written by this.
+    files.said(
+        Start::Plain,
+        "ij,jk->ik",
+        &["A.npy", "B.npy"],
+        &["--mesh", "x=2", "--shard", "out=partial(x)", "--dry-run", "--machine", "a100"],
+    );
+}

@@ -53,6 +53,12 @@ fn chains_that_cannot_be_read_are_shown() {
         files.refused("ij,jk->ik", &["A.npy", "B.npy"], &more, expected);
     };
     refused(
+        "auto",
+        expect![[r#"
+        error: `--why auto` names no schedule; write the steps to compare
+    "#]],
+    );
+    refused(
         "devide(i, a, b, 2).split(j, a, b)",
         expect![[r#"
         error: no schedule step `devide`

@@ -242,7 +242,13 @@ fn values_are_checked_before_arrays_are_opened() {
     refuse(
         &["m=2.5"],
         expect![[r#"
-        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers; give a whole number
+        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers of 64 bits; give such a number
+    "#]],
+    );
+    refuse(
+        &["m=99999999999999999999"],
+        expect![[r#"
+        error: `--let m=99999999999999999999`, but extents, moduli and rounds are whole numbers of 64 bits; give such a number
     "#]],
     );
     refuse(
@@ -301,4 +307,21 @@ fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
           = help: write `}` where it ends
     "#]],
     );
+}
+
+#[test]
+fn results_in_partial_sums_are_not_written() {
+    let folder = Folder(test_folder!("poly_partial"));
+    let (arrays, out) = (folder.arrays("f64", &["6,8", "8,4"]), folder.path("out.npy"));
+    let poly = folder.poly(
+        "fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }\n\
+         mesh(x: 2).distribute([k], [ko], [ki]).shard(A, k @ x).shard(B, k @ x).shard(C, partial(x))",
+    );
+    folder.refused(
+        &words(&["run", &poly], &arrays, &["--out", &out]),
+        expect![[r#"
+        error: `C` is left in partial sums over x, but `--out` writes it; leave `partial` out of its `shard`
+    "#]],
+    );
+    assert!(!Path::new(&out).exists());
 }

@@ -22,20 +22,22 @@ struct Written<'a> {
 }
 
 /// The kernel of a statement over these arrays.
-pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Result<KernelSpec, EinsumError> {
+pub(super) fn kernel(
+    text: &str,
+    operands: &[Operand<'_>],
+    dtype: DType,
+    broadcasts: bool,
+) -> Result<KernelSpec, EinsumError> {
     // Where the text has no tokens, what looks like its accesses means nothing.
     text::read(text, |_| Ok(())).map_err(EinsumError::Statement)?;
+    let repeated = if broadcasts { repeated(text, operands) } else { text.to_owned() };
+    let text = &repeated[..];
     // What follows a statement is refused when it is read.
     let accesses = accesses(text.split(';').next().unwrap_or(text));
     let Some((target, read)) = accesses.split_first().filter(|_| text.contains('=')) else {
         return Err(EinsumError::NoStatement);
     };
-    let mut inputs: Vec<&str> = Vec::new();
-    for access in read {
-        if !inputs.contains(&access.name) && access.name != target.name {
-            inputs.push(access.name);
-        }
-    }
+    let inputs = inputs(target, read);
     if inputs.len() != operands.len() {
         let names: Vec<_> = inputs.iter().map(|name| format!("`{name}`")).collect();
         let names = if names.is_empty() { "no array".to_owned() } else { names.join(", ") };
@@ -96,6 +98,37 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType) -> Resu
         }
         EinsumError::Statement(error)
     })
+}
+
+/// The arrays that are read, in the order in which they are read first.
+fn inputs<'a>(target: &Written<'_>, read: &[Written<'a>]) -> Vec<&'a str> {
+    let mut inputs: Vec<&str> = Vec::new();
+    for access in read {
+        if !inputs.contains(&access.name) && access.name != target.name {
+            inputs.push(access.name);
+        }
+    }
+    inputs
+}
+
+/// The text with 0 for indices along extents of 1 that have another extent elsewhere; what follows them keeps its place.
+fn repeated(text: &str, operands: &[Operand<'_>]) -> String {
+    let accesses = accesses(text.split(';').next().unwrap_or(text));
+    let Some((target, read)) = accesses.split_first() else { return text.to_owned() };
+    let inputs = inputs(target, read);
+    let dims = read.iter().filter_map(|access| {
+        let operand = operands.get(inputs.iter().position(|name| *name == access.name)?)?;
+        Some(access.index.iter().copied().zip(operand.shape.iter().copied()))
+    });
+    let dims: Vec<(&str, usize)> = dims.flatten().filter(|(index, _)| is_name(index)).collect();
+    let mut repeated = text.to_owned();
+    for &(index, extent) in &dims {
+        if extent == 1 && dims.iter().any(|(other, extent)| *other == index && *extent != 1) {
+            let at = index.as_ptr() as usize - text.as_ptr() as usize;
+            repeated.replace_range(at..at + index.len(), &format!("{:<len$}", 0, len = index.len()));
+        }
+    }
+    repeated
 }
 
 /// The accesses of a text, as they follow one another: a word, and what is in the brackets behind it. Whether that is a statement is

@@ -1,4 +1,4 @@
-use super::{Operand, einsum};
+use super::{Operand, einsum, einsum_broadcast};
 use expect_test::{Expect, expect};
 use polyshard_layout::DType;
 
@@ -91,8 +91,8 @@ fn what_is_wrong_is_said_with_the_files() {
         "ij,jk->ik",
         &[&[2, 53], &[1, 5]],
         expect![
-            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 do not broadcast: in the term of \
-             B.npy, write another letter in place of `j`, which occurs nowhere else, or the index 0 in a statement"
+            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 are repeated by `--broadcast` \
+             alone, in Rust by `einsum_broadcast`"
         ],
     );
     let fits: &[&[usize]] = &[&[2, 3], &[3, 5]];
@@ -119,12 +119,14 @@ fn what_is_wrong_is_said_with_the_files() {
         fits,
         expect!["error: `2` in the term `i2` is no index; write a letter for each dimension, or `...`"],
     );
+    check("batch seq, seq dim -> batch dim", fits, expect!["error: indices are letters, not words; write `bs,sd->bd`"]);
+    check("row rank, rank row -> row", fits, expect!["error: indices are letters, not words; write `ra,ar->r`"]);
     check("...i...,jk", fits, expect!["error: `...` is twice in the term `...i...`; write it once"]);
     check(
         "...j,jk->k",
         fits,
         expect![
-            "error: the operands have `...`, but the output has not; write it there too, since they are not summed"
+            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `lj,jk->k`"
         ],
     );
     check("", fits, expect!["error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"]);
@@ -149,8 +151,8 @@ fn what_is_wrong_is_said_with_the_files() {
         "C[i, k] = A[i, j] * * B[j, k]",
         fits,
         expect![[r#"
-        error: line 1, column 21: unexpected `*`
-        help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`"#]],
+            error: line 1, column 19: no operator `**`
+            help: write `pow(a, b)`, or `a * a`"#]],
     );
     for (text, found) in [("ij,jk=>ik", "=>"), ("ij,jk-ik", "-"), ("ij,jk>ik", ">")] {
         let expected =
@@ -184,4 +186,70 @@ fn what_is_wrong_is_said_with_the_files() {
         help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`"#]],
     );
     check("=", fits, expect!["error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`"]);
+}
+
+#[test]
+fn dimensions_without_letters_are_named_where_they_do_not_fit() {
+    check(
+        "...ij,...jk->...ik",
+        &[&[1, 2, 3], &[5, 3, 4]],
+        expect![
+            "error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are \
+             repeated by `--broadcast` alone, in Rust by `einsum_broadcast`"
+        ],
+    );
+    check(
+        "i...->i",
+        &[&[2, 3, 4]],
+        expect![
+            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `ijk->i`"
+        ],
+    );
+    check(
+        "z...,...z->z",
+        &[&[2, 3, 4], &[4, 2]],
+        expect![
+            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `zab,bz->z`"
+        ],
+    );
+}
+
+#[test]
+fn extents_of_1_are_repeated_where_that_is_asked_for() {
+    let statement = |text: &str, shapes: &[&[usize]]| {
+        let sources = ["A.npy", "B.npy", "C.npy"];
+        let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+        match einsum_broadcast(text, &operands, DType::F64, "out") {
+            Ok(spec) => {
+                let shape = spec.output.1.clone();
+                format!("{} of {shape:?}", spec.check().expect("a kernel").statement())
+            }
+            Err(error) => error.to_string(),
+        }
+    };
+    let cases: [(&str, &[&[usize]], &str); 8] = [
+        (
+            "bijk,bilm->bjklm",
+            &[&[5, 1, 2, 3], &[1, 4, 2, 3]],
+            "out[b, j, k, l, m] = A[b, 0, j, k] * B[0, i, l, m] of [5, 2, 3, 2, 3]",
+        ),
+        (
+            "...ij,...jk->...ik",
+            &[&[1, 2, 3], &[5, 3, 4]],
+            "out[batch0, i, k] = A[0, i, j] * B[batch0, j, k] of [5, 2, 4]",
+        ),
+        ("ij,jk->ik", &[&[2, 3], &[1, 4]], "out[i, k] = A[i, j] * B[0, k] of [2, 4]"),
+        ("i,i,i->i", &[&[1], &[3], &[1]], "out[i] = A[0] * B[i] * C[0] of [3]"),
+        ("i,i->i", &[&[1], &[1]], "out[i] = A[i] * B[i] of [1]"),
+        ("C[i, k] = A[i, j] * B[ j , k]", &[&[2, 3], &[1, 4]], "C[i, k] = A[i, j] * B[0, k] of [2, 4]"),
+        ("C[i] = A[i] + A[0] * B[i]", &[&[1], &[4]], "C[i] = A[0] + A[0] * B[i] of [4]"),
+        (
+            "ij,jk->ik",
+            &[&[2, 3], &[2, 4]],
+            "index `j` is 3 in A.npy (2 x 3) and 2 in B.npy (2 x 4); an index has one extent",
+        ),
+    ];
+    for (text, shapes, expected) in cases {
+        assert_eq!(statement(text, shapes), expected, "{text}");
+    }
 }

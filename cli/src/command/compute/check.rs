@@ -4,7 +4,7 @@ use super::Files;
 use crate::error::{CliError, Result};
 use polyshard::__private::{Conditional, Function, Value};
 use polyshard::ndarray::{ArrayD, Axis, Dimension, Slice};
-use polyshard::runtime::NpyFile;
+use polyshard::runtime::{self, NpyFile, RunError};
 use polyshard::{Assign, DType, DistArray, Element, Execute, Kernel, Name, Order, Program, World, reference};
 use std::collections::HashMap;
 
@@ -79,7 +79,13 @@ pub(super) fn whole<T: Element>(
     inputs: &[&DistArray<T>],
     result: &DistArray<T>,
 ) -> Result<Checked> {
-    let error = program.verify(world, inputs, &[result], tolerance::<T>())?;
+    let error = program.verify(world, inputs, &[result], tolerance::<T>()).map_err(|why| match why.cause() {
+        // All ranks know it.
+        runtime::Error::Run(RunError::Wrong(_)) | runtime::Error::Root { .. } => {
+            CliError::Said { what: why.cause().to_string() }
+        }
+        _ => why.into(),
+    })?;
     let rows = result.sharding().shape().first().copied().unwrap_or(1);
     Ok(Checked { rows: [rows, rows], error, of: "the largest element" })
 }

@@ -34,11 +34,22 @@ pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
     }
 }
 
-/// Checks what was read against the kernel and the mesh.
+/// Checks that no axis has the name of an index, which steps could not tell apart.
+///
+/// # Errors
+/// That one has.
+pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
+    let axes = mesh.names(&(0..mesh.ndim()).collect::<Vec<_>>());
+    let Some(axis) = axes.iter().find(|axis| kernel.vars().iter().any(|var| var.name == **axis)) else { return Ok(()) };
+    let what = format!("axis `{axis}` of `--mesh` has the name of an index of `{}`", kernel.statement());
+    Err(CliError::refused(what, "give the axis another name"))
+}
+
+/// Checks what was read against the kernel and the mesh, and that a result that is to be written is not left in partial sums.
 ///
 /// # Errors
 /// A tensor or an axis that there is not, or two clauses that contradict each other.
-pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
+pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> Result<()> {
     let (tensor, clauses) = read(text)?;
     let places = places(text);
     // The number of a name among those of the text.
@@ -79,6 +90,10 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh) -> Result<()> {
         for (axis, is_plain) in axes(clause) {
             let named = (next, axis);
             next += 1;
+            if writes && tensor == kernel.output().name && matches!(clause, Placement::Partial { .. }) {
+                let message = format!("`{clause}` leaves `{tensor}` in partial sums, but `--out` writes it");
+                return wrong(named, message, "leave the clause out, which adds the sums up, or `--dry-run`".into());
+            }
             if mesh.position(axis).is_none() {
                 let there: Vec<_> =
                     mesh.names(&(0..mesh.ndim()).collect::<Vec<_>>()).iter().map(Name::to_string).collect();

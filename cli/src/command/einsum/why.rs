@@ -60,6 +60,7 @@ fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     match text[start..].split(|letter| !is_part(letter)).next().unwrap_or_default() {
         "fn" | "pub" => of_kernel(text, schedule),
+        "auto" => Err(CliError::refused("`--why auto` names no schedule", "write the steps to compare")),
         "" | "mesh" => parse_chain(text, None).map_err(|error| CliError::mistaken(OPTION, text, error, |at| at)),
         _ => {
             let dotted = format!("{}.{}", &text[..start], &text[start..]);
