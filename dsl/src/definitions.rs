@@ -38,7 +38,7 @@ use crate::spec;
 use crate::step::Step;
 use crate::syntax::{Block, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, nearest};
 use polyshard_program::{KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use rounds::Repeated;
@@ -326,6 +326,11 @@ impl Written {
         }
         checked.moduli.iter().for_each(|(_, modulus)| unknown.add(modulus, values));
         unknown.stop()?;
+        if checked.element.known.is_none() {
+            let (written, name) = (&checked.element.written, &checked.name);
+            let message = format!("no array says which type `{}` is in `{name}`", quote::quote!(#written));
+            return Err(error(written, message, "write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"));
+        }
         let kernel = spec::literal(&checked, Form::Text)?;
         Ok(Stage { kernel, schedule: self.schedule.clone(), at })
     }
@@ -462,6 +467,12 @@ impl Part {
                 "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
             return Err(error(&first, format!("expected a kernel, found `{first}`"), help));
         }
+        let mut tokens = kernel.clone().into_iter();
+        if let (Some(TokenTree::Punct(first)), next) = (tokens.next(), tokens.next())
+            && !matches!(next, Some(TokenTree::Group(_)))
+        {
+            return Err(error(&first, format!("`{first}` begins no kernel"), "comments begin with `//`"));
+        }
         let block: Block = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
         let (first, rest) = {
             let mut tokens = chain.clone().into_iter();
@@ -473,6 +484,9 @@ impl Part {
                 return Err(error(&block.name, message, "write `mesh(x: 2)` and steps after it, or `auto`"));
             }
             (Some(TokenTree::Ident(word)), None) if word == "auto" => Scheduled::Auto,
+            (Some(TokenTree::Ident(word)), None) if nearest(&word.to_string(), ["auto"]).is_some() => {
+                return Err(error(&word, format!("no schedule `{word}`"), "did you mean `auto`?"));
+            }
             (Some(TokenTree::Ident(word)), Some(rest)) if word == "auto" => {
                 return Err(error(rest, "unexpected tokens after `auto`", "write `auto` or steps, not both"));
             }

@@ -96,6 +96,9 @@ impl Parse for Block {
         parenthesized!(arguments in input);
         let inputs = Punctuated::<Tensor, Token![,]>::parse_terminated(&arguments)?.into_iter().collect();
         let output = output(input)?;
+        if input.peek(Token![,]) {
+            return Err(several_outputs(input));
+        }
         let body;
         braced!(body in input);
         let (statement, ranges) = statement(&body)?;
@@ -138,10 +141,19 @@ fn output(input: ParseStream) -> Result<Tensor> {
         return Err(syn::Error::new(input.span(), format!("expected the output\nhelp: {help}")));
     }
     input.parse::<Token![->]>()?;
+    if input.peek(token::Paren) {
+        return Err(several_outputs(input));
+    }
     if !(input.peek(Ident) && input.peek2(Token![:])) || input.peek2(Token![::]) {
         return Err(syn::Error::new(input.span(), format!("the output has no name\nhelp: {help}")));
     }
     input.parse()
+}
+
+/// The error on another output.
+fn several_outputs(input: ParseStream) -> syn::Error {
+    let help = "write a kernel for each output; a later one may read what an earlier one writes";
+    syn::Error::new(input.span(), format!("a kernel has one output\nhelp: {help}"))
 }
 
 /// The body, with ranges in front of the statement or behind it.

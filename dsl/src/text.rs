@@ -177,7 +177,9 @@ fn without_tokens(text: &str, wrong: &LexError) -> Mistake {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let first = rest.chars().next().map_or(0, char::len_utf8);
     let len = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len()).max(first);
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
     let help = match &rest[..len] {
+        _ if line.contains('#') => "comments begin with `//`",
         "'" | "\"" => "write names and numbers without quotes",
         _ => "leave it out, or write a name, a number or a sign that has one",
     };

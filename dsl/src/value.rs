@@ -155,6 +155,17 @@ fn shown(index: &Expr) -> String {
     index.to_token_stream().to_string().replace(" * ", "*")
 }
 
+/// What is written for a sign that other languages have.
+fn instead_of_sign(sign: char) -> Option<&'static str> {
+    Some(match sign {
+        '#' => "comments begin with `//`",
+        '^' => "write `pow(a, b)`, or `a * a`",
+        '@' => "write the sum over an index: `C[i, j] += A[i, k] * B[k, j]`",
+        '%' => "remainders are of indices alone: `A[(i + 1) % n]`",
+        _ => return None,
+    })
+}
+
 /// Returns the error for a token that no value can hold or go on with.
 pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     let help = "a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, \
@@ -168,6 +179,12 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
             "the value outside is written directly after an access: `A[i - 1] else 0`",
         ),
         Some((token @ TokenTree::Group(_), _)) => error(token, "unexpected group", help),
+        Some((TokenTree::Ident(word), _)) if let Some(instead) = instead(&word.to_string()) => {
+            error(&word, format!("no function `{word}`"), format!("write {instead}"))
+        }
+        Some((TokenTree::Punct(sign), _)) if let Some(instead) = instead_of_sign(sign.as_char()) => {
+            error(&sign, format!("`{sign}` has no meaning here"), instead)
+        }
         Some((token, _)) if compares => {
             error(&token, "a comparison is no number", "choose by it: `if a < b { x } else { y }`")
         }
@@ -181,7 +198,15 @@ fn product(input: ParseStream) -> Result<Value> {
     let mut product = unary(input)?;
     loop {
         let op = match () {
-            () if input.peek(Token![*]) => input.parse::<Token![*]>().map(|_| BinaryOp::Mul)?,
+            () if input.peek(Token![*]) => {
+                let first: Token![*] = input.parse()?;
+                if input.peek(Token![*]) {
+                    let second: Token![*] = input.parse()?;
+                    let help = "write `pow(a, b)`, or `a * a`";
+                    return Err(error(quote::quote!(#first #second), "no operator `**`", help));
+                }
+                BinaryOp::Mul
+            }
             () if input.peek(Token![/]) => input.parse::<Token![/]>().map(|_| BinaryOp::Div)?,
             () => return Ok(product),
         };
@@ -282,6 +307,29 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
 /// The functions that values may call, in messages.
 pub(crate) const FUNCTIONS: &str =
     "`exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`";
+
+/// What is written for a function that other languages have, if it can be.
+pub(crate) fn instead(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "relu" => "`max(a, 0)`",
+        "where" | "select" | "iif" => "a choice, `if a < b { x } else { y }`",
+        "sigmoid" => "`1 / (1 + exp(-a))`",
+        "ln" => "`log(a)`",
+        "fabs" => "`abs(a)`",
+        "maximum" | "fmax" => "`max(a, b)`",
+        "minimum" | "fmin" => "`min(a, b)`",
+        "clip" | "clamp" => "`min(max(a, low), high)`",
+        "square" => "`a * a`",
+        "power" | "powf" | "powi" => "`pow(a, b)`",
+        "rsqrt" => "`1 / sqrt(a)`",
+        "ceil" => "`-floor(-a)`",
+        "round" => "`floor(a + 0.5)`",
+        "tan" => "`sin(a) / cos(a)`",
+        "sum" => "the sum as the statement: `C[i] += A[i, k]` adds up over `k`",
+        "dot" | "matmul" => "the sum as the statement: `C[i, j] += A[i, k] * B[k, j]` adds up over `k`",
+        _ => return None,
+    })
+}
 
 /// `if a < b { x } else { y }`, or one choice after another by `else if`.
 fn choice(input: ParseStream) -> Result<Value> {

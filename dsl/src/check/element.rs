@@ -41,8 +41,9 @@ fn text(element: &Type) -> String {
 
 /// The type, or `Some(None)` for a name that stands for it.
 fn element(element: &Type) -> Option<Option<DType>> {
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 24] = [
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i128", "isize", "f16", "f128", "bool", "char", "str",
+        "bf16", "float32", "float64", "int32", "int64", "float", "double", "int", "bfloat16",
     ];
     match element {
         Type::Group(inner) => self::element(&inner.elem),

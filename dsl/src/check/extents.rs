@@ -114,8 +114,10 @@ fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
                 errors.push(var, message, help);
             } else if !sites.iter().any(|site| may_bind(site, var)) {
                 let message = format!("index `{var}` never appears alone, so its extent is unknown");
-                let help =
-                    format!("give its range: `for {var} in 0..n`; a constant in an index is written as a number");
+                let help = format!(
+                    "give its range: `for {var} in 0..n`; a constant in an index is written as a number, and \
+                     `A[(n - 1 - i) % n]` reads a dimension backwards"
+                );
                 errors.push(var, message, help);
             }
         }

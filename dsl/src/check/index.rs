@@ -113,6 +113,10 @@ fn sum(index: &Expr) -> Result<Sum> {
             None => Err(wrong()),
         },
         Expr::Lit(_) => Ok(Sum { terms: Vec::new(), constant: evaluate(index).ok_or_else(wrong)? }),
+        Expr::Index(_) => {
+            let help = "reorder the array before, since a gather, `A[P[i]]`, does not exist";
+            Err(error(index, "this index is an element of an array", help))
+        }
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => sum(&unary.expr)?.multiply(-1).ok_or_else(large),
         Expr::Binary(binary) => {
             let (left, right) = (&binary.left, &binary.right);

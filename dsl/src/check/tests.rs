@@ -83,9 +83,9 @@ fn an_input_index_that_stands_nowhere_alone_needs_a_range() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i + r] + A[2*r + OFFSET] }",
         expect![[r#"
             error on `r`: index `r` never appears alone, so its extent is unknown
-              help: give its range: `for r in 0..n`; a constant in an index is written as a number
+              help: give its range: `for r in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
             error on `OFFSET`: index `OFFSET` never appears alone, so its extent is unknown
-              help: give its range: `for OFFSET in 0..n`; a constant in an index is written as a number
+              help: give its range: `for OFFSET in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
         "#]],
     );
 }
@@ -168,8 +168,8 @@ fn indices_are_affine() {
         expect![[r#"
             error on `i * i`: this index is not affine
               help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
-            error on `B[i]`: this index is not affine
-              help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
+            error on `B[i]`: this index is an element of an array
+              help: reorder the array before, since a gather, `A[P[i]]`, does not exist
             error on `i / 2`: this index is not affine
               help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
             error on `f(i)`: this index is not affine
@@ -353,6 +353,86 @@ fn all_mistakes_come_at_once() {
               help: the inputs are `A`, `B` and `E`
             error on `C[i]`: the output `C` is read on the right
               help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+        "#]],
+    );
+}
+
+#[test]
+fn what_other_languages_have_is_answered_with_the_form_to_write() {
+    let kernel = |value: &str| format!("fn f(A: [f32; n]) -> C: [f32; n] {{ C[i] = {value} }}");
+    check(
+        &kernel("relu(A[i])"),
+        expect![[r#"
+            error on `relu`: no function `relu`
+              help: write `max(a, 0)`
+        "#]],
+    );
+    check(
+        &kernel("where(A[i] > 0, A[i], 0)"),
+        expect![[r#"
+            error on `where`: no function `where`
+              help: write a choice, `if a < b { x } else { y }`
+        "#]],
+    );
+    check(
+        &kernel("sqtr(A[i])"),
+        expect![[r#"
+            error on `sqtr`: no function `sqtr`
+              help: did you mean `sqrt`? the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = sqtr(..);`, and write `alpha`
+        "#]],
+    );
+    check(
+        &kernel("A[i] ** 2"),
+        expect![[r#"
+            error on `**`: no operator `**`
+              help: write `pow(a, b)`, or `a * a`
+        "#]],
+    );
+    check(
+        &kernel("A[i] ^ 2"),
+        expect![[r#"
+            error on `^`: `^` has no meaning here
+              help: write `pow(a, b)`, or `a * a`
+        "#]],
+    );
+    check(
+        &kernel("A[i] # twice"),
+        expect![[r#"
+            error on `#`: `#` has no meaning here
+              help: comments begin with `//`
+        "#]],
+    );
+    check(
+        &kernel("A[P[i]]"),
+        expect![[r#"
+            error on `P[i]`: this index is an element of an array
+              help: reorder the array before, since a gather, `A[P[i]]`, does not exist
+        "#]],
+    );
+    check(
+        &kernel("A[n - 1 - i]"),
+        expect![[r#"
+            error on `n`: index `n` never appears alone, so its extent is unknown
+              help: give its range: `for n in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
+        "#]],
+    );
+    let one_output = expect![[r#"
+        error on `(`: a kernel has one output
+          help: write a kernel for each output; a later one may read what an earlier one writes
+    "#]];
+    check("fn f(A: [f32; n]) -> (C: [f32; n], D: [f32; n]) { C[i] = A[i] }", one_output);
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n], D: [f32; n] { C[i] = A[i] }",
+        expect![[r#"
+            error on `,`: a kernel has one output
+              help: write a kernel for each output; a later one may read what an earlier one writes
+        "#]],
+    );
+    check(
+        "fn f(A: [bf16; n]) -> C: [f32; n] { C[i] = A[i] }",
+        expect![[r#"
+            error on `bf16`: `bf16` is not an element type
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them
         "#]],
     );
 }

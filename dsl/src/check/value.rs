@@ -8,7 +8,8 @@ use super::access::Site;
 use crate::checked::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
-use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax};
+use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax, instead};
+use polyshard_layout::did_you_mean;
 use polyshard_program::{Affine, Conditional, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
@@ -87,9 +88,16 @@ impl Context<'_> {
             "max" | "min" | "pow" => 2,
             _ if function.is_some() => 1,
             _ => {
-                let help = format!(
-                    "the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and write `alpha`"
-                );
+                let help = match instead(&text) {
+                    Some(instead) => format!("write {instead}"),
+                    None => {
+                        let meant = did_you_mean(&text, FUNCTIONS.split(['`', ',', ' ']).filter(|name| name.len() > 2));
+                        format!(
+                            "{meant}the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and \
+                             write `alpha`"
+                        )
+                    }
+                };
                 self.errors.push(name, format!("no function `{name}`"), help);
                 return None;
             }

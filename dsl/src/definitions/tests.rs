@@ -235,3 +235,43 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         "#]],
     );
 }
+
+#[test]
+fn what_other_languages_have_in_files_is_answered() {
+    check(
+        &format!("{PRODUCT}atuo"),
+        &[&[5, 7], &[7, 3]],
+        &[],
+        expect![[r#"
+            line 5, column 1: no schedule `atuo`
+            help: did you mean `auto`?
+        "#]],
+    );
+    check(
+        &format!("# the product\n{PRODUCT}auto"),
+        &[&[5, 7], &[7, 3]],
+        &[],
+        expect![[r#"
+            line 1, column 1: `#` begins no kernel
+            help: comments begin with `//`
+        "#]],
+    );
+    check(
+        &format!("{PRODUCT}auto # A·B"),
+        &[&[5, 7], &[7, 3]],
+        &[],
+        expect![[r#"
+            line 5, column 6: `#` begins no kernel
+            help: comments begin with `//`
+        "#]],
+    );
+}
+
+#[test]
+fn a_type_that_no_array_says_is_set_by_an_option() {
+    let values = [("m".into(), Number::Int(4)), ("k".into(), Number::Int(4)), ("n".into(), Number::Int(4))];
+    let given = Given { arrays: None, values: &values, dtype: None };
+    let file = Definitions::parse(&format!("{PRODUCT}auto")).expect("a file");
+    let error = file.bind(&given).expect_err("no type").to_string();
+    assert!(error.ends_with("help: write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"), "{error}");
+}

@@ -204,8 +204,8 @@ fn other_operators_are_unexpected() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] % 2 }",
         expect![[r#"
-            error on `%`: unexpected `%`
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
+            error on `%`: `%` has no meaning here
+              help: remainders are of indices alone: `A[(i + 1) % n]`
         "#]],
     );
 }

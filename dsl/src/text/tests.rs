@@ -180,7 +180,7 @@ fn mistakes_of_a_kernel_have_their_places() {
         line 2, column 21: this index is not affine
         help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
         line 2, column 21: index `q` never appears alone, so its extent is unknown
-        help: give its range: `for q in 0..n`; a constant in an index is written as a number
+        help: give its range: `for q in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
     "#]],
     );
     check_kernel(

@@ -32,7 +32,7 @@ fn an_index_under_a_remainder_has_no_extent() {
         "fn f(A: [f32; 4]) -> s: [f32;] { s[] += A[i % 4] }",
         expect![[r#"
         error on `i`: index `i` never appears alone, so its extent is unknown
-          help: give its range: `for i in 0..n`; a constant in an index is written as a number
+          help: give its range: `for i in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
     "#]],
     );
 }
