@@ -1,11 +1,13 @@
 //! The sequential meaning of a kernel: every statement instance in turn, on whole arrays.
 //!
 //! Shares nothing with the back ends but the kernel, so that it can judge them. Instances are taken in rows along one
-//! index, chosen so that the terms of each element of the output keep their order.
+//! index, chosen so that the terms of each element of the output keep their order; those of products, in blocks of rows.
 
+mod blocked;
 mod row;
 
 use crate::{Element, Result, RunError};
+use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
 use polyshard_program::{Access, Affine, Assign, IndexVar, Kernel};
 use row::{Arrays, Offsets, Row};
@@ -62,8 +64,12 @@ pub(crate) fn evaluate<T: Element>(
             }
         }
     }
-    let along = row_index(kernel);
     let arrays = Arrays::new(kernel, inputs);
+    if let Some(blocked) = Blocked::new(kernel) {
+        blocked.run(&arrays, output.as_slice_mut().expect("it is made in row-major order"));
+        return Ok(output);
+    }
+    let along = row_index(kernel);
     let extents = kernel.vars().iter().enumerate().map(|(nth, var)| if nth == along { 1 } else { var.extent });
     let extent = kernel.vars().get(along).map_or(1, |var| var.extent);
     for mut at in points(extents.collect()) {
@@ -146,4 +152,46 @@ fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
         usize::try_from(element).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
     });
     dims.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reference;
+    use crate::{DType, Element};
+    use ndarray::{Array2, ArrayD, Ix2};
+    use polyshard_program::{Access, Affine, KernelSpec, Value, example};
+
+    fn random(seed: u64, shape: [usize; 2]) -> Array2<f64> {
+        Array2::from_shape_fn(shape, |(i, j)| f64::random(seed, &[i, j]))
+    }
+
+    fn check(spec: KernelSpec, [a, b]: [&Array2<f64>; 2], term: impl Fn([usize; 3]) -> f64, [m, n, k]: [usize; 3]) {
+        let kernel = KernelSpec { dtype: DType::F64, ..spec }.check().expect("a kernel");
+        let inputs = [a, b].map(|array| array.clone().into_dyn());
+        let before: ArrayD<f64> = random(3, [m, n]).into_dyn();
+        let found = reference(&kernel, &[&inputs[0], &inputs[1]], Some(before.clone())).expect("shapes fit");
+        let found = found.into_dimensionality::<Ix2>().expect("a matrix");
+        for ((i, j), found) in found.indexed_iter() {
+            // Sums of this order have these bits.
+            let expected = (0..k).fold(before[[i, j]], |sum, p| sum + term([i, j, p]));
+            assert_eq!(found.to_bits(), expected.to_bits(), "element [{i}, {j}]");
+        }
+    }
+
+    #[test]
+    fn sums_in_blocks_have_the_bits_of_terms_in_order() {
+        // More than a block of columns and of terms, and none of them whole.
+        let [m, n, k] = [3, 517, 131];
+        let (a, b) = (random(1, [m, k]), random(2, [k, n]));
+        check(example::matmul(m, n, k), [&a, &b], |[i, j, p]| a[[i, p]] * b[[p, j]], [m, n, k]);
+        // Backwards, twice as far, and with the factors the other way around.
+        let (a, b) = (random(1, [2 * m, k]), random(2, [k, n]));
+        let mut spec = example::matmul(m, n, k);
+        spec.inputs[0].1 = vec![2 * m as i128, k as i128];
+        let back = Affine::new([("k".into(), -1)], k as i64 - 1);
+        let left = Access::new("A".into(), vec![Affine::new([("m".into(), 2)], 1), back]);
+        let right = Access::plain("B", &["k", "n"]);
+        spec.value = Value::Mul(Box::new(Value::Access(right)), Box::new(Value::Access(left)));
+        check(spec, [&a, &b], |[i, j, p]| b[[p, j]] * a[[2 * i + 1, k - 1 - p]], [m, n, k]);
+    }
 }

@@ -74,13 +74,11 @@ fn messages_without_their_other_half_end_the_program() {
 }
 
 #[test]
-fn a_rank_that_computes_for_long_is_named_once_and_waited_for() {
+fn a_rank_that_computes_for_long_is_waited_for_without_a_word() {
     let ended = run("work");
     assert!(ended.success, "{}", ended.stderr);
     assert!(ended.stdout.contains("`work` is in step"), "{}", ended.stdout);
-    let says =
-        |line: &&str| line.starts_with("after ") && line.contains(" s, ranks 0, 1 and 3 wait in barrier; rank 2 runs");
-    assert_eq!(ended.stderr.lines().filter(says).count(), 1, "{}", ended.stderr);
+    assert_eq!(ended.stderr, "");
 }
 
 #[test]

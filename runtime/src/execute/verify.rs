@@ -6,7 +6,8 @@ use crate::room::is_below;
 use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Body, Part, Program, Repeat, Statement};
+use polyshard_program::{ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
+use std::io::{self, Write};
 
 pub(crate) fn verify<T: Element>(
     program: &Program,
@@ -29,6 +30,10 @@ pub(crate) fn verify<T: Element>(
     let (inputs, outputs) = (whole(inputs)?, whole(outputs)?);
     let error = if world.is_root() {
         let [inputs, outputs] = [inputs, outputs].map(|arrays| arrays.into_iter().flatten().collect::<Vec<_>>());
+        if instances(program) >= MANY {
+            // There is nobody left to tell if it fails.
+            let _ = writeln!(io::stderr(), "checking the result on rank 0, which computes it sequentially");
+        }
         compare(program, inputs, &outputs, tolerance)
     } else {
         Ok(0.0)
@@ -36,6 +41,19 @@ pub(crate) fn verify<T: Element>(
     let mut error = [agreed(world, error)?];
     world.broadcast(&mut error, 0)?;
     Ok(error[0])
+}
+
+/// Statement instances that take a core more than a second.
+const MANY: u64 = 1 << 32;
+
+/// The statement instances of all kernels, in all rounds.
+fn instances(program: &Program) -> u64 {
+    let of_nest = |nest: &Nest| {
+        let extents = nest.kernel.vars().iter().map(|var| var.extent as u64);
+        extents.fold(nest.applications() as u64, u64::saturating_mul)
+    };
+    let all = program.nests().zip(program.runs()).map(|(nest, runs)| of_nest(nest).saturating_mul(runs));
+    all.fold(0, u64::saturating_add)
 }
 
 /// Compares the outputs with what the program makes of the inputs, and returns the largest error.

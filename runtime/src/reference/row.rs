@@ -15,7 +15,7 @@ impl<'a, T: Element> Arrays<'a, T> {
         Self { kernel, inputs: inputs.iter().map(|array| array.as_standard_layout()).collect() }
     }
 
-    fn of(&self, access: &Access) -> (&[T], &[usize]) {
+    pub(super) fn of(&self, access: &Access) -> (&[T], &[usize]) {
         let tensor = self.kernel.inputs().iter().position(|tensor| tensor.name == access.tensor);
         let array = &self.inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug of polyshard")];
         (array.as_slice().expect("it is in row-major order"), array.shape())

@@ -8,12 +8,13 @@
 //! rank 0   has heard so                  "where are you?" to all, every half second
 //! all      "in barrier", "runs", ..      their reports
 //! rank 0   some can never go on, twice   says where all are, and ends all processes
+//!          some rank computes            waits for it, without a word
 //!          else                          says where all are, once per wait
 //! ```
 //!
-//! A rank that computes for long is waited for. Where no datagram gets through, a rank says where it waits itself.
+//! Where no datagram gets through, a rank says where it waits itself.
 
-use super::report::Report;
+use super::report::{Place, Report};
 use super::verdict::stuck;
 use super::watch::Watch;
 use crate::comm::mpi::process;
@@ -227,6 +228,9 @@ impl Watchdog {
             if last == self.stuck {
                 process::fail_for_all(&deadlock(operation()));
             }
+            return;
+        }
+        if reports.iter().flatten().any(|report| report.place == Place::Runs) {
             return;
         }
         let waits = |report: &&Report| report.waited > 0;
