@@ -178,6 +178,8 @@ pub enum ErrorKind {
     Unexpected { tensor: Name, found: String, expected: Pattern },
     /// Less of a transfer can be hidden than expected.
     LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
+    /// A share of a transfer is expected to be hidden, but there is none.
+    NotMoved { tensor: Name },
     /// An expected share that is not from 0 to 1.
     BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
@@ -345,6 +347,10 @@ impl ErrorKind {
                     100.0 * expected
                 ),
                 Some(help.clone()),
+            ),
+            Self::NotMoved { tensor } => (
+                format!("`{tensor}` is not moved, since each rank owns all that it uses of it"),
+                Some("leave `expect_overlap` out".into()),
             ),
             Self::BadShare { share } => (
                 format!("{share} is no share of a transfer"),

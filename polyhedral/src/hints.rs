@@ -7,7 +7,7 @@ use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Division, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Nest, Symbol, Tensor, Transfer, Value,
+    Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, Leg, Nest, Symbol, Tensor, Transfer, Value,
 };
 
 /// The hints at a program, in the order of its parts.
@@ -18,6 +18,7 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     }
     let mut hints = empty_iterations(context);
     hints.extend(repeated_terms(kernel));
+    hints.extend(lone_indices(kernel));
     hints.extend(replicated_output(context));
     let (outputs, inputs): (Vec<_>, Vec<_>) =
         transfers.iter().partition(|transfer| transfer.direction != Direction::In);
@@ -38,6 +39,7 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     }
     hints.extend(outputs.iter().filter(moved).find_map(|output| one_element(context, kernel.output().name, output)));
     hints.extend(leaf_hint(context, leaf, depth));
+    hints.extend(factors_of_product(context, leaf));
     hints
 }
 
@@ -117,6 +119,88 @@ fn terms(value: &Value) -> Vec<&Value> {
     }
 }
 
+/// Indices that are summed over and occur in one access alone, a factor of a product that lacks other indices.
+fn lone_indices(kernel: &Kernel) -> Vec<Hint> {
+    if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
+        return Vec::new();
+    }
+    let (value, target) = (kernel.written_value(), kernel.written_target());
+    let has = |access: &Access, name| access.index.iter().any(|index| index.coefficient(name) != 0);
+    let hint = |var: &IndexVar| {
+        let is_number = value.indices().iter().any(|index| index.coefficient(var.name) != 0);
+        let [access] = value.accesses().into_iter().filter(|access| has(access, var.name)).collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        if var.extent == 1 || is_number || has(target, var.name) {
+            return None;
+        }
+        let term =
+            terms(value).into_iter().find(|term| term.accesses().iter().any(|other| std::ptr::eq(*other, access)))?;
+        let lacks = |other: &&IndexVar| {
+            let name = other.name;
+            other.extent > 1 && !has(access, name) && term.accesses().iter().any(|factor| has(factor, name))
+        };
+        let again: Vec<_> = kernel.vars().iter().filter(lacks).map(|other| other.name).collect();
+        (!again.is_empty()).then(|| Hint::LoneIndex { index: var.name, access: access.to_string(), again })
+    };
+    kernel.vars().iter().filter_map(hint).collect()
+}
+
+/// Factors without which the statement would be a matrix product, each of fewer indices than the statement has.
+fn factors_of_product(context: &Context<'_>, leaf: &Leaf) -> Option<Hint> {
+    let kernel = context.kernel();
+    let asked = context.state.tensorized.as_ref().and_then(|tensorized| tensorized.kind);
+    let points = kernel.vars().iter().fold(1, |points: usize, var| points.saturating_mul(var.extent));
+    if leaf.op != LeafOp::Nest || asked.is_some() || points < FEWEST_POINTS {
+        return None;
+    }
+    let mut spec = kernel.spec();
+    let mut value = spec.value.clone();
+    let (mut factors, mut held) = (Vec::new(), Vec::new());
+    for factor in other_factors(&mut value) {
+        let accesses = factor.accesses().into_iter().flat_map(|access| &access.index);
+        let mut vars: Vec<&IndexVar> = Vec::new();
+        for (name, _) in accesses.chain(factor.indices()).flat_map(|index| &index.terms) {
+            let var = &kernel.vars()[position(kernel, *name)];
+            if !vars.contains(&var) {
+                vars.push(var);
+            }
+        }
+        let is_free = |name: &Name| {
+            spec.inputs.iter().chain([&spec.output]).all(|(other, _)| other != name)
+                && spec.scalars.iter().all(|(other, _)| other != name)
+                && kernel.vars().iter().all(|var| var.name != *name)
+        };
+        let mut names = ["T".into()].into_iter().chain((2..).map(|nth| Name::new(&format!("T{nth}"))));
+        let name = names.find(is_free).filter(|_| vars.len() < kernel.vars().len())?;
+        let access = Access::new(name, vars.iter().map(|var| Affine::new([(var.name, 1)], 0)).collect());
+        let end = |var: &&IndexVar| i128::from(var.start) + var.extent as i128;
+        spec.inputs.push((name, vars.iter().map(end).collect()));
+        factors.push(factor.to_string());
+        held.push(access.to_string());
+        *factor = Value::Access(access);
+    }
+    spec.value = value;
+    let read: Vec<_> = spec.value.accesses().iter().map(|access| access.tensor).collect();
+    spec.inputs.retain(|(name, _)| read.contains(name));
+    let product = spec.check().ok().filter(|_| !factors.is_empty())?;
+    let counts = max_counts(leaf, &context.ranges);
+    let counts = product.vars().iter().map(|var| counts[position(kernel, var.name)]).collect();
+    has_products(&product, counts).then_some(Hint::FactorsOfProduct { factors, held })
+}
+
+/// The factors of a value that are neither elements of tensors nor without an index.
+fn other_factors(value: &mut Value) -> Vec<&mut Value> {
+    match value {
+        Value::Mul(a, b) => other_factors(a).into_iter().chain(other_factors(b)).collect(),
+        Value::Neg(inner) => other_factors(inner),
+        Value::Access(access) if access.outside.is_none() => Vec::new(),
+        value if value.accesses().is_empty() && value.indices().is_empty() => Vec::new(),
+        value => vec![value],
+    }
+}
+
 /// A dimension of the output that is sharded in blocks along one axis, over which the loop that writes it is not distributed
 /// as a whole.
 fn moved_output(context: &Context<'_>, output: &Transfer) -> Option<Hint> {
@@ -184,9 +268,12 @@ fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf:
     matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
 }
 
-/// A halo that comes while nothing is computed, since no iteration reads what its rank owns alone.
-pub(crate) fn idle_interior(nest: &Nest) -> Option<Hint> {
-    let halo = nest.transfers.iter().find(|transfer| transfer.interior_first)?;
+/// A halo that comes while nothing is computed, since no iteration reads what its rank owns alone, or one that does not come at all.
+pub(crate) fn idle_interior(context: &Context<'_>, nest: &Nest) -> Option<Hint> {
+    let Some(halo) = nest.transfers.iter().find(|transfer| transfer.interior_first) else {
+        let asked = context.state.interiors.first().filter(|_| nest.mesh.size() > 1 && !nest.kernel.is_empty());
+        return asked.map(|&(tensor, _)| Hint::NoHalo { tensor });
+    };
     let is_empty = !nest.kernel.is_empty() && nest.interior_part() == 0.0;
     is_empty.then(|| Hint::NoInterior { tensor: nest.tensor_name(halo.tensor) })
 }

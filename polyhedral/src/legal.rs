@@ -61,7 +61,11 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
     for &(tensor, expected, step) in &context.state.overlaps {
         let is_of_it = |transfer: &&Transfer| nest.tensor_name(transfer.tensor) == tensor;
         let moved = nest.transfers.iter().filter(|transfer| !transfer.route.is_local());
-        for transfer in moved.filter(is_of_it).filter(|transfer| nest.overlap(transfer).iterations > 0) {
+        let mut moved = moved.filter(is_of_it).peekable();
+        if moved.peek().is_none() && nest.mesh.size() > 1 {
+            return Err(context.blame(Some(step), ErrorKind::NotMoved { tensor }));
+        }
+        for transfer in moved.filter(|transfer| nest.overlap(transfer).iterations > 0) {
             let hidden = nest.hidden_part(transfer);
             if hidden < expected {
                 let pattern = transfer.route.pattern(transfer.direction, &nest.mesh).to_string();

@@ -99,7 +99,7 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
     let interior = interior::proved(context, &nest)?;
     let touched = flow::touched(context)?;
     nest.leaf.interior = nest.interior().unwrap_or_default();
-    nest.hints.extend(hints::idle_interior(&nest));
+    nest.hints.extend(hints::idle_interior(context, &nest));
     let matched = proofs::matching(context, &nest.transfers, depth)?;
     let proofs =
         [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]

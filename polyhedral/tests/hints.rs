@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Hint, KernelSpec, Program, Property, Value, example};
+use polyshard_program::{Access, Affine, Hint, KernelSpec, LeafKind, Program, Property, Value, example};
 
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 3)])
@@ -365,4 +365,74 @@ fn blocks_without_an_interior_are_pointed_out() {
         "#]],
     );
     check(in_rows(12), expect![""]);
+}
+
+#[test]
+fn an_index_that_occurs_once_is_pointed_out() {
+    check(
+        kernel("fn f(A: [f64; 6, 7], x: [f64; 7]) -> y: [f64; 6] { y[i] = A[i, j] * x[k] }"),
+        expect![[r#"
+            `j` occurs in `A[i, j]` alone and not in the output, so `A[i, j]` is summed over `j` again for each value of k: if another index was meant, write that one; else sum first, in a kernel of its own
+            `k` occurs in `x[k]` alone and not in the output, so `x[k]` is summed over `k` again for each value of i, j: if another index was meant, write that one; else sum first, in a kernel of its own
+        "#]],
+    );
+    for fine in [
+        // The sum over rows is all that is computed.
+        "fn f(A: [f64; 6, 7]) -> C: [f64; 6] { C[i] = 2 * A[i, j] }",
+        // Nothing is added up twice.
+        "fn f(A: [f64; 6, 7], B: [f64; 6]) -> C: [f64; 6] { C[i] = A[i, j] * B[i] }",
+        "fn f(A: [f64; 6, 1], x: [f64; 7]) -> C: [f64; 6, 7] { C[i, k] = A[i, j] * x[k] }",
+        "fn f(A: [f64; 6], B: [f64; 7]) -> C: [f64; 6, 7] { C[i, j] = A[i] * B[j] }",
+        "fn f(A: [f64; 6, 7], B: [f64; 6]) -> C: [f64; 6] { C[i] max= A[i, j] * B[i] }",
+        "fn f(A: [f64; 6, 7], B: [f64; 6]) -> C: [f64; 6] { C[i] += A[i, j] * B[i] * j }",
+    ] {
+        check(kernel(fine), expect![""]);
+    }
+}
+
+#[test]
+fn a_factor_that_keeps_a_matrix_product_away_is_pointed_out() {
+    let statement = |value: &str| {
+        let text = format!("fn f(A: [f64; 60, 61], B: [f64; 61, 62]) -> C: [f64; 60, 62] {{ C[i, j] += {value} }}");
+        kernel(&text)
+    };
+    let product = |value: &str| statement(value).tensorize(["i", "j", "l"]);
+    check(
+        product("max(A[i, l], 0.0) * B[l, j]"),
+        expect![[r#"
+            the statement runs element by element, and would be a matrix product but for the factor `max(A[i, l], 0.0)`: compute it in a kernel of its own before, `T[i, l] = max(A[i, l], 0.0)`, and write `T[i, l]` here
+        "#]],
+    );
+    check(
+        product("2 * (A[i, l] + 1) * exp(-B[l, j])"),
+        expect![[r#"
+            the statement runs element by element, and would be a matrix product but for the factors `A[i, l] + 1` and `exp(-B[l, j])`: compute them in kernels of their own before, `T[i, l] = A[i, l] + 1` and `T2[l, j] = exp(-B[l, j])`, and write `T[i, l]` and `T2[l, j]` here
+        "#]],
+    );
+    // What is a product, and what a kernel before would have to keep for each instance of the statement.
+    for fine in ["A[i, l] * B[l, j]", "max(A[i, l], B[l, j]) * B[l, j]", "max(A[i, l], B[l, j])"] {
+        check(product(fine), expect![""]);
+    }
+    check(statement("max(A[i, l], 0.0) * B[l, j]").tensorize_as(["i", "j", "l"], LeafKind::Nest), expect![""]);
+}
+
+#[test]
+fn what_is_not_moved_hides_nothing() {
+    let scaled = |ranks| {
+        let mesh = Mesh::new([("x", ranks)]);
+        let [i, x] = [Var::new("i").at(AxisExpr::axis("x")), Var::new("i").at(AxisExpr::axis("x"))];
+        let kernel = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = 2 * A[i] }");
+        kernel.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [i]).shard("B", [x])
+    };
+    check(
+        scaled(4).interior_first("A"),
+        expect![[r#"
+            `interior_first(A)` has no effect, since each rank owns all that it reads of `A`: leave it out
+        "#]],
+    );
+    let error = scaled(4).expect_overlap("A", 0.5).lower().expect_err("nothing moves");
+    assert_eq!(error.message(), "`A` is not moved, since each rank owns all that it uses of it");
+    assert_eq!(error.help().as_deref(), Some("leave `expect_overlap` out"));
+    // One program is written for several numbers of ranks, of which one may be 1.
+    check(scaled(1).interior_first("A").expect_overlap("A", 0.5), expect![""]);
 }

@@ -83,6 +83,11 @@ pub enum Hint {
         /// The tensor that comes as a halo.
         tensor: Name,
     },
+    /// An input whose halo is to come while the interior is computed has no halo.
+    NoHalo {
+        /// The input.
+        tensor: Name,
+    },
     /// Messages that are on their way make progress between leaves alone.
     LeafNotCut {
         /// The tensor.
@@ -125,6 +130,22 @@ pub enum Hint {
         /// The output.
         tensor: Name,
     },
+    /// An index occurs once, and not in the output, so that one factor is summed over it for each value of the others.
+    LoneIndex {
+        /// The index.
+        index: Name,
+        /// The access in which it occurs.
+        access: String,
+        /// The other indices of the product that the access lacks.
+        again: Vec<Name>,
+    },
+    /// Factors that are no elements of tensors keep a statement from being a matrix product.
+    FactorsOfProduct {
+        /// The factors, as they are written.
+        factors: Vec<String>,
+        /// For each, the access to its values if a kernel before computes them, `T[i, l]`.
+        held: Vec<String>,
+    },
     /// The output is replicated because no step shards it.
     ReplicatedOutput {
         /// The output.
@@ -156,6 +177,20 @@ pub enum Hint {
         /// Elements read at most.
         read: i64,
     },
+}
+
+impl Hint {
+    /// Returns whether it is about what is computed, whatever the schedule.
+    #[must_use]
+    pub fn is_of_statement(&self) -> bool {
+        matches!(
+            self,
+            Self::RepeatedTerm { .. }
+                | Self::LoneIndex { .. }
+                | Self::FactorsOfProduct { .. }
+                | Self::NotWritten { .. }
+        )
+    }
 }
 
 impl fmt::Display for Hint {
@@ -212,6 +247,10 @@ impl fmt::Display for Hint {
                 "nothing is computed while the halo of `{tensor}` comes, since all that a rank computes reads some of it: distribute \
                  over fewer ranks, or leave out `interior_first`"
             ),
+            Self::NoHalo { tensor } => write!(
+                f,
+                "`interior_first({tensor})` has no effect, since each rank owns all that it reads of `{tensor}`: leave it out"
+            ),
             Self::LeafNotCut { tensor } => write!(
                 f,
                 "panels of `{tensor}` make progress between leaves alone, since this leaf cannot be cut into parts: divide the loop of \
@@ -242,6 +281,30 @@ impl fmt::Display for Hint {
                  whole right-hand side: to add it once, let `{tensor}` hold it before and add to that with `+=`",
                 list(indices)
             ),
+            Self::LoneIndex { index, access, again } => write!(
+                f,
+                "`{index}` occurs in `{access}` alone and not in the output, so `{access}` is summed over `{index}` again for each value \
+                 of {}: if another index was meant, write that one; else sum first, in a kernel of its own",
+                list(again)
+            ),
+            Self::FactorsOfProduct { factors, held } => {
+                let all =
+                    |texts: &[String]| texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(" and ");
+                let kernels: Vec<_> =
+                    held.iter().zip(factors).map(|(held, value)| format!("{held} = {value}")).collect();
+                let [s, before] = match factors.len() {
+                    1 => ["", "it in a kernel of its own"],
+                    _ => ["s", "them in kernels of their own"],
+                };
+                write!(
+                    f,
+                    "the statement runs element by element, and would be a matrix product but for the factor{s} {}: compute {before} \
+                     before, {}, and write {} here",
+                    all(factors),
+                    all(&kernels),
+                    all(held)
+                )
+            }
             Self::ReplicatedOutput { tensor, bytes } => write!(
                 f,
                 "`{tensor}` has no `shard`, so each rank receives and holds all {bytes} bytes of it: shard it"

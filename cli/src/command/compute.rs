@@ -9,7 +9,7 @@ mod shared;
 
 pub(crate) use check::Checked;
 pub(crate) use choosing::{Choosing, Found};
-pub(crate) use report::{Description, described, held, ran, remark_gap, sure};
+pub(crate) use report::{Description, described, held, ran, remark_gap, remark_hints, sure};
 pub(crate) use shared::Shared;
 
 use crate::error::{CliError, Result};

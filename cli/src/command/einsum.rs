@@ -8,7 +8,7 @@ mod report;
 mod why;
 
 use crate::axes::Axes;
-use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, remark_gap};
+use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, remark_gap, remark_hints};
 use crate::command::files::check_npy;
 use crate::command::lower::{chains, listed, write};
 use crate::error::{CliError, Result};
@@ -21,7 +21,7 @@ use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
     Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Mesh, Operand, Order, Schedule,
-    SourceOptions, einsum, rust_main, rust_source,
+    SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
 };
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,9 @@ pub(crate) struct Arguments {
     /// Compare rows of the result with a sequential computation.
     #[arg(long)]
     check: bool,
+    /// Repeat extents of 1 where an index has another extent elsewhere, as NumPy does.
+    #[arg(long)]
+    broadcast: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -117,7 +120,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let problem = problem(arguments)?;
     if let Some(mesh) = arguments.mesh() {
         let kernel = problem.schedule.kernel()?;
-        arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, &mesh))?;
+        homes::check_axes(kernel, &mesh)?;
+        let writes = !arguments.only_chooses();
+        arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, &mesh, writes))?;
     }
     if arguments.only_chooses() {
         let found = arguments.choosing.machine(ranks)?;
@@ -145,6 +150,7 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
     let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
     let out = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main));
     let output = out.and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("out");
+    let einsum = if arguments.broadcast { einsum_broadcast } else { einsum };
     let spec = einsum(&arguments.einsum, &operands, dtype, output).map_err(|why| match why {
         EinsumError::Statement(error) => CliError::mistaken("einsum", &arguments.einsum, error, |at| at),
         why => why.into(),
@@ -213,6 +219,10 @@ impl Arguments {
         if self.print.is_some() {
             remark_gap(chosen.gap());
         }
+        // An explanation has them.
+        if self.print != Some(Print::Explain) {
+            remark_hints(program, true);
+        }
         Ok(match self.print {
             Some(Print::Chain) => chains(chosen.schedules(), &[])?,
             Some(Print::Program) => program.to_string(),
@@ -241,8 +251,11 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
         let found = arguments.choosing.machine_of(world)?;
         let find = || Ok((arguments.find(&problem.schedule, ranks, &found.machine)?, found.clone()));
         let program = shared.get(world, find, |(chosen, _)| chosen.program())?;
-        if let Some((chosen, found)) = shared.found().filter(|_| world.is_root() && !arguments.json) {
-            say(&(report::head(chosen, ranks, found) + &report::top(chosen, arguments.top)))?;
+        if let Some((chosen, found)) = shared.found().filter(|_| world.is_root()) {
+            if !arguments.json {
+                say(&(report::head(chosen, ranks, found) + &report::top(chosen, arguments.top)))?;
+            }
+            remark_hints(chosen.program(), true);
         }
         Ok(program)
     })?;

@@ -1,6 +1,6 @@
 //! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
 
-use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, held, ran};
+use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, held, ran, remark_hints};
 use crate::command::files::check_npy;
 use crate::command::poly::{Kernels, Lowered, Source};
 use crate::error::{CliError, Result};
@@ -58,6 +58,12 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         let what = format!("the schedules in the file need up to {held} a rank, but `--memory` allows {allowed}");
         return Err(CliError::refused(what, "raise `--memory`, or write `auto` to have schedules chosen that fit"));
     }
+    let mut outputs = written.iter().flat_map(|lowered| lowered.program.outputs());
+    if let Some(array) = outputs.find(|array| !array.sharding.partial().is_empty()) {
+        let axes: Vec<_> = array.sharding.partial_axes().iter().map(ToString::to_string).collect();
+        let what = format!("`{}` is left in partial sums over {}, but `--out` writes it", array.name, axes.join(", "));
+        return Err(CliError::refused(what, "leave `partial` out of its `shard`"));
+    }
     let chosen: Shared<Lowered> = Shared::new();
     let of_run = compute::<T>(&files, elements, ranks, |world| {
         let program = match &written {
@@ -69,6 +75,7 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         };
         if let Some(lowered) = written.as_ref().or(chosen.found()).filter(|_| world.is_root()) {
             say(&head(lowered, ranks))?;
+            remark_hints(&lowered.program, lowered.chosen.is_some());
         }
         Ok(program)
     })?;

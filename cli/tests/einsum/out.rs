@@ -47,6 +47,13 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
             error: `--out out.txt` does not end in `.npy`, which is what is written; write `--out out.npy`
         "#]],
     );
+    fs::create_dir_all(files.path("folder")).expect("the folder is ours");
+    both(
+        "folder",
+        expect![[r#"
+            error: `--out folder` is a folder; write `--out folder/out.npy`
+        "#]],
+    );
     fs::create_dir_all(files.path("folder.npy")).expect("the folder is ours");
     both(
         "folder.npy",
@@ -129,4 +136,87 @@ fn what_is_wrong_is_said_once_by_all_processes() {
     // Help is no mistake, and is said once as well.
     let Ended { success, stdout, .. } = COMMAND_LINE.run(Start::Mpi(3), &["einsum", "--help"]);
     assert!(success && stdout.matches("Examples:").count() == 1, "{stdout}");
+}
+
+#[test]
+fn hints_are_printed_on_standard_error() {
+    let files = Files::new(test_folder!("einsum_hints"), DType::F64, &[&[40, 60], &[60, 50], &[30]]);
+    let out = files.path("out.npy");
+    let hinted = |text: &str, names: &[&str], more: &[&str]| {
+        let Ended { success, stderr, .. } =
+            files.run(Start::Plain, text, names, &[more, &["--ranks", "2", "--machine", "a100"]].concat());
+        assert!(success, "{stderr}");
+        stderr
+    };
+    let lone = expect![[r#"
+        hint: `j` occurs in `A[i, j]` alone and not in the output, so `A[i, j]` is summed over `j` again for each value of k: if another index was meant, write that one; else sum first, in a kernel of its own
+        hint: `k` occurs in `C[k]` alone and not in the output, so `C[k]` is summed over `k` again for each value of i, j: if another index was meant, write that one; else sum first, in a kernel of its own
+    "#]];
+    lone.assert_eq(&hinted("ij,k->i", &["A.npy", "C.npy"], &["--out", &out]));
+    lone.assert_eq(&hinted("ij,k->i", &["A.npy", "C.npy"], &["--dry-run"]));
+    expect![[r#"
+        hint: the statement runs element by element, and would be a matrix product but for the factor `max(A[i, l], 0.0)`: compute it in a kernel of its own before, `T[i, l] = max(A[i, l], 0.0)`, and write `T[i, l]` here
+    "#]]
+    .assert_eq(&hinted("C[i, j] = max(A[i, l], 0.0) * B[l, j]", &["A.npy", "B.npy"], &["--out", &out]));
+    assert_eq!(hinted("ij,jk->ik", &["A.npy", "B.npy"], &["--out", &out]), "");
+    // The rim of each round, which nothing writes.
+    let poly = files.path("rim.poly");
+    let kernel = "fn jacobi(A: [T; n]) -> B: [T; n] { B[i] = 0.5 * (A[i - 1] + A[i + 1]) for i in 1..n - 1 }\nauto\n";
+    fs::write(&poly, format!("repeat(3, A = B) {{ {kernel} }}")).expect("the folder is ours");
+    let run = ["run", &poly, &files.path("C.npy"), "--out", &out, "--ranks", "2", "--machine", "a100"];
+    let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, &run);
+    assert!(success && stderr.starts_with("hint: `jacobi` reads "), "{stderr}");
+}
+
+#[test]
+fn extents_of_1_broadcast_where_that_is_asked_for_and_an_einsum_may_begin_as_an_option() {
+    let files = Files::new(test_folder!("einsum_broadcast"), DType::F64, &[&[1, 2, 3], &[5, 3, 4]]);
+    let out = files.path("out.npy");
+    files.refused(
+        "...ij,...jk->...ik",
+        &["A.npy", "B.npy"],
+        &["--out", &out],
+        expect![[r#"
+            error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are repeated by `--broadcast` alone, in Rust by `einsum_broadcast`
+        "#]],
+    );
+    for ranks in ["1", "3"] {
+        let more = ["--broadcast", "--out", &out, "--ranks", ranks, "--machine", "a100"];
+        files.said(Start::Plain, "...ij,...jk->...ik", &["A.npy", "B.npy"], &more);
+        let (a, b, found) = (files.read("A.npy"), files.read("B.npy"), files.read("out.npy"));
+        assert_eq!(found.shape(), [5, 2, 4]);
+        for (index, found) in found.indexed_iter() {
+            let expected: f64 = (0..3).map(|j| a[[0, index[1], j]] * b[[index[0], j, index[2]]]).sum();
+            assert!((found - expected).abs() < 1e-12, "{index:?}");
+        }
+    }
+    let more = ["--machine", "a100", "--ranks", "1", "--out"];
+    files.said(Start::Plain, "ijk->", &["A.npy"], &[&more[..], &[&files.path("S.npy")]].concat());
+    files.said(Start::Plain, "->", &["S.npy"], &[&more[..], &[&out]].concat());
+    assert_eq!(files.read("out.npy"), files.read("S.npy"));
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn a_check_that_fails_is_said_once() {
+    let files = Files::new(test_folder!("einsum_fails"), DType::F64, &[&[4]]);
+    // Added up in order this is infinite, and by halves not a number.
+    let path = files.path("A.npy");
+    let values = [1e308, 1e308, -1e308, -1e308];
+    let done = spmd(1, |world| {
+        let sharding = polyshard::Sharding::replicated(&polyshard::Mesh::new([("x", 1)]), &[4]);
+        polyshard::DistArray::from_fn(world, &sharding, |index| values[index[0]])?.to_npy(world, &path)
+    });
+    done.expect("the folder is ours");
+    let poly = files.path("sum.poly");
+    let steps = "mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)";
+    let text = format!(
+        "fn sum(A: [T; 4]) -> s: T {{ s[] += A[i] }}\n{steps}.shard(s, pin(x, 0))\n\
+         fn twice(A: [T; 4], s: T) -> B: [T; 4] {{ B[i] = A[i] * 0 + s[] }}\n{steps}.shard(B, i @ x)\n"
+    );
+    fs::write(&poly, text).expect("the folder is ours");
+    let arguments = ["run", &poly, &path, "--out", &files.path("out.npy"), "--check"];
+    let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Mpi(2), &arguments);
+    assert!(!success && stderr.contains("the answer is wrong: `B` at [0] is NaN, but inf"), "{stderr}");
+    assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
 }

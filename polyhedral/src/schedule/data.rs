@@ -397,7 +397,7 @@ impl Schedule {
     /// Refuses the schedule unless at least this share of the transfer of `tensor`, from 0 to 1, can be hidden: can come, or leave, while
     /// iterations of the loop at which it is communicated are computed. Of `n` iterations in a [pipeline](Self::pipeline) that is `1 - 1/n`,
     /// since nothing is computed while the first comes or the last leaves, and all where a rotation has each rank begin with what it owns.
-    /// What is not transferred is hidden.
+    /// What is not moved cannot be hidden, unless there is one rank.
     ///
     /// That is what the program allows, not what a machine does: how much is hidden there depends on how long the leaf takes, and on
     /// whether ranks share memory, where nothing is sent.
@@ -433,7 +433,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadShare` if the
-    /// share is not from 0 to 1, and `LittleOverlap` if less can be hidden.
+    /// share is not from 0 to 1, `NotMoved` if there is no transfer, and `LittleOverlap` if less can be hidden.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect_overlap(self, tensor: impl Into<Name>, share: f64) -> Self {

@@ -113,6 +113,12 @@ pub(crate) fn remark_gap(gap: f64) {
     }
 }
 
+/// Prints hints on standard error: at a program whose schedule was chosen, those at what is computed alone.
+pub(crate) fn remark_hints(program: &Program, is_chosen: bool) {
+    let hints = program.hints().iter().filter(|hint| !is_chosen || hint.is_of_statement());
+    hints.for_each(|hint| remark(&format_args!("hint: {hint}")));
+}
+
 /// The bytes that a rank holds at most, of a program that was not priced.
 pub(crate) fn held(program: &Program) -> u64 {
     let report = program.report();
@@ -144,7 +150,7 @@ fn path(program: &Program) -> String {
     if steps.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["step", "product", "takes", "at a time", "by"].map(String::from).to_vec()];
+    let mut rows = vec![["step", "product", "each rank takes", "at a time", "by"].map(String::from).to_vec()];
     rows.extend(steps.iter().enumerate().map(|(number, step)| {
         vec![
             (number + 1).to_string(),
