@@ -54,6 +54,7 @@ golden! {
     sequence "golden/sequence.rs"
     reduction "golden/reduction.rs"
     rounds "golden/rounds.rs"
+    nests "golden/nests.rs"
     kept "golden/kept.rs"
 }
 

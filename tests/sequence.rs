@@ -14,6 +14,8 @@ use proptest::prelude::*;
 mod flow;
 #[path = "sequence/kept.rs"]
 mod kept;
+#[path = "sequence/nests.rs"]
+mod nests;
 #[path = "sequence/reused.rs"]
 mod reused;
 #[path = "sequence/rounds.rs"]

@@ -128,7 +128,15 @@ impl Definitions {
             errors.stop()?;
             distinct(&kernels)?;
             rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
-            Ok((kernels, rounds))
+            for value in from_outside(&kernels, &rounds).1 {
+                let help = format!("leave `{value} = ..` out, or have a kernel read it");
+                errors.push(
+                    value,
+                    format!("no kernel reads or writes `{value}`, so it has no value before the rounds"),
+                    help,
+                );
+            }
+            errors.finish((kernels, rounds))
         })?;
         Ok(Self { text: text.to_owned(), kernels, rounds })
     }
@@ -174,28 +182,7 @@ impl Definitions {
 
     /// The first declaration of each value that comes from outside.
     fn declared(&self) -> Vec<&Tensor> {
-        let mut found: Vec<&Tensor> = Vec::new();
-        let mut written: Vec<&Ident> = Vec::new();
-        // How much was written before the rounds that a kernel is in, from the outermost on.
-        let mut before: Vec<(&Repeated, usize)> = Vec::new();
-        for (number, Written { block, .. }) in self.kernels.iter().enumerate() {
-            let begun = self.rounds.iter().filter(|rounds| rounds.kernels.start == number);
-            before.extend(begun.map(|rounds| (rounds, written.len())));
-            for tensor in &block.inputs {
-                if !written.contains(&&tensor.name) && !found.iter().any(|other| other.name == tensor.name) {
-                    found.push(tensor);
-                }
-            }
-            written.push(&block.output.name);
-            // Of rounds that are over, there is what they carry.
-            while let Some((rounds, _)) = before.last().filter(|(rounds, _)| rounds.kernels.end == number + 1) {
-                let carried = rounds.carried.iter().map(|(value, _)| value);
-                let len = before.pop().map_or(0, |(_, len)| len);
-                written.truncate(len);
-                written.extend(carried);
-            }
-        }
-        found
+        from_outside(&self.kernels, &self.rounds).0
     }
 
     /// Returns the kernels with the extents and the element type that the arrays have.
@@ -334,6 +321,35 @@ impl Written {
         let kernel = spec::literal(&checked, Form::Text)?;
         Ok(Stage { kernel, schedule: self.schedule.clone(), at })
     }
+}
+
+/// The first declaration of each value that comes from outside, and the names that rounds carry and nothing declares.
+fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a Tensor>, Vec<&'a Ident>) {
+    let mut found: Vec<&Tensor> = Vec::new();
+    let (mut written, mut unknown): (Vec<&Ident>, Vec<&Ident>) = (Vec::new(), Vec::new());
+    // How much was written before the rounds that a kernel is in, from the outermost on.
+    let mut before: Vec<(&Repeated, usize)> = Vec::new();
+    for (number, Written { block, .. }) in kernels.iter().enumerate() {
+        let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
+        before.extend(begun.map(|rounds| (rounds, written.len())));
+        for tensor in &block.inputs {
+            if !written.contains(&&tensor.name) && !found.iter().any(|other| other.name == tensor.name) {
+                found.push(tensor);
+            }
+        }
+        written.push(&block.output.name);
+        // Of rounds that are over, there is what they carry.
+        while let Some((rounds, _)) = before.last().filter(|(rounds, _)| rounds.kernels.end == number + 1) {
+            let carried = || rounds.carried.iter().map(|(value, _)| value);
+            let len = before.pop().map_or(0, |(_, len)| len);
+            written.truncate(len);
+            let is_declared =
+                |value: &Ident| written.contains(&value) || found.iter().any(|tensor| tensor.name == *value);
+            unknown.extend(carried().filter(|value| !is_declared(value)));
+            written.extend(carried());
+        }
+    }
+    (found, unknown)
 }
 
 /// Whether a type is a name that the arrays decide about.

@@ -140,6 +140,9 @@ impl Sequence {
 
     /// Has `value` be in the next round what is `next` at the end of this one; for a sequence that is [repeated](Self::repeat).
     ///
+    /// `next` is the next version of `value`: elements of `next` that its stage does not write have the values that they have in `value`, as
+    /// the fixed rim of a stencil. What is not carried starts each round without values.
+    ///
     /// It is renamed, not copied. Of the first round, `value` is what it is before the rounds, an input if nothing writes it. All
     /// values are renamed at once, so `next` may be another one that is carried: `.carry("U", "before").carry("after", "U")`.
     pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {

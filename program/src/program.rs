@@ -33,7 +33,7 @@ pub use report::InRounds;
 pub use rooms::Rooms;
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, RoomId, TransferId};
+use crate::ids::{ArrayId, NestId, RoomId, TransferId};
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
@@ -356,6 +356,13 @@ impl Program {
     #[must_use]
     pub fn slots(&self) -> Vec<Option<RoomId>> {
         self.body.slots(&self.arrays)
+    }
+
+    /// Returns the nests that write elements of an array, the one that begins it first, if no other element of it has a value: elements
+    /// that none of them writes hold what the sums of the first begin with.
+    #[must_use]
+    pub fn writers(&self, id: ArrayId) -> Option<Vec<NestId>> {
+        self.body.writers(id, &self.arrays)
     }
 
     /// Returns whether an array has another name in the next round.

@@ -36,16 +36,10 @@ pub(crate) fn evaluate<T: Element>(
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
         return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
-    let start = match kernel.assign() {
-        Assign::Set | Assign::Add => T::ZERO,
-        Assign::Mul => T::ONE,
-        Assign::Max => T::LEAST,
-        Assign::Min => T::GREATEST,
-    };
     let shape = &kernel.output().shape;
     let mut output = match into {
         Some(into) => into.as_standard_layout().into_owned(),
-        None => ArrayD::from_elem(IxDyn(shape), start),
+        None => ArrayD::from_elem(IxDyn(shape), identity(kernel)),
     };
     let arrays = inputs.iter().copied().chain([&output]);
     for (array, tensor) in arrays.zip(kernel.tensors()) {
@@ -55,14 +49,7 @@ pub(crate) fn evaluate<T: Element>(
         }
     }
     if kernel.assign() == Assign::Set {
-        // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
-        let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
-        let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
-        for at in points(extents.collect()) {
-            if let Some(element) = output.get_mut(&index(kernel.target(), kernel, &at)[..]) {
-                *element = start;
-            }
-        }
+        restart(kernel, &mut output);
     }
     let arrays = Arrays::new(kernel, inputs);
     if let Some(blocked) = Blocked::new(kernel) {
@@ -94,6 +81,28 @@ pub(crate) fn evaluate<T: Element>(
         }
     }
     Ok(output)
+}
+
+/// What an element holds before the first term.
+fn identity<T: Element>(kernel: &Kernel) -> T {
+    match kernel.assign() {
+        Assign::Set | Assign::Add => T::ZERO,
+        Assign::Mul => T::ONE,
+        Assign::Max => T::LEAST,
+        Assign::Min => T::GREATEST,
+    }
+}
+
+/// Has each element that the kernel writes hold what it does before the first term.
+pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
+    // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
+    let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
+    let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
+    for at in points(extents.collect()) {
+        if let Some(element) = output.get_mut(&index(kernel.target(), kernel, &at)[..]) {
+            *element = identity(kernel);
+        }
+    }
 }
 
 /// Combines each value into its element, in order.

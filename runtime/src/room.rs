@@ -89,8 +89,12 @@ impl<T: Element> DistArray<T> {
 
 /// Whether a number is below a bound.
 pub(crate) fn is_below<T: Element>(number: T, bound: f64) -> bool {
+    as_float(number) < bound
+}
+
+pub(crate) fn as_float<T: Element>(number: T) -> f64 {
     match number.number() {
-        Number::Int(number) => (number as f64) < bound,
-        Number::Float(number) => number < bound,
+        Number::Int(number) => number as f64,
+        Number::Float(number) => number,
     }
 }

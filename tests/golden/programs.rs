@@ -1,6 +1,6 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{kept, product, redistribution, reduction, rounds, sequence, value};
+use super::{kept, nests, product, redistribution, reduction, rounds, sequence, value};
 use expect_test::expect_file;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::machine::{Device, Interconnect, Level};
@@ -193,6 +193,60 @@ fn rounds_are_pinned_compile_and_agree() {
             (a, v) = (apply(columns, &y, &v), y);
         }
         a
+    });
+}
+
+/// Rounds three deep that begin with what the rounds around them carry, and write their vectors in part; the middle ones end by a scalar
+/// that the inner ones carry.
+fn nests() -> Program {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let inner = kernel! {
+        fn inner(A: [i64; 7], C: [i64; 7]) -> B: [i64; 7] { B[i] = A[i - 1] + C[i + 1] for i in 1..6 }
+    };
+    let tail = kernel! { fn tail(A: [i64; 7], s: i64) -> B: [i64; 7] { B[i] += A[i] - s[] for i in 2..7 } };
+    let up = kernel! { fn up(A: [i64; 7], s: i64) -> t: i64 { t[] max= max(A[i], s[]) + 1 } };
+    let over = |schedule: Schedule, vectors: &[&'static str]| {
+        let schedule = schedule.distribute([i], [io], [ii], &mesh);
+        let sharded = vectors.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x)]));
+        sharded.lower().expect("a legal schedule")
+    };
+    let (inner, tail, up) = (over(inner, &["A", "B", "C"]), over(tail, &["A", "B"]), over(up, &["A"]));
+    let innermost = Sequence::new().stage(&inner, ["A", "C"], "B").stage(&up, ["B", "s"], "t");
+    let innermost = innermost.carry("B", "A").carry("t", "s");
+    let middle = Sequence::new().repeat(2, innermost).stage(&tail, ["A", "s"], "D").carry("D", "A").until("s", 20.0);
+    let outermost = Sequence::new().repeat(3, middle).stage(&inner, ["A", "C"], "E").carry("E", "C");
+    Sequence::new().repeat(2, outermost).build().expect("rounds")
+}
+
+#[test]
+fn rounds_in_rounds_are_pinned_compile_and_agree() {
+    let run = |prepared: &mut nests::Prepared<'_>, arrays: &[DistArray<i64>]| {
+        prepared.run(&arrays[0], &arrays[1], &arrays[2])
+    };
+    check_program!(nests, nests(), i64, |prepared, arrays| run(&mut prepared, &arrays), |whole| {
+        let given: Vec<Vec<i64>> = whole.iter().map(|array| array.iter().copied().collect()).collect();
+        let mut c = given[1].clone();
+        for _ in 0..2 {
+            let mut a = given[0].clone();
+            for _ in 0..3 {
+                let (begun, mut s) = (a.clone(), given[2][0]);
+                for _ in 0..2 {
+                    let before = a.clone();
+                    (1..6).for_each(|i| a[i] = before[i - 1] + c[i + 1]);
+                    s = s.max(*a.iter().max().expect("elements")) + 1;
+                }
+                // The next version of what the middle rounds carry, not of what the inner ones do.
+                a = (0..7).map(|i| if i < 2 { begun[i] } else { a[i] - s }).collect();
+                if s < 20 {
+                    break;
+                }
+            }
+            let before = c.clone();
+            (1..6).for_each(|i| c[i] = a[i - 1] + before[i + 1]);
+        }
+        ArrayD::from_shape_vec(IxDyn(&[7]), c).expect("seven elements")
     });
 }
 

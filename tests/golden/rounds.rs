@@ -151,12 +151,12 @@ impl<'world> Prepared<'world> {
     ) -> Result<DistArray<i64>> {
         a_0.expect("A", &sharding_a_0())?;
         v_1.expect("V", &sharding_v_1())?;
-        let mut v_2 = Cow::Borrowed(v_1);
-        let mut a_3 = Cow::Borrowed(a_0);
+        let mut v_2: Cow<'_, DistArray<i64>> = Cow::Borrowed(v_1);
+        let mut a_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(a_0);
         for _ in 0..3u64 {
             let mut a_4 = self.room_2.array(self.world, &sharding_a_4(), None)?;
             self.step_1.run_into(self.world, &a_3, &mut a_4)?;
-            let mut a_5 = Cow::Borrowed(&a_4);
+            let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
             for round in 0..2u64 {
                 self.step_2.set_first(round == 0);
                 let mut y_6 = self

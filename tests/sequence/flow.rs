@@ -85,21 +85,32 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
     );
 }
 
-/// The rim that a step leaves out is gone after the first round, since each one begins with an array of its own.
+/// The rim that a step leaves out is that of the round before, if it is carried; what is not carried begins without values.
 #[test]
-fn rims_that_rounds_do_not_write_are_said_to_be_gone() {
+fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
     let mesh = Mesh::new([("x", 2)]);
     let step = inner(&mesh);
     let round = Sequence::new().stage(&step, ["U"], "V").carry("V", "U");
-    let lost = Sequence::new().repeat(3, round).build().expect("rounds");
     check(
-        &lost,
+        &Sequence::new().repeat(3, round).build().expect("rounds"),
+        expect![[r#"
+        U: no more of it is read than [0..8], [2..10]
+        V: all of [1..9] is written
+        all that is read is of an input, or was written by a statement before
+        each round writes all arrays that it leaves to the next one
+    "#]],
+    );
+    let doubled = kernel! { fn doubled(V: [i64; 10]) -> W: [i64; 10] { W[i] = 2 * V[i] } };
+    let doubled = by_blocks(doubled, &mesh);
+    let round = Sequence::new().stage(&step, ["U"], "V").stage(&doubled, ["V"], "W").carry("W", "U");
+    check(
+        &Sequence::new().repeat(3, round).build().expect("rounds"),
         expect![[r#"
         U: no more of it is read than [0..8], [2..10]
         V: all of [1..9] is written
         each array that is read is an input, or was written by a statement before
         each round writes all arrays that it leaves to the next one
-        hint: `inner` reads [0..8] of `U`, of which `inner` writes [1..9]; what is not written holds 0: write all that is read, or read what is written alone
+        hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; what is not written holds 0: write all that is read, or read what is written alone
     "#]],
     );
     // All points are written, and beyond the ends there is a value.

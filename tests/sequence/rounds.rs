@@ -388,6 +388,10 @@ fn what_are_no_rounds_is_refused() {
     );
     assert_eq!(repeated(Sequence::new()), "the sequence has no stage; add one with `stage`");
     assert_eq!(
+        repeated(round()),
+        "rounds carry nothing from one to the next, so that each does what the first does; carry what a round writes, of C, with `carry`"
+    );
+    assert_eq!(
         repeated(round().carry("Q", "A")),
         "`Q` is carried to the next round, but no stage of the round writes it; its stages write C"
     );

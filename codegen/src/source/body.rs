@@ -297,19 +297,11 @@ impl<'a> Writer<'a> {
     /// The elements of the output that the kernel writes, where something has to know: `=` clears them alone, and a tile that goes home
     /// overwrites no others. In place, a leaf that clears nothing writes what it writes.
     fn written(&self) -> Option<Field> {
-        let Written { base, strides, counts } = self.nest.kernel.written()?;
+        let written = self.nest.kernel.written()?;
         if !super::items::clears(self.nest) && self.nest.output().route.is_in_place() {
             return None;
         }
-        let number = |&number: &i64| Literal::i64_unsuffixed(number);
-        let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
-        let strides = strides.iter().map(|strides| {
-            let strides = strides.iter().map(number);
-            quote! { &[#(#strides),*] }
-        });
-        let sharding = self.names.shardings.last();
-        let new = quote! { Written::new(world, &#sharding(), &[#(#base),*], &[#(#strides),*], &[#(#counts),*]) };
-        Some(Field { name: self.names.written.clone(), r#type: quote! { Written }, new })
+        Some(written_field(&self.names.written, &written, self.names.shardings.last()?))
     }
 
     /// The inputs, where ranks that share memory see them.
@@ -457,4 +449,17 @@ pub(super) fn along_of(reach: &Neighbours) -> TokenStream {
         }
     });
     quote! { [#(#axes),*] }
+}
+
+/// The elements of an array that lies so which a kernel writes.
+pub(super) fn written_field(name: &Ident, written: &Written, sharding: &Ident) -> Field {
+    let Written { base, strides, counts } = written;
+    let number = |&number: &i64| Literal::i64_unsuffixed(number);
+    let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
+    let strides = strides.iter().map(|strides| {
+        let strides = strides.iter().map(number);
+        quote! { &[#(#strides),*] }
+    });
+    let new = quote! { Written::new(world, &#sharding(), &[#(#base),*], &[#(#strides),*], &[#(#counts),*]) };
+    Field { name: name.clone(), r#type: quote! { Written }, new }
 }

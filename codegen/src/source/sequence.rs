@@ -14,7 +14,7 @@ use super::items::writes_all;
 use super::names::Wanted;
 use polyshard_program::{
     ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, Nest, NestId, Part, Program, Repeat, RepeatId, Rooms,
-    Statement, TileId,
+    Statement, TileId, Written,
 };
 use proc_macro2::Ident;
 
@@ -22,6 +22,8 @@ use proc_macro2::Ident;
 enum Step<'a> {
     /// What a kernel needs, which runs these statements; `module` has its code.
     Kernel { module: &'a Ident, nest: &'a Nest, statements: &'a [Statement] },
+    /// The elements that a kernel writes of an array whose others are those of the version before.
+    Written { written: Written, sharding: &'a Ident },
     /// The plan of a move from one sharding to another.
     Move { moved: &'a Move, from: &'a Ident, to: &'a Ident },
 }
@@ -42,6 +44,9 @@ enum Action<'a> {
     Make { array: &'a Ident, sharding: &'a Ident },
     /// Makes an array in memory that rounds use again: with the identity of an operation, or with anything in it.
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
+    /// Has an array be a next version: what its kernel writes starts from nothing, and all else is copied from the one before. `=` clears
+    /// by itself.
+    Begin { step: &'a Ident, array: &'a Ident, before: Argument<'a>, identity: Option<Assign> },
     /// Runs a kernel, which makes its output or writes `into` the one that is there.
     Run {
         step: &'a Ident,
@@ -157,8 +162,15 @@ impl<'a> Walk<'a> {
         let run = Action::Run { step, inputs, tiles, output, scalars, into: around.is_some() };
         let Some(around) = around else { return vec![run] };
         let first = nest.brings_once().then(|| Action::SetFirst { step, round: &names.rounds[around.0] });
-        let made = self.made(nest.writes(), (!writes_all(nest)).then(|| nest.kernel.assign()));
-        first.into_iter().chain([made, run]).collect()
+        let identity = (!writes_all(nest)).then(|| nest.kernel.assign());
+        let before = self.program.body().version_before(nest).zip(nest.kernel.written());
+        let begin = before.map(|(before, written)| {
+            let step = self.step(Step::Written { written, sharding: &names.shardings[nest.writes().0] });
+            let identity = identity.filter(|assign| *assign != Assign::Set);
+            Action::Begin { step, array: output, before: self.argument(before), identity }
+        });
+        let made = self.made(nest.writes(), identity.filter(|_| begin.is_none()));
+        first.into_iter().chain([made]).chain(begin).chain([run]).collect()
     }
 
     /// A move. A reduction runs in place, so its target is there before it.
@@ -242,7 +254,8 @@ impl Names {
             scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
         });
         let scalars = scalars.collect();
-        let steps = program.nests().len() + program.moves().len();
+        let versions = program.nests().filter(|nest| program.body().version_before(nest).is_some()).count();
+        let steps = program.nests().len() + program.moves().len() + versions;
         let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
         let rooms = if program.body().repeats.is_empty() { 0 } else { program.rooms().most.len() };
         let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();

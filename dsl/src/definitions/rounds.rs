@@ -178,6 +178,12 @@ fn number(expr: &Expr, values: &Values) -> Option<f64> {
 pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     let mut errors = Errors::default();
     for around in rounds {
+        if around.carried.is_empty() {
+            let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
+            let what = "rounds carry nothing from one to the next, so that each does what the first does";
+            let help = format!("say what becomes of `{written}` in the next round: `A = {written}`");
+            errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
+        }
         // What a round writes: kernels do, and rounds in it carry.
         let mut written = outputs[around.kernels.clone()].to_vec();
         let within = |other: &&Repeated| {

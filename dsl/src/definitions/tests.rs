@@ -216,6 +216,26 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: write `A: [f32; m, n]`
         "#]],
     );
+    let half = "fn half(A: [T; n]) -> B: [T; n] { B[i] = 0.5 * A[i] } auto";
+    check(
+        &format!("repeat(3) {{ {half} }}"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 1: rounds carry nothing from one to the next, so that each does what the first does
+            help: say what becomes of `B` in the next round: `A = B`
+        "#]],
+    );
+    // An array that would have to be given though no kernel says its shape.
+    check(
+        &format!("repeat(3, before = A, A = B) {{ {half} }}"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 11: no kernel reads or writes `before`, so it has no value before the rounds
+            help: leave `before = ..` out, or have a kernel read it
+        "#]],
+    );
     check(
         &format!("{PRODUCT}mesh(x: 2).distribute([m], [mo], [mi]);"),
         &[],

@@ -92,6 +92,10 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
     if times > MOST_ROUNDS {
         return Err(Box::new(SequenceError::Rounds { times, most: MOST_ROUNDS }));
     }
+    if carried.is_empty() && !round.items.is_empty() {
+        let written = listed(round.items.iter().flat_map(Item::leaves));
+        return Err(Box::new(SequenceError::NothingCarried { written }));
+    }
     for (nth, Carry { next, value }) in carried.iter().enumerate() {
         let before = &carried[..nth];
         let twice = [

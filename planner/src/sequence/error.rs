@@ -75,6 +75,12 @@ pub enum SequenceError {
     /// What only rounds have is said of a sequence that is not repeated, or what only the whole has of rounds.
     #[error("`{step}` is of {of}; {help}")]
     Place { step: &'static str, of: &'static str, help: &'static str },
+    /// Rounds carry nothing.
+    #[error(
+        "rounds carry nothing from one to the next, so that each does what the first does; carry what a round writes, of {written}, \
+         with `carry`"
+    )]
+    NothingCarried { written: String },
     /// A round carries or is ended by a value that none of its stages writes.
     #[error("`{value}` is {what}, but no stage of the round writes it; its stages write {written}")]
     NotOfRound { value: Name, what: &'static str, written: String },

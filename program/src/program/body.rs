@@ -112,6 +112,15 @@ impl Body {
         }
     }
 
+    /// Returns the version before of what a nest writes, if rounds carry it to the next one: elements that the nest does not write have the
+    /// values that they have in that. There is none if the nest writes all of them.
+    #[must_use]
+    pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
+        let carried = self.repeats.iter().flat_map(|repeat| &repeat.carried);
+        let carried = carried.filter(|carried| carried.next == nest.writes()).map(|carried| carried.value);
+        carried.last().filter(|_| nest.kernel.written().is_some())
+    }
+
     /// All parts, those of rounds after their repetition, with the number that each has on a page and how many repetitions are around it.
     /// Counted from 1 are nests, repetitions, and moves where they begin.
     pub(super) fn numbered(&self) -> Vec<Numbered<'_>> {
@@ -184,10 +193,10 @@ impl Body {
                 Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
                 Part::Free(_) => continue,
                 Part::Repeat(id, body) => {
-                    // What a round writes for itself alone is freed in it; all else after the last round.
+                    // What a round writes for itself alone, in rounds inside of it, too, is freed in it; all else after the last round.
                     let leaves = self.repeats[id.0].leaves();
                     let mut is_elsewhere = vec![true; is_done.len()];
-                    for id in Self::parts_of(body).flat_map(|part| self.makes(part)) {
+                    for id in self.makes_inside(body) {
                         is_elsewhere[id.0] = is_done[id.0] || leaves.contains(&id);
                     }
                     is_done.iter_mut().zip(&is_elsewhere).for_each(|(done, elsewhere)| *done |= !elsewhere);
@@ -225,6 +234,15 @@ impl Body {
             Part::Repeat(id, _) => self.repeats[id.0].leaves(),
             part => self.writes(part),
         }
+    }
+
+    /// The arrays that statements make, at any depth.
+    fn makes_inside(&self, statements: &[Statement]) -> Vec<ArrayId> {
+        let made = Self::parts_of(statements).flat_map(|part| match part {
+            Part::Repeat(_, body) => [self.makes(part), self.makes_inside(body)].concat(),
+            part => self.makes(part),
+        });
+        made.collect()
     }
 
     /// The arrays that a part needs to be there.

@@ -173,6 +173,11 @@ impl Check<'_> {
         if *times > MOST_ROUNDS {
             return Err(misfit(format!("it has {times} rounds, and may have {MOST_ROUNDS}")));
         }
+        if carried.is_empty() {
+            return Err(misfit(
+                "it carries nothing from one round to the next, so that each does what the first does".into(),
+            ));
+        }
         let ids = |carried: &Carried| [carried.first, carried.value, carried.next];
         carried.iter().try_for_each(|carried| self.exist(statement, &ids(carried)))?;
         for (nth, carrying) in carried.iter().enumerate() {

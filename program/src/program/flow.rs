@@ -68,7 +68,8 @@ impl Body {
         for (tensor, &id) in nest.kernel.inputs().iter().zip(nest.reads()) {
             let mut writers = Vec::new();
             self.find_writers(id, &mut Vec::new(), &mut writers);
-            for writer in writers {
+            // What is the next version of another array has the values of that one elsewhere.
+            for writer in writers.into_iter().filter(|writer| self.version_before(&self.nests[writer.0]).is_none()) {
                 let writer = &self.nests[writer.0].kernel;
                 let written = writer.writes_at_least();
                 if written.as_ref().is_some_and(|written| written.is_whole(&tensor.shape)) {
@@ -97,6 +98,16 @@ impl Body {
         }
     }
 
+    /// Returns the nests that write elements of an array, the one that begins it first, if no other element of it has a value.
+    pub(super) fn writers(&self, id: ArrayId, arrays: &[Array]) -> Option<Vec<NestId>> {
+        let (mut seen, mut found) = (Vec::new(), Vec::new());
+        self.find_writers(id, &mut seen, &mut found);
+        let is_given = seen.iter().any(|id| arrays[id.0].kind == ArrayKind::Input);
+        let is_whole = |nest: &NestId| self.nests[nest.0].kernel.written().is_none();
+        found.sort_by_key(|nest| self.version_before(&self.nests[nest.0]).is_some());
+        (!is_given && !found.iter().any(is_whole)).then_some(found)
+    }
+
     /// Adds the nests whose outputs an array may hold.
     fn find_writers(&self, id: ArrayId, seen: &mut Vec<ArrayId>, found: &mut Vec<NestId>) {
         if seen.contains(&id) {
@@ -105,10 +116,14 @@ impl Body {
         seen.push(id);
         let own = self.nests.iter().position(|nest| nest.writes() == id).map(NestId);
         found.extend(own.filter(|nest| !found.contains(nest)));
+        let before = own.and_then(|nest| self.version_before(&self.nests[nest.0]));
         let moved = self.moves.iter().filter(|moved| moved.target == id).map(|moved| moved.source);
-        let of_rounds = self.repeats.iter().flat_map(|repeat| &repeat.carried).filter(|carried| carried.value == id);
-        let carried = of_rounds.flat_map(|&Carried { first, next, .. }| [first, next]);
-        for from in moved.chain(carried).collect::<Vec<_>>() {
+        let of_rounds =
+            self.repeats.iter().flat_map(|repeat| repeat.carried.iter().map(|carried| (carried, repeat.times)));
+        let of_rounds = of_rounds.filter(|(carried, _)| carried.value == id);
+        let carried =
+            of_rounds.flat_map(|(&Carried { first, next, .. }, times)| [Some(first), (times > 0).then_some(next)]);
+        for from in moved.chain(before).chain(carried.flatten()).collect::<Vec<_>>() {
             self.find_writers(from, seen, found);
         }
     }

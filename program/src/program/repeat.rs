@@ -16,6 +16,9 @@ pub const MOST_ROUNDS: u64 = 1 << 40;
 ///
 /// An array that is carried is renamed, not copied: where a round begins, `value` is what `next` was at the end of the round
 /// before, and `first` in the first round. All are renamed at once, so `next` may be another one's `value`.
+///
+/// `next` is the next version of `value`: elements of `next` that the kernel which writes it does not write have the values that they have in
+/// `value`. What is not carried starts each round without values, with what the sums of its kernel begin with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {

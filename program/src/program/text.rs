@@ -186,9 +186,14 @@ impl Program {
     fn carried(&self, repeat: &Repeat) -> Vec<String> {
         let line = |carried: &super::Carried| {
             let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
-            format!("{value} is first {first}, then {next} of the round before")
+            let written = format!("{value} is first {first}, then {next} of the round before");
+            let writer = self.nests().find(|nest| nest.writes() == carried.next);
+            let kept = writer.filter(|nest| self.body.version_before(nest).is_some()).map(|nest| {
+                format!("elements of {next} that `{}` does not write are copied from {value}", nest.kernel.name())
+            });
+            std::iter::once(written).chain(kept)
         };
-        repeat.carried.iter().map(line).collect()
+        repeat.carried.iter().flat_map(line).collect()
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.

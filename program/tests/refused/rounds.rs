@@ -62,7 +62,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     );
     refused(
         &|_, repeat, _| repeat.carried.clear(),
-        expect!["statement 2 reads `V`, which no statement before it writes"],
+        expect!["statement 1: it carries nothing from one round to the next, so that each does what the first does"],
     );
     refused(
         &|arrays, _, _| arrays[2].kind = ArrayKind::Output,

@@ -5,6 +5,7 @@ use super::leaves::Leaves;
 use super::local::{LocalNest, region_at};
 use crate::comm::Work;
 use crate::groups::Groups;
+use crate::layout::Sharding;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::legs::{At, Ends, Input, Output, carry_out, values_at};
 use crate::shared_inputs::InputTable;
@@ -76,10 +77,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             peers.iter().try_fold(made, |made, reach| made.connected(&grid, reach)).map(Some)
         });
         let tiles = tiles.collect::<Result<_>>()?;
-        let written = kernel.written().map(|written| {
-            let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
-            Written::new(world, nest.output_sharding(), &written.base, &steps, &written.counts)
-        });
+        let written = written(kernel, world, nest.output_sharding());
         let output @ Transfer { tile, direction, route, .. } = nest.output();
         let out_tile = match tile.buffers {
             Buffers::Shard => None,
@@ -139,6 +137,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn identity(&self) -> Option<T> {
         let writes_all = self.nest.kernel.assign() == Assign::Set && self.cleared.is_none();
         (!writes_all).then(|| self.op.identity())
+    }
+
+    /// Has an output be a next version of an array: what runs write starts from nothing, and all else is copied.
+    pub(super) fn begin_version(&self, output: &mut DistArray<T>, before: &DistArray<T>) {
+        let Some(written) = &self.cleared else { return };
+        written.copy_others(output, before);
+        // `=` clears by itself.
+        if self.nest.kernel.assign() != Assign::Set {
+            written.fill(output, self.op.identity());
+        }
     }
 
     /// Says whether the runs that follow are of the first round.
@@ -227,6 +235,13 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 
 /// A transfer that brings nothing, and the tile of another kernel that the leaf reads for it; several may read one.
 pub(super) type Kept<'t, T> = (TileId, KeptTile<'t, T>);
+
+/// The elements that a kernel writes of an array that lies so, if it does not write all of them.
+pub(super) fn written(kernel: &Kernel, world: &World, sharding: &Sharding) -> Option<Written> {
+    let written = kernel.written()?;
+    let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
+    Some(Written::new(world, sharding, &written.base, &steps, &written.counts))
+}
 
 /// One run of a kernel on one rank.
 struct Walk<'a, 'r, 'i, T: Element> {

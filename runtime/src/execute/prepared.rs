@@ -1,9 +1,10 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
 
-use super::kernel::{Kept, PreparedKernel};
+use super::kernel::{Kept, PreparedKernel, written};
 use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
+use crate::room::as_float;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
@@ -54,6 +55,8 @@ pub struct Prepared<'a, T: Element> {
     rooms: Vec<Room<T>>,
     /// By repetition: how many rounds it had in the last run.
     rounds: Vec<u64>,
+    /// By repetition: the scalar that could have ended it, after the last of these.
+    scalars: Vec<Option<f64>>,
     /// The leaves that runs have computed, and who is told.
     leaves: Leaves<'a>,
 }
@@ -101,12 +104,25 @@ impl<'a, T: Element> Prepared<'a, T> {
         let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
-        let rounds = vec![0; program.body().repeats.len()];
+        let (rounds, scalars) = (vec![0; program.body().repeats.len()], vec![None; program.body().repeats.len()]);
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
         let Rooms { of: room_of, most } = program.rooms();
         let (rooms, leaves) = (Vec::with_capacity(most.len()), Leaves::default());
-        let mut prepared =
-            Self { program, world, kernels, moves, inputs, outputs, made, names, room_of, rooms, rounds, leaves };
+        let mut prepared = Self {
+            program,
+            world,
+            kernels,
+            moves,
+            inputs,
+            outputs,
+            made,
+            names,
+            room_of,
+            rooms,
+            rounds,
+            scalars,
+            leaves,
+        };
         prepared.make_rooms(&most)?;
         Ok(prepared)
     }
@@ -195,6 +211,15 @@ impl<'a, T: Element> Prepared<'a, T> {
         &self.rounds
     }
 
+    /// Returns, for each repetition of the last run that ended since it had all its rounds, although a scalar was to end it, that
+    /// scalar and what it was last: not below its bound, or not a number.
+    #[must_use]
+    pub fn unended(&self) -> Vec<(&'a Repeat, f64)> {
+        let repeats = self.program.body().repeats.iter().zip(&self.scalars);
+        let last = repeats.filter_map(|(repeat, &scalar)| Some((repeat, repeat.until?, scalar?)));
+        last.filter(|(_, until, scalar)| !(*scalar < until.below)).map(|(repeat, _, scalar)| (repeat, scalar)).collect()
+    }
+
     /// Returns an array for [`run_into`](Self::run_into) to write, with what its kernel starts from in it; in memory that ranks
     /// share, where that saves a copy, and then collective over the world.
     ///
@@ -216,7 +241,9 @@ impl<'a, T: Element> Prepared<'a, T> {
         let (part, id) = written.last().expect("a program has an output; this is a bug of polyshard");
         let mut output = self.target(part, id)?;
         if matches!(part, Part::Begin(_) | Part::Repeat(..)) {
-            output.block_mut().fill(T::ZERO);
+            let writers = self.program.writers(id).unwrap_or_default();
+            let identity = writers.first().and_then(|nest| self.kernels[nest.0].borrow().identity());
+            output.block_mut().fill(identity.unwrap_or(T::ZERO));
         }
         Ok(output)
     }
@@ -260,7 +287,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
-    /// no others, and a move overwrites all of them.
+    /// no others, and a move overwrites all of them. Rounds begin anew, and overwrite all that has a value after them.
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
@@ -327,7 +354,15 @@ impl<'a, T: Element> Prepared<'a, T> {
             Some(output) if renamed => self.walk_statements(&program.body().statements, &run, None, true).map(|()| {
                 let made = self.made[self.outputs[0].0].take();
                 let made = made.expect("rounds leave the output; this is a bug of polyshard");
-                output.block_mut().copy_from_slice(made.block());
+                match program.writers(self.outputs[0]) {
+                    None => output.block_mut().copy_from_slice(made.block()),
+                    // What nothing writes stays.
+                    Some(writers) => writers.into_iter().for_each(|nest| {
+                        let kernel = &program.body().nests[nest.0].kernel;
+                        let written = written(kernel, self.world, made.sharding());
+                        written.into_iter().for_each(|written| written.copy(output, &made));
+                    }),
+                }
                 self.put_back(self.outputs[0], made);
             }),
             into => self.walk_statements(&program.body().statements, &run, into, true),
@@ -335,11 +370,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         self.world.comm().note(None);
         // A run that failed leaves arrays between statements, whose memory the next run takes again.
         if ran.is_err() {
-            for nth in 0..self.made.len() {
-                if let Some(array) = self.made[nth].take() {
-                    self.put_back(ArrayId(nth), array);
-                }
-            }
+            (0..self.made.len()).for_each(|nth| self.free(ArrayId(nth)));
         }
         ran?;
         let made = &mut self.made;
@@ -361,13 +392,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         for part in Body::parts_of(statements) {
             let written = match part {
                 Part::Free(id) => {
-                    if let Some(freed) = self.made[id.0].take() {
-                        self.put_back(id, freed);
-                    }
+                    self.free(id);
                     continue;
                 }
                 Part::Repeat(id, round) => {
-                    self.rounds[id.0] = self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
+                    (self.rounds[id.0], self.scalars[id.0]) =
+                        self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
                     continue;
                 }
                 // A move is done when what began it returns.
@@ -386,6 +416,9 @@ impl<'a, T: Element> Prepared<'a, T> {
             let ran = match part {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
+                    if let Some(before) = body.version_before(&body.nests[id.0]) {
+                        self.kernels[id.0].borrow().begin_version(target, arrays.get(before));
+                    }
                     let given = scalars.kernel(id);
                     let kept = body.nests[id.0].kept();
                     let lenders: SmallVec<[_; 4]> =
@@ -415,26 +448,25 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
-    /// Runs rounds, and returns how many.
+    /// Runs rounds, and returns how many, and the scalar that could have ended them.
     fn repeat(
         &mut self,
         repeat: &'a Repeat,
         round: &'a [Statement],
         run: &Run<'_, T>,
         mut into: Option<&mut DistArray<T>>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Option<f64>)> {
         for carried in &repeat.carried {
             self.names[carried.value.0] = Some(carried.first);
         }
-        let mut rounds = 0;
+        let (mut rounds, mut scalar) = (0, None);
         while rounds < repeat.times {
             self.walk_statements(round, run, into.as_deref_mut(), rounds == 0)?;
             rounds += 1;
             // It has the same bits on all ranks, so all end here.
-            let scalar = repeat.until.map(|until| (self.array(until.scalar, run, into.as_deref()), until.below));
-            let is_last = scalar.is_some_and(|(scalar, below)| scalar.is_below(below));
+            scalar = repeat.until.map(|until| as_float(self.array(until.scalar, run, into.as_deref()).block()[0]));
             self.rename(repeat);
-            if is_last {
+            if repeat.until.zip(scalar).is_some_and(|(until, scalar)| scalar < until.below) {
                 break;
             }
         }
@@ -448,20 +480,20 @@ impl<'a, T: Element> Prepared<'a, T> {
             }
             self.names[value.0] = None;
         }
-        Ok(rounds)
+        Ok((rounds, scalar))
     }
 
-    /// Has each value be what is its next one, which is not copied.
+    /// Has each value be what is its next one, which is not copied, and gives back all else that the round left.
     fn rename(&mut self, repeat: &Repeat) {
         let next = repeat.carried.iter().map(|carried| (self.made[carried.next.0].take(), self.names[carried.next.0]));
         let next: Vec<_> = next.collect();
-        for carried in &repeat.carried {
-            if let Some(old) = self.made[carried.value.0].take() {
-                self.put_back(carried.value, old);
-            }
-        }
+        repeat.carried.iter().for_each(|carried| self.free(carried.value));
         for (carried, (made, name)) in repeat.carried.iter().zip(next) {
             (self.made[carried.value.0], self.names[carried.value.0]) = (made, name);
+        }
+        let is_value = |id: ArrayId| repeat.carried.iter().any(|carried| carried.value == id);
+        if let Some(scalar) = repeat.until.map(|until| until.scalar).filter(|scalar| !is_value(*scalar)) {
+            self.free(scalar);
         }
     }
 
@@ -474,7 +506,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// An array for a statement to write, with what its kernel starts from in it.
     fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
+        let body = self.program.body();
         let identity = match part {
+            // A next version begins as the one before it.
+            Part::Nest(nest, _) if body.version_before(&body.nests[nest.0]).is_some() => None,
             Part::Nest(nest, _) => self.kernels[nest.0].borrow().identity(),
             Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
         };
@@ -491,13 +526,16 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     /// An array that has room, filled with an element or with anything in it.
     fn array_in_room(&mut self, id: ArrayId, filled: Option<T>) -> Result<DistArray<T>> {
-        // A scalar that could have ended the rounds is still there.
-        if let Some(before) = self.made[id.0].take() {
-            self.put_back(id, before);
-        }
         let Array { name, sharding, .. } = self.program.array(id);
         let room = self.room_of[id.0].expect("it has room; this is a bug of polyshard");
         self.rooms[room.0].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
+    }
+
+    /// Gives back the memory of an array, if there is one.
+    fn free(&mut self, id: ArrayId) {
+        if let Some(array) = self.made[id.0].take() {
+            self.put_back(id, array);
+        }
     }
 
     fn put_back(&mut self, id: ArrayId, array: DistArray<T>) {

@@ -106,7 +106,23 @@ impl Written {
         self.runs(0..block.len(), |run| block[run].fill(value));
     }
 
-    /// Calls `visit` with the positions of the block within `range` that are written, as far as they follow one another.
+    /// Copies these elements from an array that lies as the target does.
+    pub fn copy<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
+        let (block, from) = (target.block_mut(), from.block());
+        self.runs(0..block.len(), |run| block[run.clone()].copy_from_slice(&from[run]));
+    }
+
+    /// Copies all others.
+    pub fn copy_others<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
+        let (block, from, mut at) = (target.block_mut(), from.block(), 0);
+        self.runs(0..block.len(), |run| {
+            block[at..run.start].copy_from_slice(&from[at..run.start]);
+            at = run.end;
+        });
+        block[at..].copy_from_slice(&from[at..]);
+    }
+
+    /// Calls `visit` with the positions of the block within `range` that are written, ascending, as far as they follow one another.
     pub(super) fn runs(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
         let Some((last, outer)) = self.dims.split_last() else { return visit(range) };
         let mut at = range.start;

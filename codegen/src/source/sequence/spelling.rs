@@ -9,6 +9,7 @@
 //! `first`'s module is that of the kernel alone, inside of `pub mod first_1 { .. }`, and `step_1` its `Prepared`.
 
 use super::super::body::leg::{Ends, leg};
+use super::super::body::written_field;
 use super::super::field::Field;
 use super::super::items::{check, kept_tile, mesh, new_sharding, reduce_op, sharding_function, zero};
 use super::super::{imports, kernel_module, mentions, reduction};
@@ -136,6 +137,7 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
 /// ```
 fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> Field {
     let (r#type, new) = match step {
+        Step::Written { written, sharding } => return written_field(name, written, sharding),
         Step::Kernel { module, .. } => {
             (quote! { #module::Prepared<'world> }, quote! { #module::Prepared::new(world)? })
         }
@@ -159,7 +161,7 @@ fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> F
 /// An action, of which those of rounds are, in this order:
 ///
 /// ```text
-/// let mut a_3 = Cow::Borrowed(a_0);                                      Borrow
+/// let mut a_3: Cow<'_, DistArray<f64>> = Cow::Borrowed(a_0);             Borrow
 /// for round in 0..3u64 {                                                 Repeat
 ///     self.step_1.set_first(round == 0);                                 SetFirst
 ///     let mut z_8 = self.room_0.array(self.world, &sharding_z_8(), Some(ReduceOp::Sum.identity()))?;
@@ -185,6 +187,10 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
             let filled = filled.unwrap_or(quote! { None });
             quote! { let mut #array = self.#room.array(self.world, &#sharding(), #filled)?; }
         }
+        Action::Begin { step, array, before, identity } => {
+            let filled = identity.map(reduce_op).map(|op| quote! { self.#step.fill(&mut #array, #op.identity()); });
+            quote! { self.#step.copy_others(&mut #array, #before); #filled }
+        }
         Action::Run { step, inputs, tiles, output, scalars, into } => {
             let tiles = tiles.iter().map(|&(step, tile)| {
                 let tile = kept_tile(tile);
@@ -208,7 +214,9 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
         }
         Action::Free { array, room: None } => quote! { drop(#array); },
         Action::Free { array, room: Some(room) } => quote! { self.#room.give_back(#array); },
-        Action::Borrow { value, first } => quote! { let mut #value = Cow::Borrowed(#first); },
+        Action::Borrow { value, first } => {
+            quote! { let mut #value: Cow<'_, DistArray<#element>> = Cow::Borrowed(#first); }
+        }
         Action::Repeat { round, times, body } => {
             let body: TokenStream = body.iter().map(|action| spelled(action, element)).collect();
             let round = if mentions(&body, &round.to_string()) { quote!(#round) } else { quote!(_) };
