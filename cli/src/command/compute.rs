@@ -14,6 +14,7 @@ pub(crate) use shared::Shared;
 
 use crate::error::{CliError, Result};
 use crate::progress::Shown;
+use polyshard::machine::units::counted;
 use polyshard::runtime::Output;
 use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ pub(crate) struct Ran {
     pub(crate) seconds: f64,
     /// The rounds of each repetition.
     pub(crate) rounds: Vec<u64>,
+    /// What did not end rounds that it was to end.
+    pub(crate) unended: Vec<String>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
     pub(crate) out: String,
@@ -115,6 +118,12 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     world.comm().barrier()?;
     let seconds = start.elapsed().as_secs_f64();
     let rounds = prepared.rounds().to_vec();
+    let unended = prepared.unended().into_iter().filter_map(|(repeat, last)| {
+        let (until, rounds) = (repeat.until?, counted(repeat.times, "round"));
+        let scalar = program.array(until.scalar).name;
+        Some(format!("`{scalar}` was {last:?} after {rounds}, not below {:?}", until.below))
+    });
+    let unended = unended.collect();
     drop(prepared);
     drop(shown);
     let received = world.bytes_received() - before;
@@ -130,5 +139,5 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     };
     let out = files.out.display().to_string();
     let shape = result.sharding().shape().to_vec();
-    Ok(world.is_root().then_some(Ran { seconds, rounds, received, out, shape, dtype: T::DTYPE, checked }))
+    Ok(world.is_root().then_some(Ran { seconds, rounds, unended, received, out, shape, dtype: T::DTYPE, checked }))
 }

@@ -216,3 +216,25 @@ fn rounds_are_printed_and_read_again() {
     "#]]
     .assert_eq(&format!("let program{}", repeats.expect("a program and a run").0));
 }
+
+#[test]
+fn what_was_to_end_rounds_and_did_not_is_said() {
+    let folder = Folder(test_folder!("poly_unended"));
+    let (arrays, out) = (folder.arrays("f64", &["8"]), folder.path("out.npy"));
+    let text = |value: &str| {
+        format!(
+            "repeat(3, A = B, until s < 1e-9) {{
+                fn half(A: [T; n]) -> B: [T; n] {{ B[i] = {value} }}
+                mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x).shard(B, i @ x)
+                fn count(B: [T; n]) -> s: T {{ s[] += B[i] - B[i] + 2.5 }}
+                mesh(x: 2).distribute([i], [io], [ii]).shard(B, i @ x)
+            }}"
+        )
+    };
+    for (value, last) in [("0.5 * A[i]", "20.0"), ("A[i] / 0.0", "NaN")] {
+        let file = folder.poly(&text(value));
+        let said = COMMAND_LINE.said(Start::Plain, &["run", &file, &arrays[0], "--out", &out]);
+        let warning = format!("`s` was {last} after 3 rounds, not below 1e-9");
+        assert!(said.lines().any(|line| line.starts_with("warning") && line.ends_with(&warning)), "{said}");
+    }
+}

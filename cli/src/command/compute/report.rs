@@ -200,6 +200,9 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
     let received = scaled(ran.received as f64, "B");
     let took = seconds(ran.seconds);
     let _ = writeln!(text, "{}  {took}{predicted}{rounds}; the first rank received {received}", label("ran"));
+    ran.unended.iter().for_each(|scalar| {
+        let _ = writeln!(text, "{}  {scalar}", label("warning"));
+    });
     if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
         let all = counted(all, "row");
         let _ = writeln!(
