@@ -208,8 +208,8 @@ fn a_value_is_redistributed_once_for_all_that_read_it_alike() {
                 .iter()
                 .map(|(name, array)| Ok((name.as_str(), array.gather(world)?)))
                 .collect::<polyshard::Result<_>>()?;
-            let last = prepared.run(&[&arrays[0]])?;
-            assert_eq!(last.block(), outputs[3].1.block());
+            let named = prepared.run_named(&[&arrays[0]], ["E", "B"])?;
+            assert_eq!(named.map(|array| array.block().to_vec()), [3, 0].map(|nth| outputs[nth].1.block().to_vec()));
         }
         Ok(all)
     });
@@ -494,7 +494,10 @@ fn inputs_and_outputs_lie_in_shardings_that_no_stage_has() {
         let inputs: Vec<_> = arrays.iter().collect();
         let mut prepared = sequence.prepare(world)?;
         let outputs = prepared.run_all(&inputs)?;
-        assert_eq!(prepared.run(&inputs)?.block(), outputs[1].1.block(), "a run returns the last output");
+        let said = prepared.run(&inputs).expect_err("there are two").cause().to_string();
+        assert!(said.starts_with("`run` is for one output, but the program writes 2 (C, E); use `run_all`"));
+        let said = prepared.run_named(&inputs, ["E", "E"]).expect_err("there is one").cause().to_string();
+        assert_eq!(said, "`E` is not an output, or is asked for twice; the program writes C, E");
         outputs.into_iter().map(|(_, array)| Ok(array.gather(world)?)).collect::<polyshard::Result<Vec<_>>>()
     });
     let c = reference(first.kernel(), &[&whole(0, &[6, 5]), &whole(1, &[5, 7])], None).expect("shapes fit");

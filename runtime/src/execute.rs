@@ -63,6 +63,15 @@ pub trait Execute {
         self.prepare(world)?.run(inputs)
     }
 
+    /// As [`run`](Self::run), but returns all outputs, by name, in the order in which the program lists them.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Prepared::run_all`].
+    #[track_caller]
+    fn run_all<T: Element>(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
+        self.prepare(world)?.run_all(inputs)
+    }
+
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes,
     /// and no others.
     ///

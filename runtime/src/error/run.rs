@@ -58,13 +58,16 @@ pub enum RunError {
          share none; use `Transport::Auto`"
     )]
     NotShared { sharding: Box<Sharding> },
-    /// One output is given, but the program writes several.
+    /// One output is given or asked for, but the program writes several.
     #[error(
-        "`run_into` continues from one array, but the program writes {} ({}); use `run_all`",
+        "`{call}` is for one output, but the program writes {} ({}); use `run_all`, or `run_named` for some of them",
         .outputs.len(),
         joined(.outputs)
     )]
-    Outputs { outputs: Vec<Name> },
+    Outputs { call: &'static str, outputs: Vec<Name> },
+    /// An output is asked for that the program does not write, or twice.
+    #[error("`{name}` is not an output, or is asked for twice; the program writes {}", joined(.outputs))]
+    NoOutput { name: Name, outputs: Vec<Name> },
     /// More or fewer arrays are to be verified than the program writes.
     #[error("the program writes {}, but {} {} given to compare", joined(.outputs), counted(.given, "array"), are(*.given))]
     Verified { outputs: Vec<Name>, given: usize },

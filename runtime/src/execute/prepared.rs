@@ -248,11 +248,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(output)
     }
 
-    /// Runs the program and returns what it computes: its output, or the last one if it has several; collective over the
-    /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
+    /// Runs the program and returns its output; collective over the world. The output starts from the identity of its kernel's
+    /// operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// [`RunError`] if the inputs are not as many or do not lie as the program expects. If communication fails.
+    /// [`RunError`] if the inputs are not as many or do not lie as the program expects; [`RunError::Outputs`] if the program has several
+    /// outputs: [`run_all`](Self::run_all) and [`run_named`](Self::run_named) return these. If communication fails.
     #[track_caller]
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
@@ -271,7 +272,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     #[track_caller]
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         let (program, at) = (self.program, Location::caller());
-        let ran = T::run_program(self, inputs, None, scalars, at);
+        let ran = self.only_output("run").and_then(|_| T::run_program(self, inputs, None, scalars, at));
         let mut outputs = ran.map_err(|error| error.in_program(at, program))?;
         Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
     }
@@ -282,8 +283,49 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// As for [`run`](Self::run).
     #[track_caller]
     pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
+        self.run_all_with(inputs, &[])
+    }
+
+    /// As [`run_all`](Self::run_all), with these values for scalars, as [`run_with`](Self::run_with).
+    ///
+    /// # Errors
+    /// As for [`run_with`](Self::run_with).
+    #[track_caller]
+    pub fn run_all_with(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        scalars: &[(&str, T)],
+    ) -> Result<Vec<(Name, DistArray<T>)>> {
         let (program, at) = (self.program, Location::caller());
-        T::run_program(self, inputs, None, &[], at).map_err(|error| error.in_program(at, program))
+        T::run_program(self, inputs, None, scalars, at).map_err(|error| error.in_program(at, program))
+    }
+
+    /// As [`run`](Self::run), but returns the outputs of these names, in this order.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run), and [`RunError::NoOutput`] if a name is not an output's, or is there twice.
+    ///
+    /// # Panics
+    /// If a run does not return an output of the program: a bug of polyshard.
+    #[track_caller]
+    pub fn run_named<const N: usize>(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        names: [&str; N],
+    ) -> Result<[DistArray<T>; N]> {
+        let (program, at) = (self.program, Location::caller());
+        let wrong = |(nth, name): &(usize, &&str)| {
+            names[..*nth].contains(name) || program.outputs().all(|output| output.name.as_str() != **name)
+        };
+        if let Some((_, name)) = names.iter().enumerate().find(wrong) {
+            let outputs = program.outputs().map(|output| output.name).collect();
+            return Err(Error::from(RunError::NoOutput { name: Name::new(name), outputs }).in_program(at, program));
+        }
+        let mut outputs = self.run_all(inputs)?;
+        Ok(names.map(|name| {
+            let found = outputs.iter().position(|(other, _)| other.as_str() == name);
+            outputs.swap_remove(found.expect("a run returns all outputs; this is a bug of polyshard")).1
+        }))
     }
 
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
@@ -315,11 +357,17 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     fn check_output(&self, output: &DistArray<T>) -> Result<()> {
-        let [wanted] = self.outputs[..] else {
-            return Err(RunError::Outputs { outputs: self.program.outputs().map(|array| array.name).collect() }.into());
-        };
-        let wanted = self.program.array(wanted);
+        let wanted = self.program.array(self.only_output("run_into")?);
         output.expect(wanted.name.as_str(), &wanted.sharding)
+    }
+
+    /// The only output, for a call that is for one.
+    fn only_output(&self, call: &'static str) -> Result<ArrayId> {
+        let outputs = || self.program.outputs().map(|array| array.name).collect();
+        match self.outputs[..] {
+            [only] => Ok(only),
+            _ => Err(RunError::Outputs { call, outputs: outputs() }.into()),
+        }
     }
 
     fn check_inputs(&self, inputs: &[&DistArray<T>]) -> Result<()> {
