@@ -150,7 +150,7 @@ fn all_types_are_computed() {
         let said =
             files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &["--ranks", "3", "--out", &out, "--check"]);
         assert!(said.contains("checked  8 of 20 rows against a sequential computation: largest error "), "{said}");
-        assert!(said.ends_with(&format!("wrote    {out}, 20 x 10, {dtype}\n")), "{said}");
+        assert!(said.ends_with(&format!("wrote    {out}: C, 20 x 10, {dtype}\n")), "{said}");
     }
 }
 
@@ -199,9 +199,11 @@ fn what_is_chosen_is_printed() {
     let files = Files::new(test_folder!("einsum_printed"), DType::F32, &[&[512, 512], &[512, 512]]);
     let print = |more: &[&str]| {
         let machine = ["--ranks", "6", "--machine", "a100"];
-        files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &[&machine, more].concat())
+        let said = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &[&machine, more].concat());
+        said.replace(&format!("{}/", files.folder.display()), "")
     };
     expect![[r#"
+        // files in this order: A=A.npy B=B.npy
         fn einsum(A: [f32; 512, 512], B: [f32; 512, 512]) -> out: [f32; 512, 512] { out[i, k] = A[i, j] * B[j, k] }
         .distribute([j], [jo], [ji], mesh(x: 6))
         .shard(A, j @ x)

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "poly/refused.rs"]
 mod refused;
+#[path = "poly/results.rs"]
+mod results;
 #[path = "poly/rounds.rs"]
 mod rounds;
 
@@ -137,7 +139,7 @@ fn what_a_run_prints() {
         .lines()
         .map(|line| match line.split_once(' ') {
             Some(("ran", _)) => "ran ..\n".to_owned(),
-            Some(("wrote", _)) => format!("{}\n", line.replace(&format!("{}/", folder.0.display()), "")),
+            Some(("read" | "wrote", _)) => format!("{}\n", line.replace(&format!("{}/", folder.0.display()), "")),
             _ => format!("{line}\n"),
         })
         .collect();
@@ -149,9 +151,10 @@ fn what_a_run_prints() {
         moves    Y from [1 @ d] to [0 @ d]
         words    at most 546 a rank
         memory   at most 36.58 kB a rank, and up to 86.86 kB that products of matrices copy
+        read     X from 0.npy, W from 1.npy, V from 2.npy
         ran ..
         checked  53 of 53 rows against a sequential computation: largest error 1.8e-7 of the largest element
-        wrote    out.npy, 53 x 29, f32
+        wrote    out.npy: Z, 53 x 29, f32
     "#]]
     .assert_eq(&said);
 }
@@ -243,6 +246,7 @@ fn what_kernels_become_is_printed() {
         C owned by   { C[d0, d1] -> [x, y] : 0 <= d0 <= 7 and 0 <= d1 <= 3 and 0 <= x <= 1 and -3 + d0 <= 4x <= d0 and 0 <= y <= 1 and -1 + d1 <= 2y <= d1 }
     "#]].assert_eq(&lower("relations"));
     expect![[r#"
+        // files in this order: A=A.npy B=B.npy
         fn summa(A: [f32; 8, 6], B: [f32; 6, 4]) -> C: [f32; 8, 4] { C[m, n] += A[m, k] * B[k, n] }
         .distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 2))
         .divide(k, ko, ki, 2)

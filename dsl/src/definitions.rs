@@ -171,15 +171,6 @@ impl Definitions {
         found
     }
 
-    /// Returns what the last kernel writes, or what the rounds carry first that it ends.
-    #[must_use]
-    pub fn output(&self) -> Option<Name> {
-        let last = self.kernels.last()?;
-        let around = self.rounds.iter().find(|rounds| rounds.kernels.end == self.kernels.len());
-        let carried = around.and_then(|rounds| rounds.carried.first());
-        Some(name(carried.map_or(&last.block.output.name, |(value, _)| value)))
-    }
-
     /// The first declaration of each value that comes from outside.
     fn declared(&self) -> Vec<&Tensor> {
         from_outside(&self.kernels, &self.rounds).0

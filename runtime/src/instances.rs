@@ -81,7 +81,7 @@ instances!([f32 f64 i32 i64] {
         = DistArray::part_of;
     fn gather(array: &DistArray<Self>, world: &World) -> Result<Option<ArrayD<Self>>> = DistArray::gathered;
     fn read_npy(world: &World, path: &Path, sharding: &Sharding) -> Result<DistArray<Self>> = DistArray::read;
-    fn to_npy(array: &DistArray<Self>, world: &World, path: &Path) -> Result<()> = DistArray::write;
+    fn to_npy_files(world: &World, files: &[(&DistArray<Self>, &Path)]) -> Result<()> = DistArray::write;
     fn redistribute(
         moved: &Redistribution,
         world: &World,

@@ -107,6 +107,16 @@ impl Output {
         }
     }
 
+    /// Returns whether a file written to either place would replace that of the other.
+    #[must_use]
+    pub fn is_at_place_of(&self, other: &Self) -> bool {
+        let place = |output: &Self| match &output.place {
+            Place::File(place) => Some((fs::canonicalize(folder_of(place)).ok()?, place.file_name()?.to_owned())),
+            Place::Stream => None,
+        };
+        place(self).is_some_and(|own| Some(own) == place(other))
+    }
+
     /// Begins to write.
     ///
     /// # Errors
@@ -166,23 +176,31 @@ impl OutputFile {
         self.write(bytemuck::cast_slice(elements))
     }
 
+    /// Returns the file once all of it is on the disk, so that little is left that can fail in [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// If it cannot be written in whole; what has its name is then unchanged.
+    pub fn complete(self) -> Result<Self> {
+        // Pipes and devices have nothing to wait for.
+        if let Writer::File { file, place } = &self.writer {
+            let permissions = fs::metadata(place).map(|there| there.permissions());
+            let kept = permissions.map_or(Ok(()), |permissions| file.as_file().set_permissions(permissions));
+            kept.and_then(|()| file.as_file().sync_all()).map_err(|why| failed(&self.path, refusal(why, "it")))?;
+        }
+        Ok(self)
+    }
+
     /// Gives the file its name, now that it is complete; what had that name is replaced, and its permissions kept.
     ///
     /// # Errors
     /// If it cannot; what was there is then unchanged.
     pub fn finish(self) -> Result<()> {
-        let Self { path, writer } = self;
-        let failed = |why: io::Error| failed(&path, refusal(why, "it"));
+        let Self { path, writer } = self.complete()?;
         match writer {
-            // Pipes and devices have nothing to wait for.
             Writer::Stream(_) => Ok(()),
             Writer::File { file, place } => {
-                if let Ok(there) = fs::metadata(&place) {
-                    file.as_file().set_permissions(there.permissions()).map_err(failed)?;
-                }
-                file.as_file().sync_all().map_err(failed)?;
-                file.persist(&place).map_err(|error| failed(error.error))?;
-                Ok(())
+                let persisted = file.persist(&place);
+                persisted.map(drop).map_err(|error| failed(&path, refusal(error.error, "it")))
             }
         }
     }

@@ -16,24 +16,43 @@ use crate::error::{CliError, Result};
 use crate::progress::Shown;
 use polyshard::machine::units::counted;
 use polyshard::runtime::Output;
-use polyshard::{DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
-use std::path::{Path, PathBuf};
+use polyshard::{ArrayId, ArrayKind, DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The files of a run.
 pub(crate) struct Files<'a> {
-    /// Those that inputs are read from, in the order of the kernel if there is one, else of the program.
-    pub(crate) inputs: &'a [PathBuf],
-    /// The one to write.
-    pub(crate) out: &'a Path,
-    /// Whether the result is to be compared.
+    /// Those that arrays are read from, by name.
+    pub(crate) inputs: &'a [(Name, PathBuf)],
+    /// Those to write, all or none.
+    pub(crate) outs: &'a [Target],
+    /// Whether the results are to be compared.
     pub(crate) check: bool,
     /// What is computed, if it is one kernel, whichever the program computes it by.
     pub(crate) kernel: Option<&'a Kernel>,
 }
 
+/// A result to write.
+pub(crate) struct Target {
+    /// The name that the program has for it.
+    pub(crate) name: Name,
+    pub(crate) path: PathBuf,
+    pub(crate) elements: u128,
+}
+
+/// A result that was written.
+pub(crate) struct Written {
+    pub(crate) name: Name,
+    pub(crate) path: String,
+    pub(crate) shape: Vec<usize>,
+    /// After how many rounds it is, if rounds carry it.
+    pub(crate) rounds: Option<u64>,
+}
+
 /// What came of a run.
 pub(crate) struct Ran {
+    /// The file of each array that was read.
+    pub(crate) read: Vec<(Name, String)>,
     pub(crate) seconds: f64,
     /// The rounds of each repetition.
     pub(crate) rounds: Vec<u64>,
@@ -41,27 +60,25 @@ pub(crate) struct Ran {
     pub(crate) unended: Vec<String>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
-    pub(crate) out: String,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) written: Vec<Written>,
     pub(crate) dtype: DType,
     pub(crate) checked: Option<Checked>,
 }
 
 /// Runs the program that `plan` gives, on as many of the ranks as its mesh has, and returns what came of it to the first.
 ///
-/// The output file, which will hold `elements` elements, is checked before any work is done.
+/// The files to write are checked before any work is done.
 ///
 /// # Errors
 /// What is wrong with the files, or why the program does not run.
 pub(crate) fn compute<'p, T: Element>(
     files: &Files<'_>,
-    elements: u128,
     ranks: usize,
     plan: impl Fn(&World) -> Result<&'p Program> + Sync,
 ) -> Result<Option<Ran>> {
     let on_rank = |world: &World| -> Result<Option<Ran>> {
         // The first rank looks for all at the place that it writes to.
-        let wrong = if world.is_root() { files.check_out(elements * size_of::<T>() as u128).err() } else { None };
+        let wrong = if world.is_root() { files.check_outs(size_of::<T>()).err() } else { None };
         let wrong = world.broadcast_text(&wrong.map_or_else(String::new, |wrong| wrong.to_string()))?;
         if !wrong.is_empty() {
             return Err(CliError::Said { what: wrong });
@@ -82,24 +99,30 @@ pub(crate) fn compute<'p, T: Element>(
 }
 
 impl Files<'_> {
-    /// Checks that this many bytes can be written to where they are to be.
-    fn check_out(&self, bytes: u128) -> Result<()> {
-        let inputs = self.inputs.iter().map(PathBuf::as_path);
-        Ok(Output::new(self.out)?.other_than(inputs)?.with_room(bytes).map(drop)?)
+    /// Checks that results with elements of this many bytes can be written to where they are to be.
+    fn check_outs(&self, element: usize) -> Result<()> {
+        let mut checked: Vec<(Output, &Target)> = Vec::new();
+        for target in self.outs {
+            let inputs = self.inputs.iter().map(|(_, path)| path.as_path());
+            let output = Output::new(&target.path)?.other_than(inputs)?.with_room(target.elements * element as u128)?;
+            if let Some((_, other)) = checked.iter().find(|(other, _)| other.is_at_place_of(&output)) {
+                let path = target.path.display();
+                let what = format!("`{}` and `{}` cannot both be written to `{path}`", other.name, target.name);
+                return Err(CliError::refused(what, "give each `--out` a file of its own"));
+            }
+            checked.push((output, target));
+        }
+        Ok(())
     }
 }
 
 /// Runs a program on the ranks that it has.
 fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Result<Option<Ran>> {
-    // Kernels in an order of their own read the inputs in that order.
-    let place = |nth: usize, name: Name| match files.kernel {
-        Some(kernel) => kernel.inputs().iter().position(|tensor| tensor.name == name),
-        None => Some(nth),
-    };
-    let inputs = program.inputs().enumerate().map(|(nth, array)| -> Result<_> {
-        let place = place(nth, array.name);
-        let path = place.ok_or_else(|| CliError::Bug { what: format!("the kernel does not read `{}`", array.name) })?;
-        Ok(DistArray::<T>::read_npy(world, &files.inputs[path], &array.sharding)?)
+    // The program may read them in another order than they are given in.
+    let inputs = program.inputs().map(|array| -> Result<_> {
+        let file = files.inputs.iter().find(|(name, _)| *name == array.name);
+        let (_, path) = file.ok_or_else(|| CliError::Bug { what: format!("no file is known for `{}`", array.name) })?;
+        Ok(DistArray::<T>::read_npy(world, path, &array.sharding)?)
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let inputs: Vec<_> = inputs.iter().collect();
@@ -114,7 +137,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
         shown.show(0, leaves, "");
         prepared = prepared.told(|done| shown.show(done, leaves, ""));
     }
-    let result = prepared.run(&inputs)?;
+    let results = prepared.run_all(&inputs)?;
     world.comm().barrier()?;
     let seconds = start.elapsed().as_secs_f64();
     let rounds = prepared.rounds().to_vec();
@@ -127,7 +150,13 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     drop(prepared);
     drop(shown);
     let received = world.bytes_received() - before;
-    result.to_npy(world, files.out)?;
+    let mut written = Vec::new();
+    for Target { name, path, .. } in files.outs {
+        let found = results.iter().find(|(other, _)| other == name);
+        let (_, array) = found.ok_or_else(|| CliError::Bug { what: format!("the program does not leave `{name}`") })?;
+        written.push((array, path.as_path()));
+    }
+    DistArray::to_npy_files(world, &written)?;
     // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
     let once = program.body().only_nest().filter(|nest| nest.applications() == 1);
     let kernel = files.kernel.or_else(|| once.map(|nest| &nest.kernel));
@@ -135,9 +164,28 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
         (false, _) => None,
         (true, Some(kernel)) if world.is_root() => Some(check::rows::<T>(kernel, files)?),
         (true, Some(_)) => None,
-        (true, None) => Some(check::whole(program, world, &inputs, &result)?),
+        (true, None) => {
+            let results: Vec<_> = results.iter().map(|(_, result)| result).collect();
+            Some(check::whole(program, world, &inputs, &results)?)
+        }
     };
-    let out = files.out.display().to_string();
-    let shape = result.sharding().shape().to_vec();
-    Ok(world.is_root().then_some(Ran { seconds, rounds, unended, received, out, shape, dtype: T::DTYPE, checked }))
+    let written = written.iter().zip(files.outs).map(|((array, path), target)| Written {
+        name: target.name,
+        path: path.display().to_string(),
+        shape: array.sharding().shape().to_vec(),
+        rounds: around(program, target.name).map(|repeat| rounds[repeat]),
+    });
+    let written = written.collect();
+    let read = files.inputs.iter().map(|(name, path)| (*name, path.display().to_string())).collect();
+    let dtype = T::DTYPE;
+    Ok(world.is_root().then_some(Ran { read, seconds, rounds, unended, received, written, dtype, checked }))
+}
+
+/// The number of the repetition that carries an output from round to round, if one does.
+fn around(program: &Program, output: Name) -> Option<usize> {
+    let is_it = |id: ArrayId| {
+        let array = program.array(id);
+        array.kind == ArrayKind::Output && array.name == output
+    };
+    program.body().repeats.iter().position(|repeat| repeat.carried.iter().any(|carried| is_it(carried.value)))
 }

@@ -8,8 +8,8 @@ mod report;
 mod why;
 
 use crate::axes::Axes;
-use crate::command::compute::{Choosing, Files, Found, Shared, compute, ran, remark_gap, remark_hints};
-use crate::command::files::check_npy;
+use crate::command::compute::{Choosing, Files, Found, Shared, Target, compute, ran, remark_gap, remark_hints};
+use crate::command::files::{ArrayFile, array_file, check_npy};
 use crate::command::lower::{chains, listed, write};
 use crate::error::{CliError, Result};
 use crate::numbers::count;
@@ -20,10 +20,10 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Mesh, Operand, Order, Schedule,
-    SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
+    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Mesh, Name, Operand, Order,
+    Schedule, SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `polyshard einsum`.
 #[derive(clap::Args)]
@@ -41,9 +41,10 @@ pub(crate) struct Arguments {
     /// A `.npy` file for each term, or for each array of the statement in the order in which it is read first.
     #[arg(required = true, value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
-    /// The `.npy` file to write; it is written whole or not at all. With `--print main`, a new folder for the program.
-    #[arg(long, value_name = "FILE.npy", required_unless_present_any = ["dry_run", "print", "why"])]
-    out: Option<PathBuf>,
+    /// The `.npy` file to write, and perhaps the result's name; it is written whole or not at all. With `--print main`, a new folder for the
+    /// program.
+    #[arg(long, value_name = "[NAME=]FILE.npy", required_unless_present_any = ["dry_run", "print", "why"], value_parser = array_file())]
+    out: Option<ArrayFile>,
     #[command(flatten)]
     choosing: Choosing,
     /// Contract these terms first, then these of what is left, and so on: 'ij,jk; ik,kl'. In one step with all of them, each rank does it by
@@ -104,7 +105,7 @@ struct Problem {
     schedule: Schedule,
     dtype: DType,
     /// The files that tensors are read from, in the kernel's order.
-    inputs: Vec<PathBuf>,
+    inputs: Vec<(Name, PathBuf)>,
 }
 
 /// Does what the command line asks for, and returns what to print at the end.
@@ -112,8 +113,8 @@ struct Problem {
 /// # Errors
 /// What is wrong with the text, the files or the ranks, or that nothing fits into the memory.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    if let Some(out) = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main)) {
-        check_npy(out)?;
+    if let Some(out) = arguments.array() {
+        check_npy(&out.path)?;
     }
     let needed = arguments.mesh().map(|mesh| mesh.size());
     let ranks = arguments.choosing.ranks(!arguments.only_chooses(), needed)?;
@@ -148,8 +149,10 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         return Err(CliError::refused(what, "convert one of them"));
     }
     let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    let out = arguments.out.as_deref().filter(|_| arguments.print != Some(Print::Main));
-    let output = out.and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("out");
+    let out = arguments.array();
+    let named = out.and_then(|out| out.name);
+    let stem = out.and_then(|out| out.path.file_stem()).and_then(|stem| stem.to_str()).unwrap_or("out");
+    let output = named.map_or(stem, |name| name.as_str());
     let einsum = if arguments.broadcast { einsum_broadcast } else { einsum };
     let spec = einsum(&arguments.einsum, &operands, dtype, output).map_err(|why| match why {
         EinsumError::Statement(error) => CliError::mistaken("einsum", &arguments.einsum, error, |at| at),
@@ -167,10 +170,20 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         });
     }
     let kernel = spec.check().map_err(|error: KernelError| EinsumError::Kernel(Box::new(error)))?;
+    let result = kernel.output().name;
+    if let Some(name) = named.filter(|name| *name != result) {
+        return Err(CliError::unknown(format!("result `{name}`"), format!("the result is `{result}`")));
+    }
+    let inputs = kernel.inputs().iter().map(|tensor| tensor.name).zip(inputs).collect();
     Ok(Problem { schedule: Schedule::new(kernel), dtype, inputs })
 }
 
 impl Arguments {
+    /// The file to write the result to, if `--out` is not a folder for a program.
+    fn array(&self) -> Option<&ArrayFile> {
+        self.out.as_ref().filter(|_| self.print != Some(Print::Main))
+    }
+
     /// Whether nothing is to be computed.
     fn only_chooses(&self) -> bool {
         self.dry_run || self.print.is_some() || self.why.is_some()
@@ -224,13 +237,16 @@ impl Arguments {
             remark_hints(program, true);
         }
         Ok(match self.print {
-            Some(Print::Chain) => chains(chosen.schedules(), &[])?,
+            Some(Print::Chain) => {
+                let read = first_read(chosen.schedules(), &problem.inputs)?;
+                chains(chosen.schedules(), &[], &read)?
+            }
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),
             Some(Print::Cost) => chosen.cost().to_string(),
             Some(Print::Source) => rust_source(program, &SourceOptions::default()),
             Some(Print::Main) => match &self.out {
-                Some(folder) => write(folder, &rust_main(program))?,
+                Some(folder) => write(&folder.path, &rust_main(program))?,
                 None => listed(&rust_main(program)),
             },
             None if self.json => report::json(problem.schedule.kernel()?, chosen, ranks, found, None),
@@ -239,15 +255,28 @@ impl Arguments {
     }
 }
 
+/// The files in the order in which kernels, one after the other, read the arrays first.
+fn first_read(schedules: &[Schedule], files: &[(Name, PathBuf)]) -> Result<Vec<(Name, PathBuf)>> {
+    let mut read: Vec<(Name, PathBuf)> = Vec::new();
+    for schedule in schedules {
+        for tensor in schedule.kernel()?.inputs() {
+            let file = files.iter().find(|(name, _)| *name == tensor.name);
+            read.extend(file.filter(|file| !read.contains(file)).cloned());
+        }
+    }
+    Ok(read)
+}
+
 /// Chooses, computes and writes.
 fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize) -> Result<String> {
     let missing = || CliError::missing("no file to write", "give `--out C.npy`");
-    let out = arguments.out.as_deref().ok_or_else(missing)?;
-    let elements: u128 = problem.schedule.kernel()?.output().shape.iter().map(|&extent| extent as u128).product();
+    let path = arguments.array().ok_or_else(missing)?.path.clone();
     let kernel = problem.schedule.kernel()?;
-    let files = Files { inputs: &problem.inputs, out, check: arguments.check, kernel: Some(kernel) };
+    let elements = kernel.output().shape.iter().map(|&extent| extent as u128).product();
+    let outs = [Target { name: kernel.output().name, path, elements }];
+    let files = Files { inputs: &problem.inputs, outs: &outs, check: arguments.check, kernel: Some(kernel) };
     let shared: Shared<(Contraction, Found)> = Shared::new();
-    let of_run = compute::<T>(&files, elements, ranks, |world| {
+    let of_run = compute::<T>(&files, ranks, |world| {
         let found = arguments.choosing.machine_of(world)?;
         let find = || Ok((arguments.find(&problem.schedule, ranks, &found.machine)?, found.clone()));
         let program = shared.get(world, find, |(chosen, _)| chosen.program())?;

@@ -1,10 +1,31 @@
-//! Files of the command line: those that are written are drawings, and machines as TOML.
+//! Files of the command line: arrays by name or by place; those that are written besides are drawings, and machines as TOML.
 
 use crate::error::{CliError, Result};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use polyshard::Name;
 use polyshard::draw::DrawError;
 use polyshard::runtime::Output;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file of an array, and the array's name if that is given: `A=A.npy`, or `A.npy` alone.
+#[derive(Clone, Debug)]
+pub(crate) struct ArrayFile {
+    pub(crate) name: Option<Name>,
+    pub(crate) path: PathBuf,
+}
+
+/// Reads the file of an array. Of `./a=b.npy` all is the path, since `./a` cannot be a name.
+pub(crate) fn array_file() -> impl TypedValueParser<Value = ArrayFile> {
+    OsStringValueParser::new().map(|text| {
+        let named = text.to_str().and_then(|text| text.split_once('='));
+        let named = named.map(|(name, path)| (Name::new(name), PathBuf::from(path)));
+        match named.filter(|(name, _)| name.is_identifier()) {
+            Some((name, path)) => ArrayFile { name: Some(name), path },
+            None => ArrayFile { name: None, path: text.into() },
+        }
+    })
+}
 
 /// Returns what could not be done with a file, and why.
 pub(crate) fn failed(doing: &'static str, path: &Path, why: io::Error) -> CliError {

@@ -6,7 +6,7 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
 use polyshard::runtime::Output;
-use polyshard::{DType, Rounds, Schedule, SourceOptions, rust_main, rust_source};
+use polyshard::{DType, Name, Rounds, Schedule, SourceOptions, rust_main, rust_source};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
             texts.join("\n")
         }
-        Print::Chain => chains(schedules, rounds)?,
+        Print::Chain => chains(schedules, rounds, kernels.inputs())?,
         Print::Main => match &arguments.out {
             Some(folder) => write(folder, &rust_main(program))?,
             None => listed(&rust_main(program)),
@@ -81,9 +81,15 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// Kernels in sequence, each with its chain behind it and in its rounds, as a file of kernels has them.
-pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds]) -> Result<String> {
+/// Kernels in sequence, each with its chain behind it and in its rounds, as a file of kernels has them; after the files of the arrays that they
+/// read, in the order in which they do.
+pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name, PathBuf)]) -> Result<String> {
     let mut text = String::new();
+    if !inputs.is_empty() {
+        let files: Vec<_> = inputs.iter().map(|(name, path)| format!("{name}={}", path.display())).collect();
+        // A comment ends with its line.
+        text = format!("// files in this order: {}\n", files.join(" ").replace(char::is_control, "?"));
+    }
     for (number, schedule) in schedules.iter().enumerate() {
         let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
         let around = |number: usize| rounds.iter().filter(|rounds| rounds.kernels.contains(&number)).count();

@@ -1,6 +1,7 @@
 //! Files of kernels: read, bound to arrays, and lowered by the schedules that they have, or by one that is chosen.
 
-use crate::command::compute::{Choosing, Found};
+use crate::command::compute::{Choosing, Found, Target};
+use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
 use polyshard::planner::cost::Cost;
 use polyshard::runtime::NpyFile;
@@ -21,9 +22,10 @@ pub(crate) struct Source {
     /// The file of kernels, each with its mesh and its steps behind it, or `auto`.
     #[arg(value_name = "FILE.poly")]
     pub(crate) file: PathBuf,
-    /// A `.npy` file for each array that the kernels read and none before writes, in the order in which they are declared.
-    #[arg(value_name = "FILE.npy")]
-    pub(crate) inputs: Vec<PathBuf>,
+    /// A `.npy` file for each array that the kernels read and none before writes: all as NAME=FILE.npy, or in the order in which they are
+    /// declared.
+    #[arg(value_name = "[NAME=]FILE.npy", value_parser = array_file())]
+    inputs: Vec<ArrayFile>,
     /// The value of a name that the file leaves open: an extent, a modulus or a scalar.
     #[arg(long = "let", value_name = "NAME=VALUE", value_parser = value)]
     pub(crate) values: Vec<(Name, Number, String)>,
@@ -48,6 +50,10 @@ pub(crate) struct Kernels {
     stages: Vec<Stage>,
     rounds: Vec<Rounds>,
     schedules: Vec<Schedule>,
+    /// The arrays that the kernels read, in the order in which they are declared, and their files, called as they are if none is given.
+    inputs: Vec<(Name, PathBuf)>,
+    /// The arrays that are asked for, of those that the kernels leave.
+    asked: Vec<Name>,
 }
 
 /// A program of a file.
@@ -79,9 +85,11 @@ impl Source {
         let said = |error: ParseError| mistaken(&self.file, &text, error.mistakes);
         let file = Definitions::parse(&text).map_err(said)?;
         self.check_values(&file)?;
-        let opened = self.inputs.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
+        let names = file.inputs();
+        let paths = self.placed(&names)?;
+        let opened = paths.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
         let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
-        let sources: Vec<String> = self.inputs.iter().map(|path| path.display().to_string()).collect();
+        let sources: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
         let first = opened.first().map(NpyFile::dtype);
         if let Some((other, first)) = opened.iter().position(|file| Some(file.dtype()) != first).zip(first) {
@@ -111,7 +119,40 @@ impl Source {
             return Err(mistaken(&self.file, &text, other));
         }
         let schedules = stages.iter().map(Schedule::from).collect();
-        Ok(Kernels { path: self.file.clone(), text, stages, rounds, schedules })
+        let called = |name: &Name| PathBuf::from(format!("{name}.npy"));
+        let path = |nth: usize| paths.get(nth).copied().cloned().unwrap_or_else(|| called(&names[nth]));
+        let inputs = names.iter().copied().zip((0..names.len()).map(path)).collect();
+        let mut kernels =
+            Kernels { path: self.file.clone(), text, stages, rounds, schedules, inputs, asked: Vec::new() };
+        kernels.asked = kernels.last().into_iter().collect();
+        Ok(kernels)
+    }
+
+    /// The files in the order of the arrays `names`, if they are given by name, or else as they are given.
+    fn placed(&self, names: &[Name]) -> Result<Vec<&PathBuf>> {
+        let Some(first) = self.inputs.iter().find_map(|input| input.name) else {
+            return Ok(self.inputs.iter().map(|input| &input.path).collect());
+        };
+        for (nth, ArrayFile { name, path }) in self.inputs.iter().enumerate() {
+            let path = path.display();
+            let Some(name) = name else {
+                let what = format!("the file of `{first}` is given by name, and `{path}` is not");
+                return Err(CliError::refused(what, format!("write `NAME={path}`, or leave out all names")));
+            };
+            if !names.contains(name) {
+                let known = format!("the arrays that it reads are {}", quoted(names));
+                return Err(CliError::unknown(format!("array `{name}` is read in `{}`", self.file.display()), known));
+            }
+            if self.inputs[..nth].iter().any(|other| other.name == Some(*name)) {
+                return Err(CliError::Twice { what: "files", subject: format!("`{name}`") });
+            }
+        }
+        let place = |name: &Name| {
+            let input = self.inputs.iter().find(|input| input.name == Some(*name));
+            let missing = || CliError::missing(format!("no file for `{name}`"), format!("give `{name}=FILE.npy`"));
+            input.map(|input| &input.path).ok_or_else(missing)
+        };
+        names.iter().map(place).collect()
     }
 
     /// Checks that values are of names in the file, one of each, and whole where they have to be.
@@ -140,24 +181,110 @@ impl Source {
     }
 }
 
+/// Names for a message.
+fn quoted(names: &[Name]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
     CliError::Mistakes { path: path.into(), text: text.to_owned(), mistakes }
 }
 
 impl Kernels {
-    /// The element type, and the elements of what the file computes.
-    pub(crate) fn output(&self) -> Result<(DType, u128)> {
-        // What rounds carry first is like what becomes of it.
-        let mut written = self.schedules.len().saturating_sub(1);
-        if let Some((_, next)) = self.kept().and_then(|rounds| rounds.carried.first()) {
-            written = self.stages.iter().position(|stage| stage.kernel.output.0 == *next).unwrap_or(written);
+    /// The element type.
+    pub(crate) fn dtype(&self) -> Result<DType> {
+        let first = self.stages.first().ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() });
+        Ok(first?.kernel.dtype)
+    }
+
+    /// The arrays that the kernels read, in the order in which they are declared, and their files.
+    pub(crate) fn inputs(&self) -> &[(Name, PathBuf)] {
+        &self.inputs
+    }
+
+    /// The arrays that there are after the last kernel, each with the last kernel that writes it: those of kernels outside of rounds, and
+    /// what rounds carry. What is carried may be another array that is carried, which no kernel writes by this name.
+    fn results(&self) -> Vec<(Name, Option<usize>)> {
+        let mut results: Vec<(Name, Option<usize>)> = Vec::new();
+        let mut number = 0;
+        while number < self.stages.len() {
+            // Those around others come first.
+            let around = self.rounds.iter().position(|rounds| rounds.kernels.contains(&number));
+            let left = match around {
+                Some(nth) => {
+                    let carried = self.rounds[nth].carried.iter();
+                    carried.map(|(value, next)| (*value, self.writer(*next, nth))).collect()
+                }
+                None => vec![(self.stages[number].kernel.output.0, Some(number))],
+            };
+            results.retain(|(name, _)| left.iter().all(|(other, _)| other != name));
+            results.extend(left);
+            number = around.map_or(number + 1, |nth| self.rounds[nth].kernels.end);
         }
-        let last = self
-            .schedules
-            .get(written)
-            .ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() })?;
-        let kernel = last.kernel()?;
-        Ok((kernel.dtype(), kernel.output().shape.iter().map(|&extent| extent as u128).product()))
+        results
+    }
+
+    /// The kernel that writes a value in the rounds of this number, perhaps in rounds inside of them, which carry it.
+    fn writer(&self, value: Name, around: usize) -> Option<usize> {
+        let round = self.rounds[around].kernels.clone();
+        let is_inside = |&nth: &usize| round.contains(&self.rounds[nth].kernels.start);
+        let carried = (around + 1..self.rounds.len()).filter(is_inside).find_map(|nth| {
+            let (_, next) = self.rounds[nth].carried.iter().find(|(other, _)| *other == value)?;
+            self.writer(*next, nth)
+        });
+        carried.or_else(|| round.clone().rev().find(|&number| self.stages[number].kernel.output.0 == value))
+    }
+
+    /// The array that is written last, of those that there are at the end; none if no kernel writes any of several.
+    fn last(&self) -> Option<Name> {
+        let results = self.results();
+        let last = results.iter().max_by_key(|(_, writer)| *writer)?;
+        (last.1.is_some() || results.len() == 1).then_some(last.0)
+    }
+
+    /// Returns what to write where, and has programs leave it.
+    ///
+    /// # Errors
+    /// If there is no array of a name, one is to be written twice, or several files are given without names.
+    pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
+        let names: Vec<Name> = self.results().into_iter().map(|(name, _)| name).collect();
+        self.asked.clear();
+        for ArrayFile { name, path } in files {
+            let name = match name {
+                Some(name) if names.contains(name) => *name,
+                Some(name) => {
+                    let known = format!("the results are {}", quoted(&names));
+                    return Err(CliError::unknown(format!("result `{name}` in `{}`", self.path.display()), known));
+                }
+                None => self.last().filter(|_| files.len() == 1).ok_or_else(|| {
+                    let what =
+                        format!("`--out {}` does not say which of the results {}", path.display(), quoted(&names));
+                    CliError::refused(what, format!("write `--out NAME={}`", path.display()))
+                })?,
+            };
+            if self.asked.contains(&name) {
+                return Err(CliError::Twice { what: "files", subject: format!("the result `{name}`") });
+            }
+            self.asked.push(name);
+        }
+        let target = |(&name, file): (&Name, &ArrayFile)| {
+            let elements = self.shape(name).iter().map(|extent| extent.unsigned_abs()).product();
+            Target { name, path: file.path.clone(), elements }
+        };
+        Ok(self.asked.iter().zip(files).map(target).collect())
+    }
+
+    /// The shape of an array as kernels declare it, or as that of what becomes of it.
+    fn shape(&self, name: Name) -> &[i128] {
+        let declared = |name: Name| {
+            let tensors = self.stages.iter().flat_map(|stage| stage.kernel.inputs.iter().chain([&stage.kernel.output]));
+            tensors.clone().find(|(other, _)| *other == name).map(|(_, shape)| &shape[..])
+        };
+        let carried = || {
+            let mut carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
+            carried.find(|(value, _)| *value == name).and_then(|(_, next)| declared(*next))
+        };
+        declared(name).or_else(carried).unwrap_or_default()
     }
 
     /// The ranks that written schedules need, if there are some.
@@ -226,19 +353,11 @@ impl Kernels {
             let [inputs, output] = values(stage);
             search = search.stage(schedule, inputs, output[0]);
         }
-        let kept = self.kept().and_then(|rounds| rounds.carried.first());
-        let choice = kept
-            .into_iter()
-            .fold(search.rounds(self.rounds.clone()), |search, (value, _)| search.keep(*value))
-            .find()?;
+        let search = search.rounds(self.rounds.clone());
+        let choice = self.asked.iter().fold(search, |search, name| search.keep(*name)).find()?;
         let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
         let chosen = Some((found, choice.cost().clone(), choice.gap()));
         Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen, bound: None })
-    }
-
-    /// The outermost rounds with which the file ends, of which what is carried first is the output.
-    fn kept(&self) -> Option<&Rounds> {
-        self.rounds.iter().find(|rounds| rounds.kernels.end == self.stages.len())
     }
 
     /// The program of all kernels.
@@ -250,11 +369,9 @@ impl Kernels {
             let [inputs, output] = values(&self.stages[nth]);
             (&programs[nth], inputs, output[0])
         };
+        let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
+        let sequence = self.asked.iter().fold(sequence, |sequence, name| sequence.keep(*name));
         if let Some(around) = self.rounds.first() {
-            let mut sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
-            if let Some((value, _)) = self.kept().and_then(|rounds| rounds.carried.first()) {
-                sequence = sequence.keep(*value);
-            }
             return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string()));
         }
         let first = |count: usize| in_rounds(stage, 0..count, &[]).build();
@@ -264,7 +381,7 @@ impl Kernels {
             let (count, error) = failed.unwrap_or((programs.len(), all));
             self.mistake(self.stages[count - 1].at.clone(), error.to_string())
         };
-        first(programs.len()).map_err(wrong)
+        sequence.build().map_err(wrong)
     }
 
     /// An error at a place of the file.

@@ -1,14 +1,15 @@
 //! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
 
-use crate::command::compute::{Choosing, Description, Files, Shared, compute, described, held, ran, remark_hints};
-use crate::command::files::check_npy;
+use crate::command::compute::{
+    Choosing, Description, Files, Shared, Target, compute, described, held, ran, remark_hints,
+};
+use crate::command::files::{ArrayFile, array_file, check_npy};
 use crate::command::poly::{Kernels, Lowered, Source};
 use crate::error::{CliError, Result};
 use crate::say::say;
 use crate::with_type;
 use polyshard::Element;
 use polyshard::machine::units::scaled;
-use std::path::PathBuf;
 
 /// Arguments of `polyshard run`.
 #[derive(clap::Args)]
@@ -16,6 +17,7 @@ use std::path::PathBuf;
   polyshard random --shape 300,200 --seed 1 --out A.npy
   polyshard random --shape 200,100 --seed 2 --out B.npy
   polyshard run examples/poly/summa.poly A.npy B.npy --out summa.npy --check
+  polyshard run examples/poly/summa.poly B=B.npy A=A.npy --out C=summa.npy
   mpirun -n 4 polyshard run examples/poly/summa.poly A.npy B.npy --out summa.npy
 
 A file holds kernels as `kernel!` takes them, each with its schedule behind it, or `auto`:
@@ -24,9 +26,10 @@ A file holds kernels as `kernel!` takes them, each with its schedule behind it, 
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// The `.npy` file to write what the last kernel computes to; it is written whole or not at all.
-    #[arg(long, value_name = "FILE.npy")]
-    out: PathBuf,
+    /// Write what the last kernel computes to this `.npy` file, or the array NAME. Give it several times, each with a NAME, for several arrays: all
+    /// files are written, or none. In rounds `repeat(5, A = B)`, B is computed and A is what is left.
+    #[arg(long, value_name = "[NAME=]FILE.npy", required = true, value_parser = array_file())]
+    out: Vec<ArrayFile>,
     #[command(flatten)]
     choosing: Choosing,
     /// Compare the result with a sequential computation: of one kernel some rows, of several all.
@@ -39,15 +42,15 @@ pub(crate) struct Arguments {
 /// # Errors
 /// What is wrong with the file, the arrays or the ranks.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    check_npy(&arguments.out)?;
-    let kernels = arguments.source.read(None, true)?;
+    arguments.out.iter().try_for_each(|out| check_npy(&out.path))?;
+    let mut kernels = arguments.source.read(None, true)?;
     let ranks = arguments.choosing.ranks(true, kernels.needed())?;
-    let (dtype, elements) = kernels.output()?;
-    with_type!(dtype, T => run_typed::<T>(arguments, &kernels, elements, ranks))
+    let outs = kernels.targets(&arguments.out)?;
+    with_type!(kernels.dtype()?, T => run_typed::<T>(arguments, &kernels, &outs, ranks))
 }
 
-fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u128, ranks: usize) -> Result<String> {
-    let files = Files { inputs: &arguments.source.inputs, out: &arguments.out, check: arguments.check, kernel: None };
+fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Target], ranks: usize) -> Result<String> {
+    let files = Files { inputs: kernels.inputs(), outs, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
     let written = kernels.written()?;
@@ -65,7 +68,7 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, elements: u12
         return Err(CliError::refused(what, "leave `partial` out of its `shard`"));
     }
     let chosen: Shared<Lowered> = Shared::new();
-    let of_run = compute::<T>(&files, elements, ranks, |world| {
+    let of_run = compute::<T>(&files, ranks, |world| {
         let program = match &written {
             Some(lowered) => &lowered.program,
             None => {

@@ -170,6 +170,7 @@ fn rounds_are_printed_and_read_again() {
     "#]]
     .assert_eq(&program);
     expect![[r#"
+        // files in this order: A=A.npy
         fn half(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * A[i] }
         .distribute([i], [io], [ii], mesh(x: 2))
         .shard(A, i @ x)

@@ -19,10 +19,30 @@ impl<T: Element> DistArray<T> {
     #[track_caller]
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
         let at = Location::caller();
-        T::to_npy(self, world, path.as_ref()).map_err(|error| error.at(at))
+        T::to_npy_files(world, &[(self, path.as_ref())]).map_err(|error| error.at(at))
     }
 
-    pub(crate) fn write(&self, world: &World, path: &Path) -> Result<()> {
+    /// As [`to_npy`](Self::to_npy), for several arrays, each with its path: no file takes its place before all are complete, so all are written
+    /// or none is, unless the system refuses to rename one.
+    ///
+    /// # Errors
+    /// As for [`to_npy`](Self::to_npy); all files then are what they were before, up to the one that could not be renamed.
+    #[track_caller]
+    pub fn to_npy_files(world: &World, files: &[(&Self, &Path)]) -> Result<()> {
+        let at = Location::caller();
+        T::to_npy_files(world, files).map_err(|error| error.at(at))
+    }
+
+    pub(crate) fn write(world: &World, files: &[(&Self, &Path)]) -> Result<()> {
+        let begun = files.iter().map(|(array, path)| array.begin(world, path)).collect::<Result<Vec<_>>>()?;
+        // Who has come here has read what there was to read.
+        world.comm().barrier()?;
+        let finish = || begun.into_iter().flatten().map(OutputFile::complete).collect::<Result<Vec<_>>>();
+        agreed(world, finish().and_then(|complete| complete.into_iter().try_for_each(OutputFile::finish)))
+    }
+
+    /// Writes the file, on rank 0, which has no name yet; collective over the world.
+    fn begin(&self, world: &World, path: &Path) -> Result<Option<OutputFile>> {
         self.closed("written to a file")?;
         let bytes = (self.shape().iter().product::<usize>() * size_of::<T>()) as u128;
         let create = || Output::new(path)?.with_room(bytes)?.create();
@@ -35,9 +55,7 @@ impl<T: Element> DistArray<T> {
                 written = file.write_elements(piece);
             }
         })?;
-        // Who has come here has read what there was to read.
-        world.comm().barrier()?;
-        agreed(world, written.and_then(|()| file.map_or(Ok(()), OutputFile::finish)))
+        agreed(world, written.map(|()| file))
     }
 }
 

@@ -32,8 +32,10 @@ const ELEMENT: &str = "the element itself";
 /// # Errors
 /// If an element is off by more than rounding explains, or a file cannot be read.
 pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Checked> {
-    let found = NpyFile::open(files.out)?.read::<T>()?;
-    let inputs = files.inputs.iter().map(|path| NpyFile::open(path)?.read::<T>()).collect::<Result<Vec<_>, _>>()?;
+    let found = NpyFile::open(&files.outs[0].path)?.read::<T>()?;
+    let path = |name: Name| files.inputs.iter().find(|(other, _)| *other == name).map(|(_, path)| path);
+    let inputs = kernel.inputs().iter().filter_map(|tensor| path(tensor.name));
+    let inputs = inputs.map(|path| NpyFile::open(path)?.read::<T>()).collect::<Result<Vec<_>, _>>()?;
     let Some(Sliced { first, dims, count }) = Sliced::new(kernel) else {
         let expected = sequential(kernel, &inputs.iter().collect::<Vec<_>>(), Terms::AsTheyAre)?;
         let rows = expected.shape().first().copied().unwrap_or(1);
@@ -69,7 +71,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     Ok(Checked { rows: [chosen.len(), count], error: largest, of })
 }
 
-/// Computes all kernels of a program sequentially, on one rank, and compares what the last one writes.
+/// Computes all kernels of a program sequentially, on one rank, and compares all that it leaves.
 ///
 /// # Errors
 /// If an element is off by more than rounding explains.
@@ -77,16 +79,16 @@ pub(super) fn whole<T: Element>(
     program: &Program,
     world: &World,
     inputs: &[&DistArray<T>],
-    result: &DistArray<T>,
+    results: &[&DistArray<T>],
 ) -> Result<Checked> {
-    let error = program.verify(world, inputs, &[result], tolerance::<T>()).map_err(|why| match why.cause() {
+    let error = program.verify(world, inputs, results, tolerance::<T>()).map_err(|why| match why.cause() {
         // All ranks know it.
         runtime::Error::Run(RunError::Wrong(_)) | runtime::Error::Root { .. } => {
             CliError::Said { what: why.cause().to_string() }
         }
         _ => why.into(),
     })?;
-    let rows = result.sharding().shape().first().copied().unwrap_or(1);
+    let rows = results.iter().map(|result| result.sharding().shape().first().copied().unwrap_or(1)).sum();
     Ok(Checked { rows: [rows, rows], error, of: "the largest element" })
 }
 

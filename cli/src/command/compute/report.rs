@@ -1,6 +1,6 @@
 //! What is said of a program before it runs, and after.
 
-use super::{Checked, Found, Ran};
+use super::{Checked, Found, Ran, Written};
 use crate::say::remark;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
@@ -191,10 +191,12 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         };
         format!(" ({} predicted{off})", seconds(predicted))
     });
-    let mut text = String::new();
-    let shape: Vec<_> = ran.shape.iter().map(usize::to_string).collect();
-    let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
     // Writing to a string cannot fail.
+    let mut text = String::new();
+    if !ran.read.is_empty() {
+        let read: Vec<_> = ran.read.iter().map(|(name, path)| format!("{name} from {path}")).collect();
+        let _ = writeln!(text, "{}  {}", label("read"), read.join(", "));
+    }
     let rounds: Vec<_> = ran.rounds.iter().map(|rounds| counted(rounds, "round")).collect();
     let rounds = if rounds.is_empty() { String::new() } else { format!(", {}", rounds.join(" and ")) };
     let received = scaled(ran.received as f64, "B");
@@ -211,6 +213,11 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
             label("checked")
         );
     }
-    let _ = writeln!(text, "{}  {}, {shape}, {}", label("wrote"), ran.out, ran.dtype);
+    for Written { name, path, shape, rounds } in &ran.written {
+        let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
+        let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
+        let after = rounds.map_or_else(String::new, |rounds| format!(" after {}", counted(rounds, "round")));
+        let _ = writeln!(text, "{}  {path}: {name}{after}, {shape}, {}", label("wrote"), ran.dtype);
+    }
     text
 }

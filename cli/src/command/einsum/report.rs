@@ -111,7 +111,11 @@ struct PartAnswer {
 struct RunAnswer {
     seconds: f64,
     received_bytes: u64,
+    /// The file of each array that was read.
+    inputs: Vec<(String, String)>,
     out: String,
+    /// The array that was written there.
+    array: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     checked_rows: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,12 +155,17 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         computing_seconds: cost.computing(),
         moving_seconds: cost.moving(),
         parts: cost.parts.iter().map(part).collect(),
-        run: ran.map(|ran| RunAnswer {
-            seconds: ran.seconds,
-            received_bytes: ran.received,
-            out: ran.out.clone(),
-            checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
-            largest_error: ran.checked.as_ref().map(|checked| checked.error),
+        run: ran.and_then(|ran| {
+            let written = ran.written.first()?;
+            Some(RunAnswer {
+                seconds: ran.seconds,
+                received_bytes: ran.received,
+                inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
+                out: written.path.clone(),
+                array: written.name.to_string(),
+                checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
+                largest_error: ran.checked.as_ref().map(|checked| checked.error),
+            })
         }),
     };
     print::json(&answer) + "\n"

@@ -56,7 +56,12 @@ pub(super) fn why_not(
 
 /// The steps of a text.
 fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
-    let start = text.len() - text.trim_start().len();
+    // What `--print chain` prints begins with a comment.
+    let mut rest = text.trim_start();
+    while rest.starts_with("//") {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+    }
+    let start = text.len() - rest.len();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     match text[start..].split(|letter| !is_part(letter)).next().unwrap_or_default() {
         "fn" | "pub" => of_kernel(text, schedule),
