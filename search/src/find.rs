@@ -181,11 +181,15 @@ impl<'a> Search<'a> {
         let considered = grids.len();
         let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
         let mut is_cut = false;
+        // Where something lies as it is told to, no bound on the memory is known.
+        let needs = |grid: &Grid| if self.homes.is_empty() { bounds.memory(grid) } else { 0.0 };
         for Bounded { least: [bound, _], way, .. } in &grids {
             if *bound >= found.wanted(self.at_least) {
                 break;
             }
-            // Of what does not fit, the least that something needs is said.
+            if needs(&way.0) > memory as f64 {
+                continue;
+            }
             if (!found.candidates.is_empty() || found.least.is_some()) && is_late() {
                 open.leave(*bound);
                 is_cut = true;
@@ -195,6 +199,22 @@ impl<'a> Search<'a> {
                 true => found.add(&space, variant, &prices),
                 false => Ok(()),
             })?;
+        }
+        // Of what does not fit, the least that something needs is said.
+        if found.candidates.is_empty() {
+            let mut small: Vec<(f64, &Bounded)> = grids.iter().map(|grid| (needs(&grid.way.0), grid)).collect();
+            small.retain(|(needs, _)| *needs > memory as f64);
+            small.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.order(other.1, 0)));
+            for (needs, Bounded { way, .. }) in small {
+                if found.least.is_some_and(|least| needs >= least as f64) {
+                    break;
+                }
+                if found.least.is_some() && is_late() {
+                    is_cut = true;
+                    break;
+                }
+                self.variants(&space, way, |variant| found.add(&space, variant, &prices))?;
+            }
         }
         // What is pipelined must be clearly faster than all so far.
         grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());

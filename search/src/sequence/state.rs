@@ -186,6 +186,10 @@ impl<'a> State<'a> {
                         return Ok(());
                     }
                     tried[nth] += 1;
+                    if self.fixed[nth].is_none() && self.holds(nth, laid, along) > self.memory as f64 {
+                        self.is_short = true;
+                        continue;
+                    }
                     self.add(nth, &laid.mesh, along, &mut found[nth])?;
                 }
                 if found[nth].is_empty() {
