@@ -68,9 +68,8 @@ impl State<'_> {
             }
             let ways = self.small_ways(laid)?;
             let below = smallest.memory().min(self.memory.saturating_add(1));
-            let fitting = self.fitting(laid, &ways, below)?;
-            smallest.is_done &= fitting.is_done;
-            match fitting.best {
+            smallest.is_done &= !self.are_ways_cut;
+            match self.fitting(laid, &ways, below)?.best {
                 Some(best) => smallest.best = Some(best),
                 None if smallest.memory() > self.memory => {
                     let ways: Vec<Vec<&StageWay>> = ways.iter().map(|ways| ways.iter().collect()).collect();
