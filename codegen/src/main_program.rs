@@ -13,10 +13,15 @@
 
 use polyshard_layout::Name;
 use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
 ///
-/// The package is called `compute-` and the name of the last kernel. The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
+/// The package is called `compute-` and the name of the last kernel. It depends on the checkout that this was built from, while that is there, or else on the
+/// repository. The program compares its result with a sequential computation if its last argument is `--check`.
+///
+/// The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
 /// A program without kernels gives one that reads and writes nothing.
 ///
 /// ```
@@ -35,10 +40,47 @@ pub fn rust_main(program: &Program) -> [(&'static str, String); 2] {
     let last = program.nests().last().map(|nest| nest.kernel.name().as_str().to_lowercase());
     let package = format!("compute-{}", last.as_deref().unwrap_or("nothing"));
     let manifest = format!(
-        "[package]\nname = \"{package}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\npolyshard = \"{}\"\n",
-        env!("CARGO_PKG_VERSION")
+        r#"[package]
+name = "{package}"
+version = "0.1.0"
+edition = "2024"
+
+# A package of its own, wherever it lies.
+[workspace]
+
+[dependencies]
+polyshard = {}
+
+# isl is built once for the library and for the macro, since both are then optimised alike.
+[profile.dev]
+opt-level = 1
+debug = "line-tables-only"
+
+[profile.dev.build-override]
+opt-level = 1
+debug = "line-tables-only"
+
+[profile.release.build-override]
+opt-level = 3
+"#,
+        dependency(env!("CARGO_MANIFEST_DIR"), option_env!("POLYSHARD_COMMIT"))
     );
     [("Cargo.toml", manifest), ("src/main.rs", main(program, &package))]
+}
+
+/// Where Polyshard is found that was built in this folder of its workspace, from this commit if that is known.
+fn dependency(folder: &str, commit: Option<&str>) -> String {
+    let checkout = Path::new(folder).parent().filter(|checkout| checkout.join("Cargo.toml").is_file());
+    // What Cargo has fetched, it may remove; the folder is called as the commit.
+    let fetched = checkout.filter(|checkout| checkout.join(".cargo-ok").is_file());
+    match (checkout, fetched) {
+        (Some(checkout), None) => format!("{{ path = {:?} }}", checkout.display().to_string()),
+        _ => {
+            let commit = commit.or_else(|| fetched.and_then(Path::file_name).and_then(OsStr::to_str));
+            let commit = commit.map_or_else(String::new, |commit| format!(", rev = {commit:?}"));
+            format!("{{ git = {:?}{commit} }}", env!("CARGO_PKG_REPOSITORY"))
+        }
+    }
 }
 
 fn main(program: &Program, package: &str) -> String {
@@ -75,7 +117,7 @@ fn main(program: &Program, package: &str) -> String {
 //! mpirun -n {ranks} target/release/{package} {files}
 //! ```
 //!
-//! Without `mpirun`, ranks are threads.
+//! Without `mpirun`, ranks are threads. With `--check` behind the files, the result is compared with a sequential computation.
 
 {import}use polyshard::prelude::*;
 use std::time::Instant;
@@ -86,7 +128,8 @@ fn main() {{
 }}
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {{
-    let files: Vec<String> = std::env::args().skip(1).collect();
+    let mut files: Vec<String> = std::env::args().skip(1).collect();
+    let is_checked = files.pop_if(|last| last == "--check").is_some();
     let [inputs @ .., out] = &files[..] else {{ return Err("give {files}".into()) }};
     if inputs.len() != {count} {{
         return Err("give {files}".into());
@@ -100,9 +143,12 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
         let start = Instant::now();
         let result = program.run(world, &arrays)?;
         let seconds = start.elapsed().as_secs_f64();
-        let error = program.verify(world, &arrays, &[&result], {tolerance})?;
         let (rank, ranks, elements) = (world.rank(), world.size(), result.block().len());
-        println!("rank {{rank}} of {{ranks}}: {{elements}} elements of {output} in {{seconds:.6}} s, largest error {{error:e}}");
+        println!("rank {{rank}} of {{ranks}}: {{elements}} elements of {output} in {{seconds:.6}} s");
+        if is_checked {{
+            let error = program.verify(world, &arrays, &[&result], {tolerance})?;
+            println!("rank {{rank}} of {{ranks}}: largest error {{error:e}}");
+        }}
         result.to_npy(world, out)?;
         Ok(())
     }})?;
@@ -151,4 +197,25 @@ fn stage(program: &Program, nest: &Nest) -> String {
     let values: Vec<_> = nest.arrays.iter().map(|&id| format!("{:?}", program.array(id).name.as_str())).collect();
     let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
     format!("        .stage(&{}::schedule().lower()?, [{}], {output})\n", nest.kernel.name(), inputs.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_program_depends_on_the_checkout_that_it_is_from_or_else_on_the_repository() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let checkout = folder.path().join("0a1b2c3");
+        let of = |commit| dependency(&checkout.join("codegen").display().to_string(), commit);
+        let repository = "{ git = \"https://github.com/polyshard/polyshard\"";
+        assert_eq!(of(None), format!("{repository} }}"), "the folder is gone");
+        assert_eq!(of(Some("abc")), format!("{repository}, rev = \"abc\" }}"));
+        fs::create_dir(&checkout).expect("ours");
+        fs::write(checkout.join("Cargo.toml"), "").expect("ours");
+        assert_eq!(of(Some("abc")), format!("{{ path = {:?} }}", checkout.display().to_string()));
+        fs::write(checkout.join(".cargo-ok"), "").expect("ours");
+        assert_eq!(of(None), format!("{repository}, rev = \"0a1b2c3\" }}"), "Cargo has fetched it");
+    }
 }

@@ -30,12 +30,13 @@ pub(crate) fn source(folder: &Path) -> String {
     let (manifest, main) = printed.split_once("\n// src/main.rs\n\n").expect("two files");
     let manifest = manifest.strip_prefix("// Cargo.toml\n\n").expect("the manifest comes first");
     assert!(manifest.starts_with("[package]\nname = \"compute-einsum\"\n"), "{manifest}");
-    assert!(manifest.contains(&format!("\npolyshard = \"{}\"\n", env!("CARGO_PKG_VERSION"))), "{manifest}");
+    let checkout = format!("\npolyshard = {{ path = {:?} }}\n", env!("CARGO_MANIFEST_DIR"));
+    assert!(manifest.contains(&checkout) && manifest.contains("\n[profile.release.build-override]\n"), "{manifest}");
     assert!(main.contains("//! mpirun -n 2 target/release/compute-einsum A.npy B.npy out.npy\n"), "{main}");
     main.to_owned()
 }
 
-/// The program writes the product, on threads and processes, and each rank says that it is right.
+/// The program writes the product, on threads and processes, and each rank says that it is right if it is asked to check.
 pub(crate) fn check(folder: &Path, program: &Path) {
     let files = files(folder);
     let read = |file: &str| -> Array2<f64> {
@@ -44,9 +45,13 @@ pub(crate) fn check(folder: &Path, program: &Path) {
     };
     let expected = read(&files[0]).dot(&read(&files[1]));
     for start in STARTS {
-        let Ended { success, stdout, stderr, .. } = run(*start, program, &files.each_ref().map(String::as_str), LIMIT);
-        assert!(success, "{start:?}: {stdout}\n{stderr}");
-        assert_eq!(stdout.matches(" elements of out in ").count(), 2, "{stdout}");
+        for (check, checked) in [(None, 0), (Some("--check"), 2)] {
+            let arguments: Vec<_> = files.iter().map(String::as_str).chain(check).collect();
+            let Ended { success, stdout, stderr, .. } = run(*start, program, &arguments, LIMIT);
+            assert!(success, "{start:?}: {stdout}\n{stderr}");
+            assert_eq!(stdout.matches(" elements of out in ").count(), 2, "{stdout}");
+            assert_eq!(stdout.matches(": largest error ").count(), checked, "{stdout}");
+        }
         let found = read(&files[2]);
         assert!((found - &expected).iter().all(|off| off.abs() < 1e-12), "{start:?}");
         std::fs::remove_file(&files[2]).expect("it was written");
