@@ -179,6 +179,7 @@ pub struct Machine {
     device: Device,
     profiles: Vec<Profile>,
     shared_memory: Option<String>,
+    disturbed: Option<String>,
 }
 
 impl Machine {
@@ -189,7 +190,8 @@ impl Machine {
     /// latency is negative, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
     /// or there are too many devices to count.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
-        let machine = Self { name: name.into(), levels, device, profiles: Vec::new(), shared_memory: None };
+        let machine =
+            Self { name: name.into(), levels, device, profiles: Vec::new(), shared_memory: None, disturbed: None };
         machine.check()?;
         Ok(machine)
     }
@@ -307,6 +309,19 @@ impl Machine {
     #[must_use]
     pub fn shared_memory(&self) -> Option<&str> {
         self.shared_memory.as_deref()
+    }
+
+    /// Returns the machine whose figures were measured while this disturbed them: they may be lower than it can do.
+    #[must_use]
+    pub fn with_disturbance(mut self, what: impl Into<String>) -> Self {
+        self.disturbed = Some(what.into());
+        self
+    }
+
+    /// Returns what disturbed the measurement of the figures, if something did.
+    #[must_use]
+    pub fn disturbed(&self) -> Option<&str> {
+        self.disturbed.as_deref()
     }
 
     /// Returns whether all of these ranks read one another's memory; one rank does read its own.

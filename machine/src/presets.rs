@@ -8,10 +8,12 @@
 //!
 //! The TPUs' links (4.5e10 bytes/s each way, twice that for v5p, and about 1 us per hop) and the operations per
 //! second in bf16 are from J. Austin et al., "How to Scale Your Model", part 3. Memory and the other rates are
-//! the makers'. Every figure can be replaced, and [`calibrate`](super::calibrate) fits bandwidths to
+//! the makers'. Of types for which they state none, rates follow from those that they do: `f32` takes six products of `bf16` and `f64` sixteen of `f32`,
+//! `i32` is as fast as `f32`, `i64` takes four products of `i32`, and types of fewer bits are as fast as the next that has more. Every figure can be replaced, and [`calibrate`](super::calibrate) fits bandwidths to
 //! measurements.
 
 use super::{Device, Interconnect, Level, Machine, MachineError};
+use std::collections::BTreeMap;
 
 /// The names that [`Machine::preset`] knows.
 pub const PRESETS: &[&str] = &["a100", "v100", "tpu-v4p", "tpu-v5e", "tpu-v5p"];
@@ -39,6 +41,33 @@ impl Machine {
             _ => &[4, 4, 4],
         };
         Self::sized(name, counts)
+    }
+
+    /// Returns the machine of this name, one of [`PRESETS`], with at least `devices` devices: it has more nodes if it needs them, and a torus is twice as
+    /// long along its shortest dimension until it is large enough.
+    ///
+    /// ```
+    /// use polyshard_machine::Machine;
+    /// assert_eq!(Machine::grown("a100", 64)?.hierarchy(), [4, 16]);
+    /// assert_eq!(Machine::grown("a100", 4096)?.hierarchy(), [256, 16]);
+    /// assert_eq!(Machine::grown("tpu-v5e", 100)?.hierarchy(), [8, 16]);
+    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`preset`](Self::preset), or if there would be too many devices to count.
+    pub fn grown(name: &str, devices: usize) -> Result<Self, MachineError> {
+        let machine = Self::preset(name)?;
+        let mut counts = machine.hierarchy();
+        if !TPUS.contains(&name) {
+            let inside: usize = counts[1..].iter().product();
+            counts[0] = counts[0].max(devices.div_ceil(inside));
+        }
+        while counts.iter().try_fold(1usize, |all, &count| all.checked_mul(count)).is_some_and(|all| all < devices) {
+            let shortest = (0..counts.len()).rev().min_by_key(|&level| counts[level]).unwrap_or(0);
+            counts[shortest] *= 2;
+        }
+        Self::sized(name, &counts)
     }
 
     /// Returns the machine of this name, one of [`PRESETS`], with these counts of its levels, outermost first.
@@ -99,8 +128,8 @@ fn v100(count: usize) -> Level {
 }
 
 fn a100_device() -> Device {
-    let flops = [("f64", 9.7e12), ("f32", 1.95e13), ("tf32", 1.56e14), ("f16", 3.12e14), ("bf16", 3.12e14)];
-    device(1.555e12, 40_000_000_000, &flops)
+    let floats = [("f64", 9.7e12), ("f32", 1.95e13), ("tf32", 1.56e14), ("f16", 3.12e14), ("bf16", 3.12e14)];
+    device(1.555e12, 40_000_000_000, &[&floats[..], &[("i8", 6.24e14)]].concat())
 }
 
 fn v100_device() -> Device {
@@ -108,7 +137,14 @@ fn v100_device() -> Device {
 }
 
 fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) -> Device {
-    let flops = flops.iter().map(|&(name, rate)| (name.to_string(), rate)).collect();
+    let mut flops: BTreeMap<_, _> = flops.iter().map(|&(name, rate)| (name.to_string(), rate)).collect();
+    // Each follows from one that the maker states, or that is derived before it.
+    let derived = [("f32", "bf16", 1.0 / 6.0), ("bf16", "f32", 1.0), ("f64", "f32", 1.0 / 16.0), ("i32", "f32", 1.0)];
+    for (name, from, part) in derived.into_iter().chain([("i64", "i32", 0.25), ("i8", "i32", 1.0)]) {
+        if let (false, Some(&rate)) = (flops.contains_key(name), flops.get(from)) {
+            flops.insert(name.to_string(), part * rate);
+        }
+    }
     Device { memory_bandwidth, memory_capacity, flops, streams: true, ..Device::default() }
 }
 

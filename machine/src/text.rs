@@ -1,7 +1,18 @@
 //! Machines as TOML.
 //!
 //! One table `device`, one table `level` for each level, outermost first, and one for each
-//! `profile`. Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
+//! `profile`: their keys are the fields of [`Device`], [`Level`] and [`Profile`], and those that may be absent there may be left out.
+//!
+//! | key | holds |
+//! | --- | --- |
+//! | `name` | the machine's name |
+//! | `shared_memory` | the level inside of whose outer one devices read one another's memory; if any do |
+//! | `disturbed` | what disturbed the measurement of the figures; if something did |
+//! | `[device]` | `memory_bandwidth`, `memory_capacity`, `flops = { f64 = 1e10 }` by type, and what else is known |
+//! | `[[level]]` | `name`, `count`, `interconnect`, `bandwidth`, `latency`, and `shared_ports`, `bypass` |
+//! | `[[profile]]` | `operation`, `ranks`, `bytes`, `factor` |
+//!
+//! Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
 //! cannot be is refused on reading as [`Machine::new`] refuses it, and a key that means nothing is an error, since it
 //! is most likely misspelt.
 
@@ -14,6 +25,8 @@ struct Text {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shared_memory: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disturbed: Option<String>,
     device: Device,
     level: Vec<Level>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,10 +77,11 @@ impl Machine {
         let text: Text =
             toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;
         let machine = Self::new(text.name, text.level, text.device)?.with_profiles(text.profile)?;
-        match text.shared_memory {
-            Some(level) => machine.with_shared_memory(&level),
-            None => Ok(machine),
-        }
+        let machine = match text.shared_memory {
+            Some(level) => machine.with_shared_memory(&level)?,
+            None => machine,
+        };
+        Ok(Self { disturbed: text.disturbed, ..machine })
     }
 
     /// Writes the machine so that [`from_toml`](Self::from_toml) reads it.
@@ -83,8 +97,8 @@ impl Machine {
     }
 
     fn text(&self) -> Text {
-        let (name, device, level) = (self.name.clone(), self.device.clone(), self.levels.clone());
-        Text { name, shared_memory: self.shared_memory.clone(), device, level, profile: self.profiles.clone() }
+        let Self { name, levels: level, device, profiles: profile, shared_memory, disturbed } = self.clone();
+        Text { name, shared_memory, disturbed, device, level, profile }
     }
 }
 

@@ -196,11 +196,6 @@ fn devices_and_links_that_are_none_are_refused() {
     let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], and the mesh has \
                 [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
-    let missing =
-        "a100 states no operations per second for i8, but for bf16, f16, f32, f64, tf32; add `i8` to its `flops`";
-    with(&["--machine", "a100", "--matrix", "[[4,1],[1,4]]", "--type", "i8"], missing);
-    let rate = "tpu-v5e states no FLOP/s for f64; take bf16 or i8, or give `--flops`";
-    with(&["--machine", "tpu-v5e", "--type", "f64"], rate);
     with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "`--memory-bytes` must be 1 or more, found 0");
     with(&["--machine", "tpu-v5e", "--flops", "-1"], "device: flops of `bf16` is -1; give more than 0");
     let read = "write an axis, bytes per second, seconds per hop, and ring, line or switch, such as X=9e10:1e-6:ring";

@@ -41,7 +41,7 @@ impl Device {
     /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
     pub(super) fn placed(&self, mesh: &Mesh, dtype: DType) -> Result<PlacedMesh> {
         let placed = match &self.machine {
-            Some(name) => Some(self.preset(name, mesh, dtype)?),
+            Some(name) => Some(self.preset(name, mesh)?),
             None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
                 let give = "give `--machine tpu-v5e` or another, or all of `--flops`, `--memory-bandwidth`, \
                             `--memory-bytes` and a `--link` for each axis";
@@ -109,7 +109,7 @@ impl Device {
     }
 
     /// The mesh on a machine that is known.
-    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<PlacedMesh> {
+    fn preset(&self, name: &str, mesh: &Mesh) -> Result<PlacedMesh> {
         if let Some(text) = &self.matrix {
             let matrix = crate::command::mesh::matrix(text)?;
             let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
@@ -126,10 +126,6 @@ impl Device {
                 format!("{machine}: say with `--matrix` how the mesh lies on these levels"),
                 give,
             ));
-        }
-        if self.flops.is_none() && matches!(dtype, DType::F32 | DType::F64) {
-            let what = format!("{name} states no FLOP/s for {dtype}");
-            return Err(CliError::missing(what, "take bf16 or i8, or give `--flops`"));
         }
         Ok(PlacedMesh::on_torus(mesh, name)?)
     }
