@@ -301,17 +301,12 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     "#]]);
     let said = files.said(Start::Plain, text, &["A.npy", "C.npy"], &[&short[..], &["6"]].concat());
     assert!(said.contains("(all 6 ranks; "), "{said}");
-    files.refused(text, &["A.npy", "C.npy"], &["--dry-run", "--ranks", "65", "--machine", "a100"], expect![[r#"
-        error: a100: 4 node x 16 gpu has 64 devices, and 65 ranks are asked for; ask for fewer ranks, or describe a larger machine in a file
+    let smaller = ["--dry-run", "--ranks", "65", "--machine", "a100", "--hierarchy", "4,16"];
+    files.refused(text, &["A.npy", "C.npy"], &smaller, expect![[r#"
+        error: a100: 4 node x 16 gpu has 64 devices, and 65 ranks are asked for; ask for fewer ranks, or give more of a level by `--hierarchy`
     "#]]);
-    files.refused(
-        text,
-        &["A.npy", "C.npy"],
-        &["--dry-run", "--ranks", "2", "--machine", "tpu-v5e"],
-        expect![[r#"
-        error: tpu-v5e states no operations per second for f64, but for bf16, i8; add `f64` to its `flops`
-    "#]],
-    );
+    let grown = files.said(Start::Plain, text, &["A.npy", "C.npy"], &smaller[..5]);
+    assert!(grown.contains("ranks    65 (threads) on a100: 5 node x 16 gpu\n"), "{grown}");
     assert!(!Path::new("out.npy").exists());
     let other = Files::new(test_folder!("einsum_types"), DType::I32, &[&[6, 3]]);
     fs::copy(other.path("A.npy"), files.path("I.npy")).expect("the folder is ours");
@@ -384,41 +379,79 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
     "#]]);
 }
 
+/// The line that says of which machine figures are, what was said on standard error, and how long it took, with these variables.
+#[track_caller]
+fn of_machine(files: &Files, variables: &[&str], start: Start, more: &[&str]) -> (String, Ended) {
+    let out = files.path("C.npy");
+    let arguments = files.arguments("ij,jk->ik", &["A.npy", "B.npy"], &[&["--out", &out], more].concat());
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+    let ended = run_with(variables, start, program, &arguments, Duration::from_secs(120));
+    assert!(ended.success, "{}", ended.stderr);
+    let line = ended.stdout.lines().find(|line| line.starts_with("machine")).expect("it is said").to_owned();
+    (line, ended)
+}
+
 #[test]
-fn a_machine_is_measured_once_and_kept() {
+fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
     let folder = test_folder!("einsum_machine");
-    let files = Files::new(folder, DType::F64, &[&[20, 30], &[30, 10]]);
+    let files = Files::new(folder, DType::F64, &[&[3, 4], &[4, 3]]);
     let cache = files.path("cache");
     let _ = fs::remove_dir_all(&cache);
-    let variable = format!("XDG_CACHE_HOME={cache}");
-    let run = |more: &[&str]| {
-        let out = files.path("C.npy");
-        let arguments =
-            files.arguments("ij,jk->ik", &["A.npy", "B.npy"], &[&["--ranks", "1", "--out", &out], more].concat());
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
-        let ended = run_with(&[&variable], Start::Plain, program, &arguments, Duration::from_secs(120));
-        assert!(ended.success, "{}", ended.stderr);
-        ended.stdout.lines().find(|line| line.starts_with("machine")).expect("it is said").to_owned()
-    };
-    let kept = |said: &str| said.starts_with("machine  measured now, and kept in ");
-    // Where other work disturbs the measurement, it is not kept, and that is said.
-    let disturbed = |said: &str| said.contains("measured now, and not kept: ");
-    let first = run(&[]);
-    assert!(kept(&first) || disturbed(&first), "{first}");
+    let cache_of = format!("XDG_CACHE_HOME={cache}");
     let in_cache = || fs::read_dir(Path::new(&cache).join("polyshard")).map_or(0, Iterator::count);
-    assert_eq!(in_cache(), usize::from(kept(&first)));
-    let second = run(&[]);
-    match kept(&first) {
-        true => assert!(second.contains(" ago on this host; `--measure` measures it anew"), "{second}"),
-        false => assert!(kept(&second) || disturbed(&second), "{second}"),
+    let run = |more: &[&str]| of_machine(&files, &[&cache_of], Start::Plain, &[&["--ranks", "2"], more].concat());
+    for _ in 0..2 {
+        let (line, ended) = run(&[]);
+        assert_eq!(line, "machine  not measured, since this is too little work; `--measure` measures it");
+        assert_eq!((&*ended.stderr, in_cache()), ("", 0));
     }
-    let anew = run(&["--measure"]);
-    assert!(kept(&anew) || disturbed(&anew), "{anew}");
-    // A file that holds something else is measured over.
-    if let Some(file) = fs::read_dir(Path::new(&cache).join("polyshard")).ok().and_then(|mut files| files.next()) {
-        fs::write(file.expect("a file").path(), "no machine").expect("it is ours");
-        let over = run(&[]);
-        assert!(kept(&over) || disturbed(&over), "{over}");
+    let (line, ended) = run(&["--measure"]);
+    assert!(line.starts_with(&format!("machine  measured now, and kept in {cache}/polyshard/")), "{line}");
+    assert_eq!(ended.stderr, "measuring this machine anew, for some seconds\n");
+    let chain = |of: &[&str]| of_machine(&files, &[&cache_of], Start::Plain, &[&["--ranks", "2"], of].concat());
+    let (again, ended) = chain(&[]);
+    assert!(again.starts_with("machine  measured ") && again.contains(" ago, and kept in "), "{again}");
+    assert_eq!(ended.stderr, "");
+    // A file that is named is read, or written where it is not there.
+    let own = files.path("own.toml");
+    let named = format!("POLYSHARD_MACHINE={own}");
+    let _ = fs::remove_file(&own);
+    let (line, _) = of_machine(&files, &[&cache_of, &named], Start::Plain, &["--ranks", "2", "--measure"]);
+    assert!(line.starts_with(&format!("machine  measured now, and kept in {own}")), "{line}");
+    let arguments = files.arguments("ij,jk->ik", &["A.npy", "B.npy"], &["--dry-run", "--ranks", "2"]);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    for (machine, is_on) in [(&*own, "on detected: 2 rank\n"), ("v100", "on v100: 4 node x 8 gpu\n")] {
+        let variable = format!("POLYSHARD_MACHINE={machine}");
+        let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+        let said = run_with(&[&variable], Start::Plain, program, &arguments, Duration::from_secs(60)).stdout;
+        assert!(said.contains(is_on), "{said}");
     }
+}
+
+/// Work that takes seconds is worth a measurement of one, whose figures the next command finds, so that it chooses alike.
+#[test]
+fn two_commands_that_follow_one_another_choose_alike() {
+    let files = Files::new(test_folder!("einsum_machine_alike"), DType::F64, &[&[2000, 2000]]);
+    let cache = files.path("cache");
+    let _ = fs::remove_dir_all(&cache);
+    let cache_of = format!("XDG_CACHE_HOME={cache}");
+    let arguments = files.arguments("ij,jk->ik", &["A.npy", "A.npy"], &["--dry-run", "--ranks", "2"]);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+    let run = || run_with(&[&cache_of], Start::Plain, program, &arguments, Duration::from_secs(120));
+    let [first, second] = [run(), run()];
+    let measuring = "measuring this machine for a second: it was not measured before, or while other work ran\n";
+    assert_eq!((&*first.stderr, &*second.stderr), (measuring, ""), "{}", first.stdout);
+    let rest =
+        |said: &Ended| said.stdout.lines().filter(|line| !line.starts_with("machine")).collect::<Vec<_>>().join("\n");
+    assert_eq!(rest(&first), rest(&second));
+}
+
+#[test]
+fn one_process_of_a_launcher_has_threads_for_its_ranks() {
+    let files = Files::new(test_folder!("einsum_one_process"), DType::F64, &[&[3, 4], &[4, 3]]);
+    let variables = ["PMI_RANK=0", "PMI_SIZE=1"];
+    let (_, ended) = of_machine(&files, &variables, Start::Plain, &["--ranks", "2", "--all-ranks", "--check"]);
+    assert!(ended.stdout.contains("ranks    2 (threads) on assumed: 2 rank\n"), "{}", ended.stdout);
 }

@@ -56,7 +56,7 @@ fn machines_with_a_name_are_listed() {
     let list = said(Start::Plain, &["list"]);
     expect![[r#"
         name     levels           devices  memory each  operations each
-        a100     4 node x 16 gpu       64        40 GB  312 TFLOP/s in f16
+        a100     4 node x 16 gpu       64        40 GB  624 TOP/s in i8
         v100     4 node x 8 gpu        32        16 GB  125 TFLOP/s in f16
         tpu-v4p  4 x x 4 y x 4 z       64        32 GB  275 TOP/s in i8
         tpu-v5e  4 x x 4 y             16        16 GB  394 TOP/s in i8
@@ -77,9 +77,10 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
         node       4  switch, 1 port shared      8 GB/s    20 us
         gpu        8  ring, bypass 16 GB/s   67.50 GB/s     3 us
 
-        device: 16 GB of memory at 900 GB/s; f16 125 TFLOP/s, f32 15.70 TFLOP/s, f64 7.80 TFLOP/s
+        device: 16 GB of memory at 900 GB/s; bf16 15.70 TFLOP/s, f16 125 TFLOP/s, f32 15.70 TFLOP/s, f64 7.80 TFLOP/s, i32 15.70 TOP/s, i64 3.92 TOP/s, i8 15.70 TOP/s
     "#]]
     .assert_eq(&said(Start::Plain, &["show", "v100"]));
+    assert_eq!(said(Start::Plain, &["show", "v100", "--toml"]), Machine::preset("v100").unwrap().to_toml());
     let file = test_folder!("machine_show").join("mine.toml");
     let text = Machine::preset("tpu-v5e")
         .unwrap()

@@ -2,7 +2,8 @@
 //!
 //! [`Topology`] counts, [`detect`] takes a quick look besides, and [`measure`] takes its time: it also finds what
 //! the communication library adds to its messages, and says how well the machine predicts what was measured. Every
-//! figure is measured or asked of the system; where that fails there is an error, never a guess.
+//! figure is measured or asked of the system; where that fails there is an error, never a guess. [`recall`] alone does with less:
+//! where it does not pay to measure, figures are those of similar processors, and it says so.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -12,12 +13,14 @@
 //! | `probe` | links and devices |
 //! | `measure` | collectives, and a machine from all that was measured |
 //! | `measured` | predictions against measurements |
+//! | `assumed` | figures of processors that were not measured |
 //! | `noise` | whether other work disturbed the measurement |
 //! | `progress` | what is timed next |
 //! | `recall` | machines that were measured before |
 //!
 //! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
 
+mod assumed;
 mod calls;
 mod clock;
 mod measure;
@@ -32,12 +35,12 @@ pub use measure::{MeasureOptions, measure, measure_with};
 pub use measured::{Measured, MeasuredCall, Point, Row};
 pub use noise::Noise;
 pub use progress::Progress;
-pub use recall::{Recalled, recall};
+pub use recall::{Keep, Origin, Recalled, recall};
 pub use topology::Topology;
 
-use crate::{Result, World};
+use crate::{DType, Result, World};
 use calls::Buffers;
-use clock::Clock;
+use clock::{Clock, Watch};
 use polyshard_machine::Machine;
 use progress::Steps;
 use serde::Serialize;
@@ -50,6 +53,8 @@ const ROWS: usize = 512;
 /// Bytes that the ranks of a node copy together in a quick look, more than the caches of many processors hold; no rank copies more
 /// than half of it. As much again is read for rows that lie apart.
 const COPY: usize = 1 << 27;
+/// How long a measurement goes on before a search, which ends when the call that it is at is done.
+const LIMIT: Duration = Duration::from_millis(700);
 /// The most rounds that a quick look adds while the two fastest of a call differ.
 const EXTRA: usize = 8;
 
@@ -96,26 +101,36 @@ pub fn detect(world: &World) -> Result<Machine> {
 /// # Errors
 /// As for [`detect`].
 pub fn survey(world: &World) -> Result<Survey> {
-    survey_of(world, Topology::find(world)?)
+    survey_of(world, Topology::find(world)?, false)
 }
 
-/// As [`survey`], of ranks that are known to be there.
-fn survey_of(world: &World, topology: Topology) -> Result<Survey> {
-    let load = noise::load(world)?;
+/// As [`survey`], of ranks that are known to be there. If `quick`, within [`LIMIT`]: figures for which the time is too short are completed.
+fn survey_of(world: &World, topology: Topology, quick: bool) -> Result<Survey> {
+    let watch = &Watch::new(quick.then_some(LIMIT));
+    let is_shared = topology.ranks_per_node > topology.cores;
+    let (passes, budget, extra, copy) = if quick { (1, 3, 2, COPY / 4) } else { (2, 12, EXTRA, COPY) };
     // Ranks that share a core take turns of some milliseconds, so what they take together shows in a longer time. What disturbs one pass may spare
     // the next.
-    let (round, passes) = if topology.ranks_per_node > topology.cores { (8, 1) } else { (2, 2) };
-    let (round, budget) = (Duration::from_millis(round), Duration::from_millis(12));
-    let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: EXTRA };
+    let (round, passes) = if is_shared { (8, 1) } else { (2, passes) };
+    let (round, budget) = (Duration::from_millis(round), Duration::from_millis(budget));
+    let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra, watch, computes: false };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
-    let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1, steps)?;
-    let copy = COPY / topology.ranks_per_node.max(2);
-    let mut device = probe::device(&clock, &topology, ROWS, copy, passes, steps)?;
-    device.others = probe::in_place(world, &clock, &topology, copy, 1, steps)?;
-    let timed: Vec<_> =
-        links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed()).collect();
-    let machine = probe::machine("detected", &topology, &links, device.device(&topology))?;
-    let noise = Noise::new(&topology, load, &timed);
+    // Without a link there is no machine, so those are timed in any case.
+    let links = &Clock { watch: &Watch::new(None), ..clock };
+    let links = probe::links(links, &topology, &mut buffers, &SIZES, 1, steps)?;
+    let copy = copy / topology.ranks_per_node.max(2);
+    let others = probe::in_place(world, &clock, &topology, copy, 1, steps)?;
+    let types = if quick { &[DType::F32, DType::F64][..] } else { &DType::NATIVE };
+    let mut device = probe::device(&clock, &topology, types, ROWS, copy, passes, steps)?;
+    device.others = others;
+    let timed = links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed());
+    let timed: Vec<_> = timed.filter(|timed| timed.seconds.is_finite()).collect();
+    let noise = Noise::new(&topology, watch, &timed);
+    let device = match quick {
+        true => assumed::completed(device.device(&topology), assumed::machine(world, &topology)?.device()),
+        false => device.device(&topology),
+    };
+    let machine = noise.marked(probe::machine("detected", &topology, &links, device)?);
     Ok(Survey { machine, topology, noise })
 }

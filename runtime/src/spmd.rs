@@ -31,7 +31,7 @@ thread_local! {
 /// Runs `f` once per rank, on `ranks` ranks, and returns the results of this process' ranks in rank order.
 ///
 /// If the process was started by an MPI launcher, each process is one rank and gets one result; there must
-/// be `ranks` of them. Otherwise the ranks are threads of this process, and all results are returned.
+/// be `ranks` of them, or one, which runs them as threads. Otherwise the ranks are threads of this process, and all results are returned.
 ///
 /// ```
 /// # use polyshard_runtime::{Error, spmd};
@@ -120,7 +120,9 @@ where
     F: Fn(&World) -> Result<R, E> + Sync,
 {
     check_outside()?;
-    match launcher() {
+    // One process that a launcher has started has no other to wait for, and may have threads.
+    let is_alone = |launcher: &Launcher| launcher.size == Some(1) && (ranks > 1 || cfg!(not(feature = "mpi")));
+    match launcher().filter(|launcher| !is_alone(launcher)) {
         Some(launcher) => on_mpi(&launcher, ranks, checked, f),
         None => on_threads(ranks, |comm, _| Ok(Rc::new(comm)), f),
     }

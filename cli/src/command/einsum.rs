@@ -20,8 +20,8 @@ use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::search::Search;
 use polyshard::{
-    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Mesh, Name, Operand, Order,
-    Schedule, SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
+    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Limits, Mesh, Name, Operand,
+    Order, Schedule, SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
 };
 use std::path::PathBuf;
 
@@ -126,8 +126,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, &mesh, writes))?;
     }
     if arguments.only_chooses() {
-        let found = arguments.choosing.machine(ranks)?;
-        let contraction = arguments.find(&problem.schedule, ranks, &found.machine)?;
+        let found = arguments.choosing.machine(ranks, |machine, limits| {
+            Ok(arguments.find(&problem.schedule, ranks, machine, limits)?.cost().seconds())
+        })?;
+        let limits = arguments.choosing.limits()?;
+        let contraction = arguments.find(&problem.schedule, ranks, &found.machine, limits)?;
         return arguments.chosen(&problem, &contraction, ranks, &found);
     }
     with_type!(problem.dtype, T => run_chosen::<T>(arguments, &problem, ranks))
@@ -190,12 +193,12 @@ impl Arguments {
     }
 
     /// Finds what is asked for.
-    fn find(&self, schedule: &Schedule, ranks: usize, machine: &Machine) -> Result<Contraction> {
+    fn find(&self, schedule: &Schedule, ranks: usize, machine: &Machine, limits: Limits) -> Result<Contraction> {
         // What is said of one kernel's schedules is said of one kernel.
         if self.mesh.is_some() || self.all_ranks || self.top.is_some() || self.why.is_some() {
-            return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine)?.find()?)));
+            return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine, limits)?.find()?)));
         }
-        let search = ContractionSearch::new(schedule, ranks, machine).limits(self.choosing.limits()?);
+        let search = ContractionSearch::new(schedule, ranks, machine).limits(limits);
         Ok(match &self.order {
             Some(order) => search.order(Order::parse(schedule.kernel()?, order)?).find()?,
             None => search.find()?,
@@ -203,9 +206,14 @@ impl Arguments {
     }
 
     /// The search for a schedule of one kernel.
-    fn search<'a>(&self, schedule: &Schedule, ranks: usize, machine: &'a Machine) -> Result<Search<'a>> {
-        let search = schedule.auto(ranks, machine).limits(self.choosing.limits()?);
-        let mut search = search.at_least(self.top.unwrap_or(1));
+    fn search<'a>(
+        &self,
+        schedule: &Schedule,
+        ranks: usize,
+        machine: &'a Machine,
+        limits: Limits,
+    ) -> Result<Search<'a>> {
+        let mut search = schedule.auto(ranks, machine).limits(limits).at_least(self.top.unwrap_or(1));
         if let Some(mesh) = self.mesh() {
             search = search.on(&mesh);
         }
@@ -277,8 +285,10 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
     let files = Files { inputs: &problem.inputs, outs: &outs, check: arguments.check, kernel: Some(kernel) };
     let shared: Shared<(Contraction, Found)> = Shared::new();
     let of_run = compute::<T>(&files, ranks, |world| {
-        let found = arguments.choosing.machine_of(world)?;
-        let find = || Ok((arguments.find(&problem.schedule, ranks, &found.machine)?, found.clone()));
+        let of_limits = |machine: &Machine, limits| arguments.find(&problem.schedule, ranks, machine, limits);
+        let found =
+            arguments.choosing.machine_of(world, |machine, limits| Ok(of_limits(machine, limits)?.cost().seconds()))?;
+        let find = || Ok((of_limits(&found.machine, arguments.choosing.limits()?)?, found.clone()));
         let program = shared.get(world, find, |(chosen, _)| chosen.program())?;
         if let Some((chosen, found)) = shared.found().filter(|_| world.is_root()) {
             if !arguments.json {

@@ -61,7 +61,10 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     let ranks = choosing.ranks(false, kernels.needed())?;
     let lowered = match kernels.written()? {
         Some(lowered) => lowered,
-        None => kernels.chosen(choosing, ranks, choosing.machine(ranks)?)?,
+        None => {
+            let found = choosing.machine(ranks, |machine, limits| kernels.seconds(ranks, machine, limits))?;
+            kernels.chosen(ranks, found, choosing.limits()?)?
+        }
     };
     let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
     chosen.iter().for_each(|(.., gap)| remark_gap(*gap));

@@ -29,7 +29,30 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   polyshard machine list
   polyshard machine show a100
-  mpirun -n 4 polyshard machine detect --out machine.toml")]
+  mpirun -n 4 polyshard machine detect --out machine.toml
+
+A machine as a file, of which `show NAME --toml` prints one to begin with:
+  name = 'mine'
+  shared_memory = 'core'       # optional: the level inside of whose outer one devices read one another's memory
+  [device]
+  memory_bandwidth = 2e10      # bytes per second, while all devices use their memory
+  memory_capacity = 8000000000 # bytes
+  flops = { f32 = 1e11, f64 = 5e10, i32 = 2e10, i64 = 5e9 } # operations per second, by type
+  nests = { f64 = 4e9 }        # optional: the same, element by element
+  [[level]]                    # one for each level, the outermost first
+  name = 'node'
+  count = 4
+  interconnect = 'switch'      # or 'ring', 'line', { torus = [2, 2] }
+  bandwidth = 1.25e10          # bytes per second in each direction, of one port or link
+  latency = 2e-6               # seconds per message
+  shared_ports = 1             # optional: ports that all devices inside share
+  [[level]]
+  name = 'core'
+  count = 16
+  interconnect = 'switch'
+  bandwidth = 5e9
+  latency = 5e-7
+What `detect` and `measure` write has more keys, each of which may be left out.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -48,6 +71,7 @@ enum Command {
     /// Show one machine: its levels, its devices, and what its collectives take.
     #[command(after_help = "Examples:
   polyshard machine show v100
+  polyshard machine show a100 --toml
   polyshard machine show machine.toml --json")]
     Show {
         /// A name that `list` knows, or a TOML file.
@@ -56,6 +80,9 @@ enum Command {
         /// Print one JSON object instead of text, with the keys of the TOML file.
         #[arg(long)]
         json: bool,
+        /// Print the machine as a TOML file has it, to begin one of your own with.
+        #[arg(long, conflicts_with = "json")]
+        toml: bool,
     },
     /// Take a quick look at the machine that this runs on: one device per rank.
     #[command(after_help = "Examples:
@@ -121,9 +148,13 @@ struct Answer<'a> {
 pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),
-        Command::Show { machine, json } => {
+        Command::Show { machine, json, toml } => {
             let machine = find(machine, None)?;
-            Ok(if *json { to_json(&machine) } else { show::machine(&machine) })
+            Ok(match (json, toml) {
+                (true, _) => to_json(&machine),
+                (_, true) => machine.to_toml(),
+                _ => show::machine(&machine),
+            })
         }
         Command::Detect { ranks, out, json } => {
             let found = ranks.run(&[out], |world| Ok(survey(world)?))?;

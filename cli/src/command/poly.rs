@@ -1,12 +1,13 @@
 //! Files of kernels: read, bound to arrays, and lowered by the schedules that they have, or by one that is chosen.
 
-use crate::command::compute::{Choosing, Found, Target};
+use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
+use polyshard::machine::Machine;
 use polyshard::planner::cost::Cost;
 use polyshard::runtime::NpyFile;
 use polyshard::{
-    Choose, DType, Definitions, Given, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
+    Choose, DType, Definitions, Given, Limits, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
     Schedule, Scheduled, SequenceError, SequenceSearch, Stage, Step, in_rounds,
 };
 use std::fs;
@@ -336,19 +337,28 @@ impl Kernels {
         }))
     }
 
+    /// The seconds that chosen schedules take on a machine.
+    ///
+    /// # Errors
+    /// As for [`chosen`](Self::chosen).
+    pub(crate) fn seconds(&self, ranks: usize, machine: &Machine, limits: Limits) -> Result<f64> {
+        let found = Found { machine: machine.clone(), measured: None };
+        Ok(self.chosen(ranks, found, limits)?.chosen.map_or(0.0, |(_, cost, _)| cost.seconds()))
+    }
+
     /// Chooses schedules where none is written, on at most this many ranks of a machine.
     ///
     /// # Errors
     /// That none is found, or kernels do not fit together.
-    pub(crate) fn chosen(&self, choosing: &Choosing, ranks: usize, found: Found) -> Result<Lowered> {
+    pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
         if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
-            let choice = schedule.auto(ranks, &found.machine).limits(choosing.limits()?).find()?;
+            let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
             let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
             let (cost, bound) = (choice.cost().clone(), Some(choice.bound().elements()));
             let chosen = Some((found, cost, choice.gap()));
             return Ok(Lowered { program, schedules, rounds: Vec::new(), chosen, bound });
         }
-        let mut search = SequenceSearch::new(ranks, &found.machine).limits(choosing.limits()?);
+        let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
         for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
             let [inputs, output] = values(stage);
             search = search.stage(schedule, inputs, output[0]);

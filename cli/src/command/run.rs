@@ -72,8 +72,8 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Targe
         let program = match &written {
             Some(lowered) => &lowered.program,
             None => {
-                let found = choosing.machine_of(world)?;
-                chosen.get(world, || kernels.chosen(choosing, ranks, found), |lowered| &lowered.program)?
+                let found = choosing.machine_of(world, |machine, limits| kernels.seconds(ranks, machine, limits))?;
+                chosen.get(world, || kernels.chosen(ranks, found, choosing.limits()?), |lowered| &lowered.program)?
             }
         };
         if let Some(lowered) = written.as_ref().or(chosen.found()).filter(|_| world.is_root()) {

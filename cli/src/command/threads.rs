@@ -19,7 +19,7 @@ pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> 
         let what = format!("`--run` starts a thread per rank, {most} at most, but {owner} has {ranks}");
         return Err(CliError::too_much(what, "run a smaller one"));
     }
-    if polyshard::runtime::launched_ranks().is_some() {
+    if polyshard::runtime::launched_ranks().is_some_and(|started| started > 1) {
         return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
     }
     Ok(())

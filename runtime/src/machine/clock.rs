@@ -8,6 +8,7 @@
 
 use crate::Result;
 use crate::comm::{Communicator, exchange_words};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// The most calls of one round, whatever its time.
@@ -17,6 +18,40 @@ const CALLS: f64 = 10_000.0;
 const LONG: Duration = Duration::from_millis(64);
 /// Two rounds that differ by less, as a part of the faster, are taken for equal.
 const EQUAL: f64 = 0.1;
+
+/// What is known of all that was timed, the same on all ranks.
+pub(super) struct Watch {
+    /// When nothing more is to be timed.
+    until: Option<Instant>,
+    over: Cell<bool>,
+    /// Seconds that ranks computed, and those of them for which the slowest waited for a core.
+    computed: Cell<[f64; 2]>,
+}
+
+impl Watch {
+    /// From now on, for as long as is said.
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        Self { until: limit.map(|limit| Instant::now() + limit), over: Cell::new(false), computed: Cell::default() }
+    }
+
+    /// The part of the time of what ranks computed for which the slowest of them waited for a core, which other work had.
+    pub(super) fn waiting(&self) -> f64 {
+        let [seconds, waited] = self.computed.get();
+        if seconds > 0.0 { waited / seconds } else { 0.0 }
+    }
+}
+
+/// The time that this thread has had on a core; none where the system does not say.
+#[cfg(unix)]
+fn on_core() -> Option<Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
+}
+
+#[cfg(not(unix))]
+fn on_core() -> Option<Duration> {
+    None
+}
 
 /// A clock of all ranks of a group.
 #[derive(Clone, Copy)]
@@ -32,6 +67,10 @@ pub(super) struct Clock<'a> {
     pub(super) budget: Duration,
     /// The most rounds that are added beyond the budget while the two fastest differ.
     pub(super) extra: usize,
+    /// What is known of all timings.
+    pub(super) watch: &'a Watch,
+    /// Whether calls wait for no other rank, so that a rank that does not run has lost its core to other work.
+    pub(super) computes: bool,
 }
 
 /// The time of one call, in seconds.
@@ -64,11 +103,24 @@ impl Clock<'_> {
         Self { rounds: 2 * self.rounds, ..*self }
     }
 
-    /// Returns the time that one call takes, more than 0 and the same on all ranks. Collective.
+    /// Whether the time that all timings may take is over, which all ranks know alike.
+    pub(super) fn is_over(&self) -> bool {
+        self.watch.over.get()
+    }
+
+    /// As [`time`](Self::time), of a call that waits for no other rank.
+    pub(super) fn compute(&self, call: impl FnMut() -> Result<()>) -> Result<Timed> {
+        Self { computes: true, ..*self }.time(call)
+    }
+
+    /// Returns the time that one call takes, more than 0 and the same on all ranks; [`NEVER`](Timed::NEVER) if the time is over. Collective.
     ///
     /// # Errors
     /// The first of the calls, and as for [`Communicator::barrier`].
     pub(super) fn time(&self, mut call: impl FnMut() -> Result<()>) -> Result<Timed> {
+        if self.is_over() {
+            return Ok(Timed::NEVER);
+        }
         // The first call pays for buffers, pages and connections, and is not counted.
         let first = self.calls(1, &mut call)?;
         let calls = (self.round.as_secs_f64() / first).clamp(1.0, CALLS) as usize;
@@ -81,6 +133,9 @@ impl Clock<'_> {
                 }
                 extra += 1;
             }
+            if self.is_over() && !rounds.is_empty() {
+                break;
+            }
             let seconds = self.calls(calls, &mut call)?;
             let place = rounds.partition_point(|other| *other <= seconds);
             rounds.insert(place, seconds);
@@ -91,15 +146,27 @@ impl Clock<'_> {
 
     fn calls(&self, calls: usize, call: &mut impl FnMut() -> Result<()>) -> Result<f64> {
         self.comm.barrier()?;
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), on_core());
         for _ in 0..calls {
             call()?;
         }
+        let ran = on_core().zip(before).map(|(after, before)| after - before);
+        let waited = ran.map_or(0.0, |ran| start.elapsed().saturating_sub(ran).as_secs_f64());
         // Ranks that share a core begin one after the other, so each waits here until all are done.
         self.comm.barrier()?;
         let seconds = start.elapsed().as_secs_f64();
-        let told = exchange_words(self.comm, "the time of a measurement", [seconds.to_bits()])?;
-        let longest = told.iter().map(|note| f64::from_bits(note[0])).fold(0.0, f64::max);
+        let is_over = self.watch.until.is_some_and(|until| Instant::now() > until);
+        let words = [seconds.to_bits(), waited.to_bits(), u64::from(is_over)];
+        let told = exchange_words(self.comm, "the time of a measurement", words)?;
+        let [longest, waited] =
+            [0, 1].map(|word| told.iter().map(|note| f64::from_bits(note[word])).fold(0.0, f64::max));
+        if told.iter().any(|note| note[2] > 0) {
+            self.watch.over.set(true);
+        }
+        if self.computes {
+            let [all, of_it] = self.watch.computed.get();
+            self.watch.computed.set([all + longest, of_it + waited]);
+        }
         // No clock ticks finer than this.
         Ok(longest.max(1e-9) / calls as f64)
     }
@@ -114,15 +181,15 @@ fn settled(rounds: &[f64]) -> bool {
 mod tests {
     use super::*;
     use crate::spmd;
-    use std::cell::Cell;
     use std::thread::sleep;
 
     #[test]
     fn rounds_are_added_while_the_two_fastest_differ() {
         let timed = |extra| {
             spmd(1, |world| -> Result<_> {
+                let (zero, watch) = (Duration::ZERO, &Watch::new(None));
                 let clock =
-                    Clock { comm: world.comm(), round: Duration::ZERO, rounds: 2, budget: Duration::ZERO, extra };
+                    Clock { comm: world.comm(), round: zero, rounds: 2, budget: zero, extra, watch, computes: false };
                 // The first call is not timed; each one takes half as long as the one before.
                 let calls = Cell::new(0u32);
                 let timed = clock.time(|| {
@@ -150,6 +217,8 @@ mod tests {
                 rounds: 2,
                 budget: Duration::from_millis(1),
                 extra: 3,
+                watch: &Watch::new(None),
+                computes: false,
             };
             let calls = Cell::new(0usize);
             // A collective: on threads it is an error if the ranks do not call it alike.
@@ -167,9 +236,50 @@ mod tests {
     fn an_error_of_a_call_ends_the_timing() {
         let error = spmd(1, |world| {
             let (round, budget) = (Duration::ZERO, Duration::ZERO);
-            let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: 0 };
+            let watch = &Watch::new(None);
+            let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: 0, watch, computes: false };
             clock.time(|| world.comm().send(3, &[]))
         });
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");
+    }
+
+    #[test]
+    fn a_rank_that_sleeps_while_it_should_compute_has_lost_its_core_and_a_call_of_another_kind_has_not() {
+        let told = spmd(2, |world| {
+            let (zero, watch) = (Duration::ZERO, &Watch::new(None));
+            let clock =
+                Clock { comm: world.comm(), round: zero, rounds: 2, budget: zero, extra: 0, watch, computes: false };
+            let sleeping = || {
+                sleep(Duration::from_millis(if world.rank() == 1 { 5 } else { 0 }));
+                Ok(())
+            };
+            clock.time(sleeping)?;
+            let before = watch.waiting();
+            clock.compute(sleeping)?;
+            Ok::<_, crate::Error>([before, watch.waiting()])
+        });
+        let told = told.unwrap();
+        assert_eq!(told[0], told[1]);
+        assert!(told[0][0] == 0.0 && told[0][1] > 0.5, "{told:?}");
+    }
+
+    #[test]
+    fn nothing_is_timed_when_the_time_is_over_on_any_rank() {
+        let told = spmd(3, |world| {
+            let limit = if world.rank() == 2 { Duration::from_millis(1) } else { Duration::from_secs(60) };
+            let (zero, watch) = (Duration::ZERO, &Watch::new(Some(limit)));
+            let clock =
+                Clock { comm: world.comm(), round: zero, rounds: 9, budget: zero, extra: 0, watch, computes: false };
+            let calls = Cell::new(0usize);
+            let mut call = || {
+                calls.set(calls.get() + 1);
+                sleep(Duration::from_millis(2));
+                Ok(())
+            };
+            let first = clock.time(&mut call)?;
+            let second = clock.time(&mut call)?;
+            Ok::<_, crate::Error>((calls.get(), first.seconds.is_finite(), second == Timed::NEVER))
+        });
+        assert_eq!(told.unwrap(), [(2, true, true); 3], "the first call, and one round of one");
     }
 }

@@ -6,14 +6,14 @@
 //! nothing; so each is predicted by a machine that has not seen it, from the other sizes.
 
 use super::calls::{Buffers, ELEMENT};
-use super::clock::{Clock, Timed};
+use super::clock::{Clock, Timed, Watch};
 use super::measured::{Measured, MeasuredCall, Point};
-use super::noise::{self, Noise};
+use super::noise::Noise;
 use super::probe::{self, refused};
 use super::progress::{Progress, Steps};
 use super::topology::Topology;
 use crate::comm::Communicator;
-use crate::{DetectError, Result, World};
+use crate::{DType, DetectError, Result, World};
 use polyshard_machine::units::{binary, counted};
 use polyshard_machine::{
     Algorithm, Collective, GroupedCollective, Machine, MachineError, Measurement, fit_link, fit_profiles,
@@ -95,9 +95,9 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
 pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl FnMut(&Progress)) -> Result<Measured> {
     let topology = Topology::find(world)?;
     let sizes = checked_sizes(&topology, options)?;
-    let load = noise::load(world)?;
     let MeasureOptions { round, rounds, budget, .. } = *options;
-    let clock = Clock { comm: world.comm(), round, rounds, budget, extra: EXTRA };
+    let watch = &Watch::new(None);
+    let clock = Clock { comm: world.comm(), round, rounds, budget, extra: EXTRA, watch, computes: false };
     let groups: Vec<usize> = (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)).collect();
     let calls = topology.levels().len() + groups.len() * OPERATIONS.len();
     let passes = options.passes.max(1);
@@ -105,7 +105,8 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
     let steps = &mut Steps { done: 0, total, tell: &mut progress };
 
     let copy = options.copy.max(1);
-    let mut device = probe::device(&clock, &topology, options.rows.max(1), copy, options.passes, steps)?;
+    let types = &DType::NATIVE;
+    let mut device = probe::device(&clock, &topology, types, options.rows.max(1), copy, options.passes, steps)?;
     device.others = probe::in_place(world, &clock, &topology, copy, options.passes, steps)?;
     let mut timed: Vec<Timed> = device.timed().collect();
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
@@ -126,7 +127,8 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
         timed.extend(times);
     }
     let machine = fit_profiles(&links, &measurements).map_err(refused)?;
-    let noise = Noise::new(&topology, load, &timed);
+    let noise = Noise::new(&topology, watch, &timed);
+    let machine = noise.marked(machine);
     Ok(Measured { machine, topology, points, noise })
 }
 

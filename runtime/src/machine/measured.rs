@@ -127,6 +127,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::clock::Watch;
 
     #[test]
     fn errors_are_medians_by_call_and_group() {
@@ -136,7 +137,7 @@ mod tests {
         let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
         let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };
         let Ok(machine) = Machine::preset("a100") else { panic!("`a100` is a preset") };
-        let noise = Noise::new(&topology, None, &[]);
+        let noise = Noise::new(&topology, &Watch::new(None), &[]);
         let rows = Measured { machine, topology, points, noise }.errors();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.call, row.ranks, row.points, row.links, row.predicted)).collect();

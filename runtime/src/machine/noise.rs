@@ -1,21 +1,19 @@
 //! How much other work disturbs a measurement.
 //!
-//! The fastest of several rounds counts, which forgives much; but where the rounds of one call differ by far, or the
-//! processor was busy before, even the fastest may have been disturbed. What is said of that goes with the figures.
+//! The fastest of several rounds counts, which forgives much; but where the rounds of one call differ by far, or ranks that compute
+//! wait for a core, even the fastest may have been disturbed. Ranks do not disturb themselves: what they keep busy is no other work.
+//! What is said of that goes with the figures.
 
-use super::clock::Timed;
+use super::clock::{Timed, Watch};
 use super::topology::Topology;
-use crate::comm::exchange_words;
-use crate::{Result, World};
 use polyshard_machine::Machine;
-use polyshard_machine::units::{counted, scaled};
+use polyshard_machine::units::scaled;
 use serde::Serialize;
-use sysinfo::System;
 
 /// A spread above which rounds were disturbed: on an idle machine they differ by a few hundredths.
 const SPREAD: f64 = 0.5;
-/// The part of the cores that other processes may keep busy.
-const LOAD: f64 = 0.5;
+/// The part of its time for which a rank may wait for a core.
+const WAITING: f64 = 0.1;
 /// How many times as fast products in `f32` may be as those in `f64`; half as many elements fit into a vector, so it is 2.
 const RATIO: f64 = 4.0;
 /// How many times as fast products in `f64` may be as those in `f32`, as timed: never faster, in truth.
@@ -26,9 +24,8 @@ const INVERSE: f64 = 1.5;
 pub struct Noise {
     /// By how much the median round of a call took longer than the fastest, as a part of it; of all calls the median.
     pub spread: f64,
-    /// The processes that ran or waited for a core in the minute before, on average, on the node with the most of them; none
-    /// where the system does not say.
-    pub load: Option<f64>,
+    /// The part of the time in which ranks computed for which the slowest waited for a core; 0 where the system does not say.
+    pub waiting: f64,
     /// The cores that the ranks of a node may run on.
     pub cores: usize,
     /// The ranks of a node.
@@ -36,12 +33,12 @@ pub struct Noise {
 }
 
 impl Noise {
-    pub(super) fn new(topology: &Topology, load: Option<f64>, timed: &[Timed]) -> Self {
+    pub(super) fn new(topology: &Topology, watch: &Watch, timed: &[Timed]) -> Self {
         let mut spreads: Vec<f64> = timed.iter().map(|timed| timed.median / timed.seconds - 1.0).collect();
         spreads.sort_by(f64::total_cmp);
         Self {
             spread: spreads.get(spreads.len() / 2).copied().unwrap_or(0.0),
-            load,
+            waiting: watch.waiting(),
             cores: topology.cores,
             ranks_per_node: topology.ranks_per_node,
         }
@@ -54,10 +51,10 @@ impl Noise {
     /// use polyshard_runtime::machine::Noise;
     /// use polyshard_machine::Machine;
     /// let machine = Machine::preset("v100")?;
-    /// let idle = Noise { spread: 0.03, load: Some(0.2), cores: 8, ranks_per_node: 4 };
+    /// let idle = Noise { spread: 0.03, waiting: 0.01, cores: 8, ranks_per_node: 4 };
     /// assert!(idle.warnings(&machine).is_empty());
-    /// assert_eq!(Noise { load: Some(6.5), ..idle }.warnings(&machine), [
-    ///     "the machine is busy: 6.5 processes ran on 8 cores in the minute before; measure again when it is idle"
+    /// assert_eq!(Noise { waiting: 0.3, ..idle }.warnings(&machine), [
+    ///     "the machine is busy: a rank waited for a core for 30 % of its time; measure again when it is idle"
     /// ]);
     /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
@@ -69,9 +66,8 @@ impl Noise {
             let percent = 100.0 * self.spread;
             signs.push(format!("the median round of a call took {percent:.0} % longer than its fastest"));
         }
-        if let Some(load) = self.load.filter(|load| *load > LOAD * self.cores as f64) {
-            let cores = counted(self.cores, "core");
-            signs.push(format!("{load:.1} processes ran on {cores} in the minute before"));
+        if self.waiting > WAITING && self.ranks_per_node <= self.cores {
+            signs.push(format!("a rank waited for a core for {:.0} % of its time", 100.0 * self.waiting));
         }
         let mut warnings = Vec::new();
         if !signs.is_empty() {
@@ -90,21 +86,20 @@ impl Noise {
         }
         warnings
     }
+
+    /// Returns the machine that was measured under it, which says what disturbed it.
+    pub(super) fn marked(&self, machine: Machine) -> Machine {
+        match self.warnings(&machine).first() {
+            // What is to be done about it is for those who measure.
+            Some(warning) => machine.with_disturbance(warning.rsplit_once("; ").map_or(&**warning, |(what, _)| what)),
+            None => machine,
+        }
+    }
 }
 
 /// Whether rates of products in `f32` and `f64` can be those of one processor.
 pub(super) fn plausible(single: f64, double: f64) -> bool {
     double * RATIO >= single && single * INVERSE >= double
-}
-
-/// Returns the processes that ran or waited for a core in the last minute, on average, the most of any node; none if a
-/// system does not say. Collective, and the same on all ranks.
-pub(super) fn load(world: &World) -> Result<Option<f64>> {
-    let load = System::load_average().one;
-    let loads = exchange_words(world.comm(), "loads", [load.to_bits()])?;
-    let most = loads.iter().map(|header| f64::from_bits(header[0])).fold(0.0, f64::max);
-    // Systems without such a figure say 0.
-    Ok((most > 0.0).then_some(most))
 }
 
 #[cfg(test)]
@@ -122,28 +117,28 @@ mod tests {
         Machine::new("made up", machine.levels().to_vec(), device).expect("a machine")
     }
 
-    fn warnings(ranks: usize, load: Option<f64>, timed: &[[f64; 2]], [single, double]: [f64; 2]) -> Vec<String> {
+    fn warnings(ranks: usize, timed: &[[f64; 2]], [single, double]: [f64; 2]) -> Vec<String> {
         let timed: Vec<_> = timed.iter().map(|&[seconds, median]| Timed { seconds, median }).collect();
-        Noise::new(&topology(ranks), load, &timed).warnings(&machine(single, double))
+        Noise::new(&topology(ranks), &Watch::new(None), &timed).warnings(&machine(single, double))
     }
 
     #[test]
     fn rounds_that_differ_by_far_are_told() {
         let quiet = [[1.0, 1.02], [2.0, 2.1], [1.0, 9.0]];
-        assert!(warnings(2, None, &quiet, [2e11, 1e11]).is_empty(), "one call alone proves nothing");
+        assert!(warnings(2, &quiet, [2e11, 1e11]).is_empty(), "one call alone proves nothing");
         let busy = [[1.0, 1.02], [2.0, 5.0], [1.0, 9.0]];
         let told = "the machine is busy: the median round of a call took 150 % longer than its fastest; measure again when \
                     it is idle";
-        assert_eq!(warnings(2, Some(0.9), &busy, [2e11, 1e11]), [told]);
-        assert!(warnings(3, None, &busy, [2e11, 1e11]).is_empty(), "ranks that share cores disturb one another");
+        assert_eq!(warnings(2, &busy, [2e11, 1e11]), [told]);
+        assert!(warnings(3, &busy, [2e11, 1e11]).is_empty(), "ranks that share cores disturb one another");
     }
 
     #[test]
     fn rates_that_no_processor_has_are_told() {
         let told = "products in f64 ran at 9.45 GFLOP/s and in f32 at 222 GFLOP/s, which no processor explains: one of the \
                     two was disturbed; measure again";
-        assert_eq!(warnings(2, None, &[], [2.22e11, 9.45e9]), [told]);
-        assert_eq!(warnings(2, None, &[], [5e10, 1e11]).len(), 1, "f64 is never faster");
-        assert!(warnings(2, None, &[], [1e11, 1e11]).is_empty(), "as fast where nothing is a vector");
+        assert_eq!(warnings(2, &[], [2.22e11, 9.45e9]), [told]);
+        assert_eq!(warnings(2, &[], [5e10, 1e11]).len(), 1, "f64 is never faster");
+        assert!(warnings(2, &[], [1e11, 1e11]).is_empty(), "as fast where nothing is a vector");
     }
 }

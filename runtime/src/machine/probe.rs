@@ -86,12 +86,16 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], devi
             bypass: None,
         });
     }
-    let machine = Machine::new(name, levels, device).map_err(refused)?;
-    // Ranks are of one node since they see each other's memory.
-    match topology.ranks_per_node {
+    of_ranks(Machine::new(name, levels, device), topology)
+}
+
+/// Returns the machine whose ranks are of one node since they see each other's memory.
+pub(super) fn of_ranks(machine: Result<Machine, MachineError>, topology: &Topology) -> Result<Machine> {
+    let machine = machine.and_then(|machine| match topology.ranks_per_node {
         1 => Ok(machine),
-        _ => machine.with_shared_memory("rank").map_err(refused),
-    }
+        _ => machine.with_shared_memory("rank"),
+    });
+    machine.map_err(refused)
 }
 
 /// What the planner says of figures that were measured here.
@@ -189,18 +193,19 @@ const OF_COLUMNS: usize = 4;
 const NEST: [usize; 3] = [16, 64, 64];
 
 /// Times the devices, the fastest of several passes: products of square matrices of `rows` rows, and copies of `bytes`
-/// bytes, whole rows of them. Collective.
+/// bytes, whole rows of them. What tells most is timed first. Collective.
 pub(super) fn device(
     clock: &Clock<'_>,
     topology: &Topology,
+    types: &[DType],
     rows: usize,
     bytes: usize,
     passes: usize,
     steps: &mut Steps<'_>,
 ) -> Result<DeviceTimes> {
     let bytes = bytes.next_multiple_of(ROW);
-    let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
-    let thin = DType::NATIVE.map(|dtype| (dtype, [Timed::NEVER; SHAPES.len()])).to_vec();
+    let products: Vec<_> = types.iter().map(|&dtype| (dtype, Timed::NEVER)).collect();
+    let thin = types.iter().map(|&dtype| (dtype, [Timed::NEVER; SHAPES.len()])).collect();
     let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 3], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
@@ -210,6 +215,23 @@ pub(super) fn device(
         for (dtype, timed) in &mut found.products {
             steps.next(format_args!("product of matrices of {} rows in {dtype}", rows_of(*dtype, rows)));
             *timed = timed.min(product_of(*dtype, &long, [rows_of(*dtype, rows); 3])?);
+        }
+        for (dtype, timed) in &mut found.nests {
+            steps.next(format_args!("nest of loops in {dtype}"));
+            *timed = timed.min(nest_of(*dtype, clock)?);
+        }
+        steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
+        found.written = found.written.min(overwriting(clock, bytes)?);
+        let mut memory = Memory::new(clock, topology, bytes);
+        for (timed, how) in found.copies.iter_mut().zip(Copied::ALL) {
+            let how_said = match how {
+                Copied::Together => "",
+                Copied::Alone => " by one rank",
+                Copied::InRows => ", row by row",
+                Copied::RowsApart => " in rows that lie apart",
+            };
+            steps.next(format_args!("copy of {}{how_said}", binary(bytes as f64)));
+            *timed = timed.min(memory.copy(clock, how)?);
         }
         // There are many of them, and none takes long.
         let quick = Clock { budget: clock.budget / 4, extra: clock.extra / 2, ..*clock };
@@ -232,23 +254,6 @@ pub(super) fn device(
             steps.next(of);
             *timed =
                 timed.min(product::<f64>(&long.closer(), [blocks, rows, COLUMNS, terms], how == Packed::Transposed)?);
-        }
-        for (dtype, timed) in &mut found.nests {
-            steps.next(format_args!("nest of loops in {dtype}"));
-            *timed = timed.min(nest_of(*dtype, clock)?);
-        }
-        steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
-        found.written = found.written.min(overwriting(clock, bytes)?);
-        let mut memory = Memory::new(clock, topology, bytes);
-        for (timed, how) in found.copies.iter_mut().zip(Copied::ALL) {
-            let how_said = match how {
-                Copied::Together => "",
-                Copied::Alone => " by one rank",
-                Copied::InRows => ", row by row",
-                Copied::RowsApart => " in rows that lie apart",
-            };
-            steps.next(format_args!("copy of {}{how_said}", binary(bytes as f64)));
-            *timed = timed.min(memory.copy(clock, how)?);
         }
     }
     for _ in 0..REPEATS {
@@ -332,6 +337,12 @@ impl DeviceTimes {
         let (least, most) = (bytes / (LARGER as f64 * memory), bytes / memory);
         let [in_rows, in_long_rows, transposed] = self.packed.map(|packed| packed.seconds);
         let from_cache = times as f64 * thin[OF_COLUMNS].seconds;
+        if ![memory, from_cache, in_rows, in_long_rows, transposed]
+            .iter()
+            .all(|known| known.is_finite() && *known > 0.0)
+        {
+            return None;
+        }
         let in_memory = (in_rows - from_cache).clamp(least, most);
         // Of the rows, all but one in `LONGER` begin where longer ones go on.
         let rows = (times * terms) as f64;
@@ -382,7 +393,7 @@ pub(super) fn in_place(
     steps: &mut Steps<'_>,
 ) -> Result<Option<[Timed; 2]>> {
     let (nodes, inside) = (topology.nodes, topology.ranks_per_node);
-    if inside < 2 {
+    if inside < 2 || clock.is_over() {
         return Ok(None);
     }
     let mesh = Mesh::new([("node", nodes), ("rank", inside)]);
@@ -437,13 +448,16 @@ fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3
 /// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. Each block of the first operand is transposed
 /// or not.
 fn product<T: Element>(clock: &Clock<'_>, shape @ [blocks, m, n, k]: [usize; 4], is_turned: bool) -> Result<Timed> {
+    if clock.is_over() {
+        return Ok(Timed::NEVER);
+    }
     let filled = |first: usize, len: usize| -> Vec<T> {
         (0..len).map(|i| if (first + i).is_multiple_of(7) { T::ONE } else { T::ZERO }).collect()
     };
     let (a, b, mut c) = (filled(1, blocks * m * k), filled(2, k * n), filled(3, blocks * m * n));
     let [m, n, k] = [m, n, k].map(|extent| extent as i64);
     let [row, term] = if is_turned { [1, m] } else { [k, 1] };
-    clock.time(|| {
+    clock.compute(|| {
         let (a, b) = (Strided::new(&a, 0, vec![m * k, row, 0, term]), Strided::new(&b, 0, vec![0, 0, 1, n]));
         let c = StridedMut::new(&mut c, 0, vec![m * n, n, 1, 0]);
         contract(&shape, &[Role::M, Role::M, Role::N, Role::K], T::ONE, a, b, c);
@@ -466,7 +480,7 @@ fn nest_in<T: Element>(clock: &Clock<'_>) -> Result<Timed> {
     let [i, k, j] = NEST;
     let (a, b, mut c) = (vec![T::ONE; k * j], vec![T::ONE; i * k * j], vec![T::ZERO; i * j]);
     let row = j as i64;
-    clock.time(|| {
+    clock.compute(|| {
         let (a, b) = (Strided::new(&a, 0, vec![0, row, 1]), Strided::new(&b, 0, vec![k as i64 * row, row, 1]));
         let c = StridedMut::new(&mut c, 0, vec![row, 0, 1]);
         nest(&NEST, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.multiply(b)));
@@ -476,10 +490,13 @@ fn nest_in<T: Element>(clock: &Clock<'_>) -> Result<Timed> {
 
 /// `c[i, j] = a[j]` by the leaf that programs use, with rows of [`ROW`] bytes, `bytes` in all.
 fn overwriting(clock: &Clock<'_>, bytes: usize) -> Result<Timed> {
+    if clock.is_over() {
+        return Ok(Timed::NEVER);
+    }
     let row = ROW / size_of::<f64>();
     let (a, mut c) = (vec![1.0; row], vec![0.0; bytes / size_of::<f64>()]);
     let shape = [c.len() / row, row];
-    clock.time(|| {
+    clock.compute(|| {
         let c = ViewMut::new(&mut c, vec![0; 2], vec![row as i64, 1]).overwritten();
         let (c, a) = (c.strided(&[0; 2], &[&[1, 0], &[0, 1]]), Strided::new(&a, 0, vec![0, 1]));
         nest(&shape, c, ReduceOp::Sum, &[a], &pointwise(|[a]: [f64; 1]| a));
@@ -506,7 +523,7 @@ impl Memory {
         let Self { from, to, is_first } = self;
         let row = ROW / size_of::<u64>();
         let distance = if how == Copied::RowsApart { 2 * row } else { row };
-        clock.time(|| {
+        clock.compute(|| {
             match how {
                 Copied::Alone if !*is_first => {}
                 Copied::Together | Copied::Alone => {

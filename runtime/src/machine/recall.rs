@@ -1,96 +1,339 @@
-//! Machines that were measured before: a file for each host, kind of ranks, and how many of them.
+//! Machines that were measured before: a file for each host, processor, kind of ranks, and how many of them.
 
-use super::{Survey, Topology, survey_of};
+use super::{Survey, Topology, assumed, survey_of};
 use crate::{Backend, Output, Result, World};
 use polyshard_machine::Machine;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use sysinfo::System;
+use sysinfo::{CpuRefreshKind, RefreshKind, System};
+
+/// How long figures that were disturbed are good enough: commands that follow one another choose alike.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// Where machines are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep<'a> {
+    /// The folders that files may be in: it is looked for in each, and written to the first that takes it. A folder may be read-only, or shared by
+    /// hosts.
+    pub folders: &'a [PathBuf],
+    /// The file, instead of one in a folder.
+    pub file: Option<&'a Path>,
+}
 
 /// A machine, and where its figures are from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled {
     /// The machine.
     pub machine: Machine,
-    /// How long ago it was measured; none if just now.
-    pub age: Option<Duration>,
-    /// The file that keeps it, or why none does.
-    pub kept: Result<PathBuf, String>,
+    /// Where its figures are from.
+    pub origin: Origin,
 }
 
-/// Returns the machine that the ranks of `world` are: as it was measured before, if `folder` has a file of it, else as [`survey`](super::survey) finds it.
-/// What is found is kept in `folder`, unless other work disturbed it. Without a folder, or if `anew`, it is measured in any case.
+/// Where the figures of a machine are from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// They are typical of such processors: it does not pay to measure.
+    Assumed,
+    /// They were measured this long ago, and kept in this file.
+    Kept(Duration, PathBuf),
+    /// They are measured now, and kept in this file, or not for this reason.
+    Measured(Result<PathBuf, String>),
+}
+
+/// Returns the machine that the ranks of `world` are: as it was measured before, if a file has it; else as a measurement of a second finds it,
+/// if `pays` says of a machine with figures of similar processors that it pays to measure. If `anew`, it is measured in any case, as
+/// [`survey`](super::survey) does. Rank 0 alone asks `pays`, and calls `begin` before it measures.
 ///
-/// A file is of a host (that of rank 0), the cores that ranks may run on, threads or processes, nodes, and ranks on each. Whoever
+/// What is measured is kept. If other work disturbed it, the machine [says so](Machine::disturbed): a call that comes ten minutes later measures it again, and
+/// keeps what was not disturbed. Two programs that find no file do not measure at once: the second takes what the first finds.
+///
+/// A file is of a host and its processor (those of rank 0), the cores that ranks may run on, threads or processes, nodes, and ranks on each. Whoever
 /// changes a network deletes the file or measures anew. Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard_runtime::{Error, machine::recall, spmd};
-/// let folder = tempfile::tempdir().expect("a folder");
-/// let recall = || spmd(2, |world| -> Result<_, Error> { recall(world, Some(folder.path()), false) });
-/// let (first, second) = (recall()?, recall()?);
-/// assert_eq!(first[0].age, None);
-/// assert_eq!(first[0], first[1]);
-/// if first[0].kept.is_ok() {
-///     assert_eq!(second[0].machine, first[0].machine);
-///     assert!(second[0].age.is_some());
-/// }
+/// use polyshard_runtime::{Error, spmd};
+/// use polyshard_runtime::machine::{Keep, Origin, recall};
+/// let folders = [tempfile::tempdir().expect("a folder").keep()];
+/// let keep = Keep { folders: &folders, file: None };
+/// let recall = |pays| spmd(2, move |world| -> Result<_, Error> { recall(world, keep, false, |_| pays, || ()) });
+/// assert_eq!(recall(false)?[0].origin, Origin::Assumed);
+/// let (measured, kept) = (recall(true)?, recall(true)?);
+/// assert!(matches!(measured[0].origin, Origin::Measured(Ok(_))));
+/// assert!(matches!(kept[1].origin, Origin::Kept(..)));
+/// assert_eq!(kept[1].machine, measured[0].machine);
 /// # Ok::<(), Error>(())
 /// ```
 ///
 /// # Errors
 /// As for [`detect`](super::detect).
-pub fn recall(world: &World, folder: Option<&Path>, anew: bool) -> Result<Recalled> {
+pub fn recall(
+    world: &World,
+    keep: Keep<'_>,
+    anew: bool,
+    pays: impl FnOnce(&Machine) -> bool,
+    begin: impl FnOnce(),
+) -> Result<Recalled> {
     let topology = Topology::find(world)?;
-    let file = folder.map(|folder| folder.join(name(world, &topology)));
-    // Rank 0 alone looks at files, so that all find the same.
-    let before = file.as_deref().filter(|_| world.is_root() && !anew).and_then(|file| read(file, &topology));
-    let told =
-        world.broadcast_text(&before.map_or_else(String::new, |(text, age)| format!("{}\n{text}", age.as_secs())))?;
-    if let Some((age, text)) = told.split_once('\n') {
-        let machine = Machine::from_toml(text).map_err(super::probe::refused)?;
-        let age = Duration::from_secs(age.parse().unwrap_or_default());
-        return Ok(Recalled { machine, age: Some(age), kept: file.ok_or_else(String::new) });
-    }
-    let Survey { machine, noise, .. } = survey_of(world, topology)?;
-    let failed = match (&file, noise.warnings(&machine).into_iter().next()) {
-        (None, _) => "there is no folder for it".to_owned(),
-        (Some(_), Some(warning)) => warning,
-        (Some(file), None) if world.is_root() => write(file, &machine).err().unwrap_or_default(),
-        (Some(_), None) => String::new(),
+    let assumed = assumed::machine(world, &topology)?;
+    let name = name(world, &topology);
+    let files = match keep.file {
+        Some(file) => vec![file.to_owned()],
+        None => keep.folders.iter().map(|folder| folder.join(&name)).collect(),
     };
-    let failed = world.broadcast_text(&failed)?;
-    let kept = file.filter(|_| failed.is_empty()).ok_or(failed);
-    Ok(Recalled { machine, age: None, kept })
+    // Rank 0 alone looks at files, so that all find the same.
+    let (plan, before, lock) = match world.is_root() {
+        true => plan(&files, &topology, anew, || pays(&assumed)),
+        false => (String::new(), None, None),
+    };
+    let plan = world.broadcast_text(&plan)?;
+    if plan == ASSUMED {
+        return Ok(Recalled { machine: assumed, origin: Origin::Assumed });
+    }
+    if plan != MEASURE {
+        return kept(&plan);
+    }
+    if world.is_root() {
+        begin();
+    }
+    let Survey { machine, .. } = survey_of(world, topology, !anew)?;
+    let outcome = match before.filter(|_| machine.disturbed().is_some()) {
+        Some(before) => before.said(),
+        None if world.is_root() => match write(&files, &machine) {
+            Ok(file) => format!("{MEASURE} {}", file.display()),
+            Err(why) => format!("{ASSUMED} {why}"),
+        },
+        None => String::new(),
+    };
+    drop(lock);
+    let outcome = world.broadcast_text(&outcome)?;
+    let measured = |origin| Ok(Recalled { machine, origin: Origin::Measured(origin) });
+    match (outcome.strip_prefix(MEASURE), outcome.strip_prefix(ASSUMED)) {
+        (Some(file), _) => measured(Ok(PathBuf::from(file.trim_start()))),
+        (_, Some(why)) => measured(Err(why.trim_start().to_owned())),
+        _ => kept(&outcome),
+    }
+}
+
+/// What rank 0 tells the others: that figures are assumed, that they are to be measured, or else what a file holds.
+const ASSUMED: &str = "assumed";
+const MEASURE: &str = "measure";
+
+/// A machine in a file.
+struct Found {
+    file: PathBuf,
+    text: String,
+    age: Duration,
+    is_disturbed: bool,
+}
+
+impl Found {
+    fn said(&self) -> String {
+        format!("{}\n{}\n{}", self.age.as_secs(), self.file.display(), self.text)
+    }
+
+    /// Whether it is not to be measured again yet.
+    fn is_enough(&self) -> bool {
+        let tried = fs::metadata(lock_of(&self.file)).and_then(|about| about.modified());
+        !self.is_disturbed || tried.map_or(self.age, age) < AGAIN
+    }
+}
+
+/// What [`Found::said`] says.
+fn kept(said: &str) -> Result<Recalled> {
+    let mut parts = said.splitn(3, '\n');
+    let mut part = || parts.next().unwrap_or_default();
+    let (age, file) = (Duration::from_secs(part().parse().unwrap_or_default()), PathBuf::from(part()));
+    let machine = Machine::from_toml(part()).map_err(super::probe::refused)?;
+    Ok(Recalled { machine, origin: Origin::Kept(age, file) })
+}
+
+/// What is to be done, what is kept if nothing better is found, and the lock under which it is measured.
+fn plan(
+    files: &[PathBuf],
+    topology: &Topology,
+    anew: bool,
+    pays: impl FnOnce() -> bool,
+) -> (String, Option<Found>, Option<File>) {
+    let find = || files.iter().find_map(|file| read(file, topology)).filter(|_| !anew);
+    match find() {
+        Some(found) if found.is_enough() => return (found.said(), None, None),
+        found if !anew && !pays() => return (found.map_or(ASSUMED.to_owned(), |found| found.said()), None, None),
+        _ => {}
+    }
+    let lock = files.iter().find_map(|file| lock(file));
+    // Another program may have measured while this one waited.
+    match find() {
+        Some(found) if found.is_enough() => (found.said(), None, None),
+        found => {
+            if let Some(lock) = &lock {
+                // It says when this was tried, which is all the better if it can be written.
+                let _ = lock.set_modified(SystemTime::now());
+            }
+            (MEASURE.to_owned(), found, lock)
+        }
+    }
 }
 
 /// The name of the file of a machine.
 fn name(world: &World, topology: &Topology) -> String {
     let host = System::host_name().unwrap_or_default();
+    let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()));
+    let processor = system.cpus().first().map_or("", |cpu| cpu.brand());
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let host: String = host.chars().map(plain).collect();
+    let [host, processor] = [&*host, processor].map(|text| text.trim().chars().map(plain).collect::<String>());
     let kind = match world.backend() {
         Backend::Mpi => "mpi",
         Backend::Threads => "threads",
     };
     let Topology { nodes, ranks_per_node, cores, .. } = topology;
-    format!("{host}-{cores}-cores-{kind}-{nodes}x{ranks_per_node}-{}.toml", env!("CARGO_PKG_VERSION"))
+    format!("{host}-{processor}-{cores}-cores-{kind}-{nodes}x{ranks_per_node}-{}.toml", env!("CARGO_PKG_VERSION"))
 }
 
-/// What a file holds, and how long ago it was written; none unless it is a machine of these ranks.
-fn read(file: &Path, topology: &Topology) -> Option<(String, Duration)> {
+/// What a file holds; none unless it is a machine of these ranks.
+fn read(file: &Path, topology: &Topology) -> Option<Found> {
     let text = fs::read_to_string(file).ok()?;
-    let machine = Machine::from_toml(&text).ok()?;
-    let written = fs::metadata(file).and_then(|about| about.modified()).ok()?;
-    let age = SystemTime::now().duration_since(written).unwrap_or_default();
-    (machine.devices() == topology.ranks()).then_some((text, age))
+    let machine = Machine::from_toml(&text).ok().filter(|machine| machine.devices() == topology.ranks())?;
+    let age = age(fs::metadata(file).and_then(|about| about.modified()).ok()?);
+    Some(Found { file: file.to_owned(), text, age, is_disturbed: machine.disturbed().is_some() })
 }
 
-/// Writes a file, and the folder that it is in.
-fn write(file: &Path, machine: &Machine) -> Result<(), String> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(|why| format!("cannot make the folder `{}`: {why}", folder.display()))?;
+fn age(written: SystemTime) -> Duration {
+    SystemTime::now().duration_since(written).unwrap_or_default()
+}
+
+fn lock_of(file: &Path) -> PathBuf {
+    file.with_extension("lock")
+}
+
+/// Waits until nobody else has the lock of a file; none where there is none to be had.
+fn lock(file: &Path) -> Option<File> {
+    make_folder(file).ok()?;
+    let lock = File::options().create(true).append(true).open(lock_of(file)).ok()?;
+    lock.lock().ok()?;
+    Some(lock)
+}
+
+/// Writes the first of these files that can be written, and returns it.
+fn write(files: &[PathBuf], machine: &Machine) -> Result<PathBuf, String> {
+    let mut failed = "there is no folder for it".to_owned();
+    for file in files {
+        let output = make_folder(file).and_then(|()| Output::new(file).map_err(|why| why.to_string()));
+        match output.and_then(|output| output.write(machine.to_toml().as_bytes()).map_err(|why| why.to_string())) {
+            Ok(()) => return Ok(file.clone()),
+            Err(why) => failed = why,
+        }
     }
-    Output::new(file).and_then(|output| output.write(machine.to_toml().as_bytes())).map_err(|why| why.to_string())
+    Err(failed)
+}
+
+/// Makes the folder that a file is in.
+fn make_folder(file: &Path) -> Result<(), String> {
+    let Some(folder) = file.parent() else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|why| format!("cannot make the folder `{}`: {why}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spmd;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// What one rank finds, and how often it was asked whether it pays, and measured.
+    fn find(keep: Keep<'_>, anew: bool, pays: bool) -> (Recalled, [usize; 2]) {
+        let [asked, begun] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let count = |count: &AtomicUsize| count.fetch_add(1, Ordering::Relaxed);
+        let found = spmd(1, |world| {
+            let pays = |assumed: &Machine| {
+                count(&asked);
+                assert!(assumed.device().flops["f64"] > 1e9, "{}", assumed.to_toml());
+                pays
+            };
+            recall(world, keep, anew, pays, || {
+                count(&begun);
+            })
+        });
+        (found.expect("a machine").remove(0), [asked, begun].map(AtomicUsize::into_inner))
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a folder")
+    }
+
+    #[track_caller]
+    fn file(found: &Recalled) -> PathBuf {
+        match &found.origin {
+            Origin::Kept(_, file) | Origin::Measured(Ok(file)) => file.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_measured_that_does_not_pay_and_what_is_measured_is_kept_however_busy_the_machine_is() {
+        let folder = folder();
+        let folders = [folder.path().join("machines")];
+        let keep = Keep { folders: &folders, file: None };
+        let (small, counts) = find(keep, false, false);
+        assert_eq!((small.origin, counts), (Origin::Assumed, [1, 0]));
+        assert!(!folders[0].exists(), "nothing is written");
+        let (first, counts) = find(keep, false, true);
+        assert_eq!((matches!(first.origin, Origin::Measured(Ok(_))), counts), (true, [1, 1]), "{:?}", first.origin);
+        for pays in [true, false] {
+            let (again, counts) = find(keep, false, pays);
+            assert_eq!((matches!(again.origin, Origin::Kept(..)), counts), (true, [0, 0]), "{:?}", again.origin);
+            assert_eq!((file(&again), again.machine), (file(&first), first.machine.clone()));
+        }
+        // A file that holds something else is measured over.
+        fs::write(file(&first), "no machine").expect("it is ours");
+        assert_eq!(find(keep, false, true).1, [1, 1]);
+    }
+
+    #[test]
+    fn figures_that_were_disturbed_are_measured_again_after_a_while_and_not_before() {
+        let folder = folder();
+        let file = folder.path().join("machine.toml");
+        let keep = Keep { folders: &[], file: Some(&file) };
+        let (measured, _) = find(keep, false, true);
+        let made_up = measured.machine.with_disturbance("made up").to_toml();
+        fs::write(&file, &made_up).expect("it is ours");
+        let (kept, counts) = find(keep, false, true);
+        assert_eq!((kept.machine.disturbed(), counts), (Some("made up"), [0, 0]), "it was tried just now");
+        let tried = File::options().append(true).open(lock_of(&file)).expect("it was locked");
+        let earlier = || tried.set_modified(SystemTime::now() - 2 * AGAIN).expect("it is ours");
+        earlier();
+        assert_eq!(find(keep, false, false).1, [1, 0], "small work does not pay for it");
+        let (again, counts) = find(keep, false, true);
+        assert_eq!(counts, [1, 1]);
+        // Tests run beside others: what is disturbed again is not kept.
+        match again.origin {
+            Origin::Measured(_) => assert_eq!(again.machine.disturbed(), None),
+            _ => assert_eq!(again.machine.to_toml(), made_up),
+        }
+        assert_eq!(find(keep, false, true).1, [0, 0], "not again at once");
+    }
+
+    #[test]
+    fn folders_that_cannot_be_written_are_no_error() {
+        let folder = folder();
+        let taken = folder.path().join("a file");
+        fs::write(&taken, "").expect("it is ours");
+        let folders = [taken.join("machines"), folder.path().join("b")];
+        let (found, _) = find(Keep { folders: &folders, file: None }, false, true);
+        assert!(file(&found).starts_with(&folders[1]), "{:?}", found.origin);
+        let (found, _) = find(Keep { folders: &folders[..1], file: None }, false, true);
+        assert!(matches!(&found.origin, Origin::Measured(Err(why)) if why.contains("a file")), "{:?}", found.origin);
+    }
+
+    #[test]
+    fn of_two_that_find_nothing_one_measures() {
+        let folder = folder();
+        let file = folder.path().join("machine.toml");
+        let keep = Keep { folders: &[], file: Some(&file) };
+        let found = std::thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| find(keep, false, true)));
+            both.map(|one| one.join().expect("a machine"))
+        });
+        assert_eq!(found.iter().map(|(_, [_, begun])| begun).sum::<usize>(), 1);
+        assert_eq!(found[0].0.machine, found[1].0.machine);
+    }
 }

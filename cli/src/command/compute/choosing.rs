@@ -1,14 +1,24 @@
 //! The options by which a schedule is chosen, which all commands that choose have in common.
 
 use crate::command::hardware::find;
+use crate::command::mesh::numbers;
 use crate::error::{CliError, Result};
 use crate::numbers::{count, real, size};
+use crate::say::remark;
 use indicatif::HumanDuration;
-use polyshard::machine::Machine;
+use polyshard::machine::{Machine, PRESETS};
 use polyshard::runtime::launched_ranks;
-use polyshard::runtime::machine::{Recalled, recall};
+use polyshard::runtime::machine::{Keep, Origin, Recalled, recall};
 use polyshard::{Limits, World};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The predicted seconds of a program from which on it pays to measure the machine before it is chosen.
+const PAYS: f64 = 0.05;
+/// How long a program is sought whose seconds say whether it pays to measure.
+const DRY: Duration = Duration::from_millis(250);
+/// The variable that names a machine, or the file to keep one in.
+const VARIABLE: &str = "POLYSHARD_MACHINE";
 
 /// How a schedule is chosen.
 #[derive(clap::Args)]
@@ -19,10 +29,15 @@ pub(crate) struct Choosing {
     /// The bytes that a rank may hold, such as 512MiB or 2GB [default: its share of the memory].
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
-    /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on.
+    /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on [default: `POLYSHARD_MACHINE`
+    /// of the environment, where a file that is not there yet is written when the machine is measured].
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// Measure the machine that it runs on anew, and keep that, instead of taking what was measured before.
+    /// The counts of its levels, outermost first [default: of a name, as many nodes as the ranks need].
+    #[arg(long, value_name = "NODES,GPUS", requires = "machine")]
+    hierarchy: Option<String>,
+    /// Measure the machine that it runs on anew, for some seconds, and keep that. Otherwise it is measured for a second, before the first computation that
+    /// takes more than 50 ms.
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
     /// Stop searching after this many seconds, and say by how much another schedule could be faster.
@@ -40,12 +55,19 @@ pub(crate) struct Found {
 
 impl From<Recalled> for Found {
     fn from(recalled: Recalled) -> Self {
-        let Recalled { machine, age, kept } = recalled;
-        let measured = match (age, kept) {
-            (Some(age), _) => format!("measured {} ago on this host; `--measure` measures it anew", HumanDuration(age)),
-            (None, Ok(file)) => format!("measured now, and kept in {}", file.display()),
-            (None, Err(why)) => format!("measured now, and not kept: {why}"),
+        let Recalled { machine, origin } = recalled;
+        let mut measured = match origin {
+            Origin::Assumed => "not measured, since this is too little work; `--measure` measures it".to_owned(),
+            Origin::Kept(age, file) => {
+                let age = HumanDuration(age);
+                format!("measured {age} ago, and kept in {}; `--measure` measures it anew", file.display())
+            }
+            Origin::Measured(Ok(file)) => format!("measured now, and kept in {}", file.display()),
+            Origin::Measured(Err(why)) => format!("measured now, and not kept: {why}"),
         };
+        if let Some(what) = machine.disturbed() {
+            measured += &format!(" ({what})");
+        }
         Self { machine, measured: Some(measured) }
     }
 }
@@ -58,7 +80,9 @@ fn cores() -> usize {
 impl Choosing {
     /// The ranks that there are. Of a program whose schedule is written, `needed` are enough.
     pub(crate) fn ranks(&self, runs: bool, needed: Option<usize>) -> Result<usize> {
-        let ranks = match (self.ranks, launched_ranks()) {
+        // One process that a launcher has started can have threads.
+        let launched = launched_ranks().filter(|started| *started > 1);
+        let ranks = match (self.ranks, launched) {
             (_, Some(_)) if !runs => {
                 let what = "an MPI launcher has started processes, and nothing is to be run";
                 return Err(CliError::refused(what, "start it without, and say `--ranks`"));
@@ -69,7 +93,7 @@ impl Choosing {
             }
             (Some(ranks), _) => ranks,
             (None, Some(started)) => started,
-            (None, None) => needed.unwrap_or_else(cores),
+            (None, None) => needed.or_else(launched_ranks).unwrap_or_else(cores),
         };
         if let Some(needed) = needed.filter(|needed| *needed > ranks) {
             let what = format!("the mesh needs {needed} ranks, but there are {ranks}");
@@ -77,7 +101,7 @@ impl Choosing {
         }
         // What is wrong with the others is said before anything is run, too.
         self.limits()?;
-        self.machine.as_ref().map(|name| named(name, ranks)).transpose()?;
+        self.named(ranks)?;
         Ok(ranks)
     }
 
@@ -100,39 +124,77 @@ impl Choosing {
         Ok(Limits { memory: self.memory(), at_most })
     }
 
-    /// The machine that is named, or this host as if it had this many ranks.
-    pub(crate) fn machine(&self, ranks: usize) -> Result<Found> {
-        if let Some(name) = &self.machine {
-            return named(name, ranks);
+    /// The machine that is named, or this host as if it had this many ranks; `seconds` predicts what a program takes on a machine.
+    pub(crate) fn machine(
+        &self,
+        ranks: usize,
+        seconds: impl Fn(&Machine, Limits) -> Result<f64> + Sync,
+    ) -> Result<Found> {
+        if let Some(found) = self.named(ranks)? {
+            return Ok(found);
         }
-        let found = polyshard::spmd(ranks.min(cores()), |world| self.recalled(world))?;
+        let sized = |machine: Machine| match machine.devices() == ranks {
+            true => Ok(machine),
+            false => machine.with_counts(&[ranks]),
+        };
+        let seconds = |machine: &Machine, limits| seconds(&sized(machine.clone())?, limits);
+        let found = polyshard::spmd(ranks.min(cores()), |world| self.recalled(world, seconds))?;
         let found = found.into_iter().next();
         let Found { machine, measured } =
             found.ok_or_else(|| CliError::Bug { what: "no rank found its machine".into() })?;
-        let machine = if machine.devices() == ranks { machine } else { machine.with_counts(&[ranks])? };
-        Ok(Found { machine, measured })
+        Ok(Found { machine: sized(machine)?, measured })
     }
 
-    /// The machine that is named, or the one that these ranks run on.
-    pub(crate) fn machine_of(&self, world: &World) -> Result<Found> {
-        match &self.machine {
-            Some(name) => named(name, world.size()),
-            None => Ok(self.recalled(world)?),
+    /// The machine that is named, or the one that these ranks run on; `seconds` predicts what a program takes on a machine.
+    pub(crate) fn machine_of(&self, world: &World, seconds: impl Fn(&Machine, Limits) -> Result<f64>) -> Result<Found> {
+        match self.named(world.size())? {
+            Some(found) => Ok(found),
+            None => Ok(self.recalled(world, seconds)?),
         }
     }
 
-    fn recalled(&self, world: &World) -> polyshard::Result<Found> {
-        let folder = dirs::cache_dir().map(|folder| folder.join("polyshard"));
-        Ok(recall(world, folder.as_deref(), self.measure)?.into())
+    fn recalled(&self, world: &World, seconds: impl Fn(&Machine, Limits) -> Result<f64>) -> polyshard::Result<Found> {
+        // A home that cannot be written, or none, does not keep figures from being the same in the next command.
+        let folders = dirs::cache_dir().into_iter().chain([std::env::temp_dir()]);
+        let folders: Vec<PathBuf> = folders.map(|folder| folder.join("polyshard")).collect();
+        let file = of_environment().map(PathBuf::from);
+        let keep = Keep { folders: &folders, file: file.as_deref() };
+        // What is not found soon takes long, or is refused whatever the machine is.
+        let pays = |machine: &Machine| {
+            let at_most = self.limits().ok().and_then(|limits| limits.at_most).map_or(DRY, |most| most.min(DRY));
+            let limits = Limits { memory: self.memory(), at_most: Some(at_most) };
+            seconds(machine, limits).map_or(true, |seconds| seconds >= PAYS)
+        };
+        let begin = || match self.measure {
+            true => remark(&"measuring this machine anew, for some seconds"),
+            false => {
+                remark(&"measuring this machine for a second: it was not measured before, or while other work ran")
+            }
+        };
+        Ok(recall(world, keep, self.measure, pays, begin)?.into())
+    }
+
+    /// The machine that a flag or the environment names, if one does, with a device for each rank.
+    fn named(&self, ranks: usize) -> Result<Option<Found>> {
+        let named = self.machine.clone().or_else(|| {
+            let is_there = |name: &String| PRESETS.contains(&&**name) || Path::new(name).exists();
+            of_environment().filter(|name| is_there(name) && !self.measure)
+        });
+        let Some(name) = named else { return Ok(None) };
+        let counts = self.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
+        let machine = match &counts {
+            None if PRESETS.contains(&&*name) => Machine::grown(&name, ranks)?,
+            counts => find(&name, counts.as_deref())?,
+        };
+        if machine.devices() < ranks {
+            let what = format!("{machine} has {} devices, and {ranks} ranks are asked for", machine.devices());
+            return Err(CliError::refused(what, "ask for fewer ranks, or give more of a level by `--hierarchy`"));
+        }
+        Ok(Some(Found { machine, measured: None }))
     }
 }
 
-/// A machine by its name or file, which has a device for each rank.
-fn named(name: &str, ranks: usize) -> Result<Found> {
-    let machine = find(name, None)?;
-    if machine.devices() < ranks {
-        let what = format!("{machine} has {} devices, and {ranks} ranks are asked for", machine.devices());
-        return Err(CliError::refused(what, "ask for fewer ranks, or describe a larger machine in a file"));
-    }
-    Ok(Found { machine, measured: None })
+/// What the environment says of the machine.
+fn of_environment() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())
 }

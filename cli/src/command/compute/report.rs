@@ -38,7 +38,7 @@ pub(crate) fn described(of: &Description<'_>) -> String {
             [kernel.statement(), vars.join(", "), program.dtype().to_string(), scaled(operations, "operations")];
         row("kernel", parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
     }
-    let kind = if launched_ranks().is_some() { "processes" } else { "threads" };
+    let kind = if launched_ranks().is_some_and(|started| started > 1) { "processes" } else { "threads" };
     let used = match (program.mesh().size(), *ranks) {
         (used, all) if used == all => format!("{all} ({kind})"),
         (used, all) => format!("{used} of {all} ({kind})"),

@@ -78,6 +78,9 @@ pub fn machine(machine: &Machine) -> String {
     if let Some(level) = machine.shared_memory() {
         text += &format!("memory: members of the level `{level}` read one another's in place\n");
     }
+    if let Some(what) = machine.disturbed() {
+        text += &format!("figures may be too low: when they were measured, {what}\n");
+    }
     if !machine.profiles().is_empty() {
         let mut rows = vec![
             ["collective", "ranks", "bytes per rank before it", "times what its links take"].map(String::from).to_vec(),

@@ -1,6 +1,7 @@
 //! What times of links and devices become, and what is timed.
 
 use super::*;
+use crate::machine::clock::Watch;
 use crate::machine::progress::Progress;
 use crate::spmd;
 use std::time::Duration;
@@ -71,7 +72,8 @@ fn nodes_are_a_level_whose_ranks_share_a_port() {
         // Threads share one node, so the two nodes are made up; times are those of threads.
         let topology = Topology { nodes: 2, ranks_per_node: 2, cores: 2, memory: 1 << 30 };
         let (round, budget) = (Duration::ZERO, Duration::ZERO);
-        let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
+        let watch = &Watch::new(None);
+        let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0, watch, computes: false };
         let mut told = Vec::new();
         let mut tell = |progress: &Progress| told.push(progress.next.clone());
         let steps = &mut Steps { done: 0, total: 48, tell: &mut tell };
@@ -79,10 +81,10 @@ fn nodes_are_a_level_whose_ranks_share_a_port() {
         let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
         assert_eq!(sharing, [("node", 2), ("rank", 1)]);
         assert_eq!(links[0].of_port()[1].0, f64::from(1 << 15), "two ranks send through the port of their node");
-        let device = device(&clock, &topology, 8, 1 << 12, 1, steps)?.device(&topology);
+        let device = device(&clock, &topology, &DType::NATIVE, 8, 1 << 12, 1, steps)?.device(&topology);
         assert_eq!(
             [&told[0], told.last().unwrap()],
-            ["message of 1 KiB to the next node", "copy of 8 KiB in rows that lie apart"]
+            ["message of 1 KiB to the next node", "product of 128 x 8, in transposed blocks, by 8 x 16 in f64"]
         );
         assert_eq!(told.len(), 48);
         machine("made up", &topology, &links, device)

@@ -1,0 +1,100 @@
+//! A machine that was not measured: its ranks are counted, its figures are typical of processors that have its instructions.
+//!
+//! Good enough to tell microseconds from seconds, and to choose where a measurement would take longer than what is to be computed.
+
+use super::{Topology, probe};
+use crate::{Backend, DType, Result, World};
+use polyshard_machine::{Device, Interconnect, Level, Machine};
+use std::collections::BTreeMap;
+
+/// Operations per second of one core in products of matrices and in nests, in the order of [`DType::NATIVE`].
+type Rates = [[f64; 4]; 2];
+
+/// What cores do that have these instructions.
+fn rates() -> Rates {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            return [[1.1e11, 5.5e10, 2e10, 6e9], [8e9, 4e9, 8e9, 3e9]];
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return [[8e10, 4e10, 1.5e10, 4e9], [6e9, 3e9, 6e9, 2e9]];
+        }
+    }
+    if cfg!(target_arch = "aarch64") {
+        return [[4e10, 2e10, 1e10, 4e9], [4e9, 2e9, 4e9, 2e9]];
+    }
+    [[1.2e10, 6e9, 4e9, 2e9], [2e9, 1e9, 2e9, 1e9]]
+}
+
+/// Returns the machine that ranks of this kind are there, as far as it can be known without measuring.
+///
+/// # Errors
+/// Never but for a mistake of ours.
+pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
+    // Bytes per second and seconds, between nodes on an ordinary network and inside of one.
+    let link = |level: &str| match (level, world.backend()) {
+        ("node", _) => (1.25e9, 2e-5),
+        (_, Backend::Mpi) => (4e9, 2e-6),
+        (_, Backend::Threads) => (4e9, 4e-6),
+    };
+    let level = |(name, count): (&str, usize)| {
+        let (bandwidth, latency) = link(name);
+        let shared_ports = (name == "node").then_some(1);
+        Level { shared_ports, ..Level::new(name, count, Interconnect::Switch, bandwidth, latency) }
+    };
+    // Ranks that share a core have a part of it each.
+    let part = (topology.cores as f64 / topology.ranks_per_node as f64).min(1.0);
+    let [flops, nests] = rates().map(|rates| {
+        let of_type = DType::NATIVE.iter().zip(rates).map(|(dtype, rate)| (dtype.name().to_owned(), part * rate));
+        of_type.collect()
+    });
+    let device = Device {
+        memory_bandwidth: 8e9 * part,
+        memory_alone: (topology.ranks_per_node > 1).then_some(1.2e10),
+        in_place_latency: if topology.ranks_per_node > 1 { 1e-5 } else { 0.0 },
+        memory_capacity: topology.memory / topology.ranks_per_node as u64,
+        flops,
+        nests,
+        ..Device::default()
+    };
+    let machine = Machine::new("assumed", topology.levels().into_iter().map(level).collect(), device);
+    probe::of_ranks(machine, topology)
+}
+
+/// Returns the device with the figures that there was no time to measure: as those of the device that is `assumed`, and of types that were
+/// not measured in proportion to one that was.
+pub(super) fn completed(measured: Device, assumed: &Device) -> Device {
+    let is_known = |figure: &f64| figure.is_finite() && *figure > 0.0;
+    let known = |figure: Option<f64>| figure.filter(is_known);
+    let latency = |figure: f64, instead: f64| if figure.is_finite() { figure } else { instead };
+    let rates = |measured: &BTreeMap<String, f64>, assumed: &BTreeMap<String, f64>| {
+        let of = |dtype: &String| measured.get(dtype).copied().filter(is_known);
+        let scale = ["f64", "f32"].map(str::to_owned).iter().find_map(|dtype| Some(of(dtype)? / assumed.get(dtype)?));
+        let rate = |(dtype, rate): (&String, &f64)| (dtype.clone(), of(dtype).unwrap_or(rate * scale.unwrap_or(1.0)));
+        assumed.iter().map(rate).collect()
+    };
+    let mut products = measured.products;
+    for products in products.values_mut() {
+        for list in [&mut products.rows, &mut products.columns, &mut products.depth] {
+            list.retain(|(_, rate)| is_known(rate));
+        }
+    }
+    products.retain(|_, products| products.latency.is_finite());
+    let memory_bandwidth = known(Some(measured.memory_bandwidth));
+    Device {
+        memory_bandwidth: memory_bandwidth.unwrap_or(assumed.memory_bandwidth),
+        memory_alone: known(measured.memory_alone).or(assumed.memory_alone.filter(|_| memory_bandwidth.is_none())),
+        memory_of_others: known(measured.memory_of_others),
+        write_bandwidth: known(measured.write_bandwidth),
+        in_place_latency: latency(measured.in_place_latency, assumed.in_place_latency),
+        row_latency: latency(measured.row_latency, assumed.row_latency),
+        flops: rates(&measured.flops, &assumed.flops),
+        nests: rates(&measured.nests, &assumed.nests),
+        products,
+        packing_bandwidth: known(measured.packing_bandwidth),
+        packing_latency: latency(measured.packing_latency, assumed.packing_latency),
+        transposing_bandwidth: known(measured.transposing_bandwidth),
+        ..measured
+    }
+}
