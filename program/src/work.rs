@@ -15,7 +15,7 @@ const MAX_STEPS: u64 = 1 << 15;
 
 /// The most terms of a sum of which libraries for products of matrices copy both operands at one time. `gemm` takes as many as fit into a first-level
 /// cache, and 512 at least (`gemm-common`, `cache.rs`): up to 1024 on processors with AVX2 or AVX-512, and 2048 with NEON and 128 KiB of that cache.
-/// `matrixmultiply` takes 256, and so do our own products of integers.
+/// The runtime's own products take 256 of `f64` and of integers, and 384 of `f32`.
 const PACKED_TERMS: u64 = 2048;
 
 /// Rows and columns are copied in multiples of as many as are in registers at one time: of at most this many.
@@ -355,7 +355,7 @@ impl Program {
     /// [copied](Nest::copied) from shards of other ranks are counted, too.
     ///
     /// How much that is depends on the processor, which a program does not ask for, so this is a bound for all that have vectors with fused
-    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 2.2 MB. No search
+    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 4.2 MB and half of its second-level cache. No search
     /// counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes). With the feature `blas` of the runtime, it is what that library has instead.
     ///
     /// ```

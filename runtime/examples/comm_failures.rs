@@ -6,6 +6,7 @@
 
 use polyshard_runtime::comm::{Piece, Rounds};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::leaf::Vectors;
 use polyshard_runtime::{DistArray, Redistribution, Result, World, spmd};
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
     let comm = world.comm();
     match (way, world.rank()) {
         ("panic", 2) => panic!("boom on purpose"),
+        ("vectors", rank) => println!("rank {rank} multiplies with {}", Vectors::in_use()),
         ("panic in a group", rank) => {
             let group = comm.split(rank / 2, rank)?;
             assert!(rank != 3, "boom on purpose");

@@ -32,6 +32,7 @@ mod walk;
 pub use contract::contract;
 pub(crate) use contract::contract_strided;
 pub use expression::Expression;
+pub use gemm::Vectors;
 pub use named::{Named, register};
 pub use nest::{Ramp, nest, nest_with_numbers};
 pub use parts::{LeafBox, LeafBoxes};

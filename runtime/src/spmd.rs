@@ -10,6 +10,7 @@ mod threads;
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
+use crate::leaf::Vectors;
 use crate::{Backend, Error, LaunchError, Progress, Result, Transport, World};
 pub use exit::exit;
 use std::any::Any;
@@ -223,8 +224,9 @@ where
     result
 }
 
-/// Sets what the environment says of how ranks communicate.
+/// Sets what the environment says of how ranks communicate and multiply.
 fn set_up(world: &World) -> Result<()> {
+    Vectors::decide((world.backend() == Backend::Mpi).then(|| world.comm()))?;
     world.set_transport(Transport::of_environment()?);
     world.set_progress(Progress::of_environment()?)
 }

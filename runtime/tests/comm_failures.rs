@@ -1,7 +1,8 @@
 //! A failure on one rank ends all ranks, with its message said once and an exit code that is not 0.
 
 use polyshard_testing::example_path;
-use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::start::{Ended, Start, run, run_with};
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs the example that fails, on threads and under `mpirun`.
@@ -145,4 +146,36 @@ fn a_launcher_is_refused_without_the_feature() {
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("(`PMI_RANK` is set), but polyshard was built without MPI: build it with"), "{stderr}");
+}
+
+/// Which vectors the ranks of `ended` multiply with, each once.
+fn vectors(ended: &Ended) -> Vec<&str> {
+    assert!(ended.success, "{}", ended.stderr);
+    let mut all: Vec<_> = ended.stdout.lines().filter_map(|line| line.split_once(" multiplies with ")).collect();
+    assert_eq!(all.len(), 4, "{}", ended.stdout);
+    all.sort_unstable_by_key(|(_, vectors)| *vectors);
+    all.dedup_by_key(|(_, vectors)| *vectors);
+    all.into_iter().map(|(_, vectors)| vectors).collect()
+}
+
+#[test]
+fn ranks_multiply_with_the_vectors_that_all_of_them_may_use() {
+    let (limit, program) = (Duration::from_secs(30), example_path!("comm_failures"));
+    for start in [Start::Plain, Start::Mpi(4)].into_iter().take(if cfg!(feature = "mpi") { 2 } else { 1 }) {
+        let without = run_with(&["POLYSHARD_AVX512=0"], start, &program, &["vectors"], limit);
+        assert_ne!(vectors(&without), ["AVX-512"]);
+        let ended = run_with(&["POLYSHARD_AVX512=no"], start, &program, &["vectors"], limit);
+        assert!(
+            !ended.success && ended.stderr.contains("`POLYSHARD_AVX512` is `no`: set it to 1 or 0\n"),
+            "{}",
+            ended.stderr
+        );
+        if matches!(start, Start::Mpi(_)) {
+            // Rank 0 alone does without AVX-512.
+            let script = "POLYSHARD_AVX512=$((OMPI_COMM_WORLD_RANK > 0)) exec \"$0\" vectors";
+            let program = program.to_str().expect("paths of tests are text");
+            let ended = run(start, Path::new("sh"), &["-c", script, program], limit);
+            assert_eq!(vectors(&ended), vectors(&without));
+        }
+    }
 }

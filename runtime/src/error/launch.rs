@@ -75,6 +75,9 @@ pub enum LaunchError {
     /// `POLYSHARD_CHECK` is neither 0 nor 1.
     #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
     Check { value: String },
+    /// `POLYSHARD_AVX512` is neither 0 nor 1.
+    #[error("`POLYSHARD_AVX512` is `{value}`: set it to 1 or 0")]
+    Avx512 { value: String },
     /// `POLYSHARD_WAIT_SECONDS` is not a number above 0.
     #[error("`POLYSHARD_WAIT_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
     WaitSeconds { value: String },

@@ -75,7 +75,7 @@ pub(crate) fn contract_strided<T: Element>(
     let here = loops([&strides[A], &strides[B], &strides[C]]);
     here.iter().for_each(|(one, role, _)| check(one, *role));
     let plan = Plan::new(here);
-    let mut packs = T::DTYPE.is_float() && plan.prefers_packing();
+    let mut in_blocks = T::DTYPE.is_float() && plan.prefers_blocks();
     if T::DTYPE.is_float() && (a.tile.is_some() || b.tile.is_some()) {
         let [in_a, in_b] = [(&a.tile, A), (&b.tile, B)].map(|(tile, of)| tile.as_ref().unwrap_or(&strides[of]));
         let in_tiles = Plan::new(loops([in_a, in_b, &strides[C]]));
@@ -84,7 +84,7 @@ pub(crate) fn contract_strided<T: Element>(
                 contract_strided(counts, roles, alpha, operands[0].clone(), operands[1].clone(), c);
             });
         }
-        packs = in_tiles.prefers_packing();
+        in_blocks = in_tiles.prefers_blocks();
     }
     let Plan { m, n, k, outer, .. } = plan;
     // Sums that are taken in several turns begin with what an element counts as.
@@ -99,7 +99,7 @@ pub(crate) fn contract_strided<T: Element>(
         let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
         let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
         if T::DTYPE.is_float() {
-            gemm::multiply(sizes, alpha, a, b, c, adds, packs);
+            gemm::multiply(sizes, alpha, a, b, c, adds, in_blocks);
         } else {
             integer::multiply(sizes, alpha, a, b, c);
         }
@@ -143,9 +143,9 @@ impl Plan {
             && outer(self) == outer(other)
     }
 
-    fn prefers_packing(&self) -> bool {
+    fn prefers_blocks(&self) -> bool {
         let Self { m, n, k, .. } = self;
-        gemm::prefers_packing(
+        gemm::prefers_blocks(
             [m.count, n.count, k.count],
             [m.strides[A], k.strides[A]],
             [k.strides[B], n.strides[B]],

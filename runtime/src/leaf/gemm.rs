@@ -1,41 +1,49 @@
-//! One GEMM on strided panels, through the crates `gemm-f32`, `gemm-f64` (parts of `gemm`) and `matrixmultiply`.
+//! One GEMM on strided panels: through the crates `gemm-f32` and `gemm-f64` (parts of `gemm`), or blocked as in `blocked.rs`.
 //!
-//! Both pick their kernels (AVX-512, AVX2 with FMA, NEON, scalar) when the program runs, so one binary
-//! runs on any processor of its architecture. They start no threads here: ranks already share the cores.
+//! Kernels are chosen when the program runs (AVX-512, AVX2 with FMA, NEON, scalar; see `vectors.rs`), so one binary runs on any processor of its
+//! architecture. They start no threads: ranks already share the cores.
 //!
 //! `gemm` is the faster one while its operands stay in the second-level cache. In larger products it reads more from the
 //! third-level cache, which ranks share, and it packs a transposed `a` four elements of a row at a time, a cache line
-//! of which it has then forgotten when it needs the rest. `matrixmultiply` against `gemm`, on a Zen 3
-//! processor whose other core is busy, with row-major `c`; one letter per operand, `T` for a transposed one:
+//! of which it has then forgotten when it needs the rest. Rates of the blocked product over those of `gemm`, both with AVX2, on one core of
+//! a Zen 4 processor that others used as well, with row-major `c`; one letter per operand, `T` for a transposed one:
 //!
 //! | m x n x k | NN f64 | TN f64 | NT f64 | NN f32 | TN f32 | NT f32 |
 //! | --- | --- | --- | --- | --- | --- | --- |
-//! | 64 x 64 x 256 | 0.93 | 0.94 | 0.82 | 0.87 | 0.97 | 0.93 |
-//! | 256 x 1024 x 256 | 0.89 | 0.82 | 0.80 | 0.91 | 0.98 | 1.00 |
-//! | 1024 x 16 x 1024 | 0.72 | 0.96 | 0.66 | 0.48 | 0.71 | 0.70 |
-//! | 1024 x 64 x 1024 | 0.95 | 1.09 | 0.90 | 0.85 | 1.12 | 0.85 |
-//! | 1024 x 256 x 1024 | 1.10 | 1.17 | 1.15 | 1.10 | 1.08 | 1.10 |
-//! | 2048 x 128 x 512 | 1.04 | 1.61 | 1.06 | 0.92 | 1.23 | 0.91 |
-//! | 2048 x 256 x 128 | 1.41 | 1.24 | 1.35 | 0.97 | 1.13 | 0.96 |
-//! | 1024 x 1024 x 4096 | 1.10 | 1.01 | | 1.17 | 1.13 | |
-//! | 2048 x 2048 x 2048 | 1.06 | 1.06 | | 1.17 | 1.12 | |
-//! | 16 x 1024 x 1024 | 1.50 | 1.40 | 0.79 | 1.47 | 1.40 | 1.50 |
-//! | 64 x 1024 x 1024 | 1.03 | 0.97 | 0.77 | 1.13 | 1.06 | 1.24 |
+//! | 64 x 64 x 256 | 0.85 | 0.96 | 0.85 | 0.97 | 0.94 | 0.47 |
+//! | 256 x 1024 x 256 | 0.97 | 1.00 | 0.97 | 0.97 | 0.98 | 0.96 |
+//! | 1024 x 16 x 1024 | 0.63 | 0.65 | 0.62 | 0.47 | 0.45 | 0.48 |
+//! | 1024 x 64 x 1024 | 0.88 | 1.07 | 0.90 | 0.77 | 1.05 | 0.78 |
+//! | 1024 x 256 x 1024 | 1.02 | 1.07 | 1.03 | 0.92 | 1.04 | 0.94 |
+//! | 2048 x 128 x 512 | 0.99 | 1.20 | 1.04 | 0.83 | 1.09 | 0.79 |
+//! | 2048 x 256 x 128 | 1.07 | 1.02 | 0.99 | 0.95 | 1.04 | 0.95 |
+//! | 16 x 1024 x 1024 | 1.03 | 0.97 | 0.82 | 0.81 | 0.78 | 0.81 |
+//! | 64 x 1024 x 1024 | 1.01 | 0.91 | 0.87 | 0.95 | 0.93 | 0.86 |
+//! | 256 x 256 x 256 | 0.95 | 0.99 | 0.96 | 0.92 | 0.99 | 0.91 |
+//! | 128 x 512 x 512 | 0.95 | 0.98 | 0.93 | 0.93 | 0.96 | 0.90 |
 //!
-//! So [`prefers_packing`] gives it large products, and those of a few rows with a large matrix. Which crate runs depends on
-//! extents, strides and the processor alone, so threads and MPI agree.
+//! So [`prefers_blocks`] gives it large products, and those of a few rows with a large matrix, for which `gemm` is the slower one on Zen 3. Which one
+//! runs depends on extents, strides and the vectors that all ranks use, so threads and MPI agree.
 //!
 //! With the feature `blas`, products whose strides fit BLAS go to the system's OpenBLAS instead; install the
 //! serial one, or set `OPENBLAS_NUM_THREADS=1`.
 #![expect(unsafe_code, reason = "calls GEMMs, which take pointers and strides")]
 
+#[cfg(target_arch = "x86_64")]
+mod blocked;
+mod vectors;
+
+pub use vectors::Vectors;
+
 use super::panel::{Panel, PanelMut};
 use super::scratch::Scratch;
 use crate::view::ends;
 use crate::{DType, Element};
+#[cfg(target_arch = "x86_64")]
+use gemm_common::gemm::gemm_basic_generic;
 
 /// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
-/// `[m, n, k]`. Through `matrixmultiply` if it `packs`, as [`prefers_packing`] says.
+/// `[m, n, k]`. In blocks if `in_blocks`, as [`prefers_blocks`] says.
 ///
 /// # Panics
 /// If `T` is an integer, or a panel leaves its data: a bug of polyshard.
@@ -46,7 +54,7 @@ pub(super) fn multiply<T: Element>(
     b: Panel<'_, T>,
     c: PanelMut<'_, T>,
     adds: bool,
-    packs: bool,
+    in_blocks: bool,
 ) {
     let [m, n, k] = sizes;
     if m == 0 || n == 0 || k == 0 {
@@ -62,14 +70,19 @@ pub(super) fn multiply<T: Element>(
         let (first, second) = kept.split(k);
         let a = if apart[0] { together(first, a, 1) } else { a };
         let b = if apart[1] { together(&mut second[..k], b, 0) } else { b };
-        return multiply(sizes, alpha, a, b, c, adds, packs);
+        return multiply(sizes, alpha, a, b, c, adds, in_blocks);
     }
     #[cfg(feature = "blas")]
     if blas::multiply(sizes, alpha, a, b, PanelMut { data: &mut *c.data, ..c }, adds) {
         return;
     }
-    if packs {
-        return packed(sizes, alpha, a, b, c, adds);
+    #[cfg(target_arch = "x86_64")]
+    if in_blocks {
+        return match T::DTYPE {
+            DType::F32 => blocked::multiply::<f32>(sizes, bytemuck::cast(alpha), a.cast(), b.cast(), c.cast(), adds),
+            DType::F64 => blocked::multiply::<f64>(sizes, bytemuck::cast(alpha), a.cast(), b.cast(), c.cast(), adds),
+            _ => of_integers(),
+        };
     }
     small(sizes, alpha, a, b, c, adds);
 }
@@ -96,9 +109,7 @@ fn small<T: Element>(
 ) {
     // Its kernels write columns.
     if c.strides[0].abs() > c.strides[1].abs() {
-        let c = PanelMut { strides: turned(c.strides), ..c };
-        let (a, b) = (Panel { strides: turned(a.strides), ..a }, Panel { strides: turned(b.strides), ..b });
-        return small([n, m, k], alpha, b, a, c, adds);
+        return small([n, m, k], alpha, b.turned(), a.turned(), c.turned(), adds);
     }
     let (mut a_at, mut b_at, mut c_at) = (a.offset, b.offset, c.offset);
     let ([mut a_row, mut a_column], [mut b_row, mut b_column], [mut c_row, mut c_column]) =
@@ -116,17 +127,26 @@ fn small<T: Element>(
     let [c_column, c_row, a_column, a_row, b_column, b_row] =
         [c_column, c_row, a_column, a_row, b_column, b_row].map(|stride| stride as isize);
     macro_rules! product {
-        ($gemm:path, $type:ty) => {
+        ($part:ident, $type:ident, $lanes:literal) => {
             // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
             // from the first one is inside its slice, and reversing a loop reaches the same. `c` is borrowed mutably, so
-            // neither `a` nor `b` overlaps it.
+            // neither `a` nor `b` overlaps it. The kernels for AVX2 and FMA run where the processor has both, as `V3` shows.
             unsafe {
                 let c = c.data.as_mut_ptr().offset(c_at as isize).cast::<$type>();
                 let a = a.data.as_ptr().offset(a_at as isize).cast();
                 let b = b.data.as_ptr().offset(b_at as isize).cast();
                 let (one, alpha) = (1.0, bytemuck::cast(alpha));
                 let alone = gemm_common::Parallelism::None;
-                $gemm()(
+                // What the crate would choose by itself without AVX-512.
+                #[cfg(target_arch = "x86_64")]
+                if let (Vectors::Avx2, Some(simd)) = (Vectors::in_use(), gemm_common::simd::V3::try_new()) {
+                    use $part::microkernel::fma::$type::{H_M, H_N, H_UKR, MR_DIV_N, NR, UKR};
+                    return gemm_basic_generic::<_, $type, $lanes, { MR_DIV_N * $lanes }, NR, MR_DIV_N, H_M, H_N>(
+                        simd, m, n, k, c, c_column, c_row, adds, a, a_column, a_row, b, b_column, b_row, one, alpha,
+                        false, false, false, |a, b, c| a * b + c, &UKR, &H_UKR, false, alone,
+                    );
+                }
+                $part::gemm::$type::get_gemm_fn()(
                     m, n, k, c, c_column, c_row, adds, a, a_column, a_row, b, b_column, b_row, one, alpha, false, false,
                     false, alone,
                 );
@@ -134,8 +154,8 @@ fn small<T: Element>(
         };
     }
     match T::DTYPE {
-        DType::F32 => product!(gemm_f32::gemm::f32::get_gemm_fn, f32),
-        DType::F64 => product!(gemm_f64::gemm::f64::get_gemm_fn, f64),
+        DType::F32 => product!(gemm_f32, f32, 8),
+        DType::F64 => product!(gemm_f64, f64, 4),
         _ => of_integers(),
     }
 }
@@ -153,31 +173,31 @@ fn of_integers() -> ! {
     unreachable!("products of integers are not for floats' kernels; this is a bug of polyshard")
 }
 
-/// Whether `matrixmultiply` is the faster crate; see the table above.
+/// Whether the blocked product is the faster one; see the table above.
 ///
-/// It is on processors with AVX2 and FMA; on those with AVX-512, and on other architectures, nobody has measured.
-pub(super) fn prefers_packing([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c: [i64; 2]) -> bool {
+/// It is with AVX2 and FMA; with AVX-512, and on other architectures, `gemm` alone is used.
+pub(super) fn prefers_blocks([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c: [i64; 2]) -> bool {
     // The product is the same if all three matrices are transposed, so `c` may be seen as row-major.
     let (a, b, rows, columns) = if row_major(c) { (a, b, m, n) } else { (turned(b), turned(a), n, m) };
     let large = rows >= 512 && columns >= if a[1] == 1 { 256 } else { 64 } && k >= 128;
     let thin = (8..=16).contains(&rows) && columns >= 512 && k >= 512 && b[1] == 1;
-    (large || thin) && measured_processor()
+    (large || thin) && Vectors::in_use() == Vectors::Avx2
 }
 
 /// The most terms of products that are computed as outer products of vectors, each term added to what is there.
 pub(super) const VECTORS: usize = 2;
 
 /// The least rows or columns with which products are computed in one way, whichever that is: with fewer, other kernels may add up their terms
-/// in another order, or another crate may be the faster one.
+/// in another order, or another way may be the faster one.
 pub(super) fn least_rows() -> usize {
-    if measured_processor() { 512 } else { 257 }
+    if Vectors::in_use() == Vectors::Avx2 { 512 } else { 257 }
 }
 
-/// Whether products of these rows and columns, by the same crate, add up so many terms in the same order, operands having the same unit strides.
+/// Whether products of these rows and columns, computed in the same way, add up so many terms in the same order, operands having the same unit strides.
 ///
 /// Products with a vector, and with at most 256 elements, have kernels of their own in `gemm`. Others take terms in blocks whose length depends on rows
 /// and columns where neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). OpenBLAS has other kernels for small
-/// products.
+/// products. Blocked products are alike whatever their rows and columns.
 pub(super) fn sums_alike([one, other]: [[usize; 2]; 2], terms: usize) -> bool {
     let is_plain = |[m, n]: [usize; 2]| m.min(n) > 1 && m * n > 256;
     let is_large = |[m, n]: [usize; 2]| m.min(n) > 4 && m.max(n) > 64;
@@ -193,50 +213,16 @@ fn row_major(c: [i64; 2]) -> bool {
     c[0].abs() >= c[1].abs()
 }
 
+/// Has the lines come in which a row of `c` begins and ends.
 #[cfg(target_arch = "x86_64")]
-fn measured_processor() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && !is_x86_feature_detected!("avx512f")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn measured_processor() -> bool {
-    false
-}
-
-/// The product through `matrixmultiply`; panels are inside their data.
-fn packed<T: Element>(
-    [m, n, k]: [usize; 3],
-    alpha: T,
-    a: Panel<'_, T>,
-    b: Panel<'_, T>,
-    c: PanelMut<'_, T>,
-    adds: bool,
-) {
-    if !row_major(c.strides) {
-        let c = PanelMut { strides: turned(c.strides), ..c };
-        let (a, b) = (Panel { strides: turned(a.strides), ..a }, Panel { strides: turned(b.strides), ..b });
-        return packed([n, m, k], alpha, b, a, c, adds);
-    }
-    let [[a_row, a_column], [b_row, b_column], [c_row, c_column]] =
-        [a.strides, b.strides, c.strides].map(|strides| strides.map(|stride| stride as isize));
-    macro_rules! product {
-        ($gemm:path, $type:ty) => {
-            // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
-            // from the first one is inside its slice, and that no two iterations reach one element of `c`. `c` is
-            // borrowed mutably, so neither `a` nor `b` overlaps it.
-            unsafe {
-                let a = a.data.as_ptr().offset(a.offset as isize).cast();
-                let b = b.data.as_ptr().offset(b.offset as isize).cast();
-                let c = c.data.as_mut_ptr().offset(c.offset as isize).cast();
-                let (alpha, held) = (bytemuck::cast(alpha), <$type>::from(u8::from(adds)));
-                $gemm(m, k, n, alpha, a, a_row, a_column, b, b_row, b_column, held, c, c_row, c_column);
-            }
-        };
-    }
-    match T::DTYPE {
-        DType::F32 => product!(matrixmultiply::sgemm, f32),
-        DType::F64 => product!(matrixmultiply::dgemm, f64),
-        _ => of_integers(),
+#[inline(always)]
+fn prefetch<T>(row: &[T]) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    let ends = row.as_ptr_range();
+    // SAFETY: a prefetch reads nothing that the program sees, and faults at no address.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(ends.start.cast());
+        _mm_prefetch::<_MM_HINT_T0>(ends.end.cast::<i8>().wrapping_sub(1));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Products whose sizes decide which GEMM runs, on small integers, so that sums are exact.
 
 use super::at;
-use crate::leaf::{Role, contract, gemm};
+use crate::leaf::panel::{Panel, PanelMut};
+use crate::leaf::{Role, Vectors, contract, gemm};
 use crate::{Element, Strided, StridedMut, ViewMut};
 use proptest::prelude::*;
 
@@ -103,7 +104,7 @@ proptest! {
         // Rows and columns are as far apart in both, and one crate multiplies both.
         let strides = [if turned[0] { [1, 600] } else { [600, 1] }, if turned[1] { [1, 600] } else { [600, 1] }];
         let [packs, as_well] = [small, sizes]
-            .map(|[m, n]| gemm::prefers_packing([m, n, terms], strides[0], strides[1], [n as i64, 1]));
+            .map(|[m, n]| gemm::prefers_blocks([m, n, terms], strides[0], strides[1], [n as i64, 1]));
         prop_assume!(packs == as_well);
         let [few, all] = [small, sizes].map(|sizes| of_the_first::<f64>(sizes, terms, strides));
         for row in 0..small[0] {
@@ -111,5 +112,89 @@ proptest! {
             let bits = |row: &[f64]| row.iter().map(|element| element.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(of_few), bits(of_all), "row {} of {:?} and {:?}, {} terms", row, small, sizes, terms);
         }
+    }
+}
+
+/// The blocked product of the first rows and columns of two matrices of thirds of both signs, in these layouts, added to what is there.
+fn in_blocks<T: Element>([m, n, k]: [usize; 3], all: [usize; 2], by: [(i64, [i64; 2]); 2], held: Option<T>) -> Vec<T> {
+    let value = |i: usize| T::from((i * 7919 % 1009) as i64 - 500).expect("a number").divide(T::from(3).expect("3"));
+    let [first, second] = [all[0] * k, k * all[1]].map(|len| (0..len).map(value).collect::<Vec<T>>());
+    let mut c = vec![held.unwrap_or(T::ONE.divide(T::ZERO)); m * n];
+    let panel = |data, (offset, strides)| Panel { data, offset, strides };
+    let into = PanelMut { data: &mut c[..], offset: 0, strides: [n as i64, 1] };
+    let [a, b] = [panel(&first, by[0]), panel(&second, by[1])];
+    gemm::multiply([m, n, k], T::from(3).expect("3"), a, b, into, held.is_some(), true);
+    c
+}
+
+fn blocked_products_are_alike<T: Element>(
+    few: [usize; 2],
+    all: [usize; 2],
+    k: usize,
+    by: [usize; 2],
+) -> Result<(), TestCaseError> {
+    let by = [layouts([all[0], k])[by[0]], layouts([k, all[1]])[by[1]]];
+    let [m, n] = all;
+    let whole = in_blocks([m, n, k], all, by, Some(T::ZERO));
+    let value = |i: i64| T::from(i * 7919 % 1009 - 500).expect("a number").divide(T::from(3).expect("3"));
+    // The last rows and columns are at the end of blocks.
+    for (i, j) in [(0, 0), (m - 1, n - 1), (few[0] - 1, n - 1), (m - 1, few[1] - 1)] {
+        let term = |l: usize| {
+            let [a, b] = [(by[0], i, l), (by[1], l, j)].map(|((offset, [down, right]), row, column)| {
+                value(offset + row as i64 * down + column as i64 * right).to_f64().expect("a float")
+            });
+            3.0 * a * b
+        };
+        let sum: f64 = (0..k).map(term).sum();
+        let size: f64 = (0..k).map(|l| term(l).abs()).sum();
+        let found = whole[i * n + j].to_f64().expect("a float");
+        let rounding = if T::DTYPE == crate::DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        prop_assert!((found - sum).abs() <= rounding * (k + 2) as f64 * size, "{i}, {j}: {found} and not {sum}");
+    }
+    let bits = |rows: &[T]| bytemuck::cast_slice::<T, u8>(rows).to_vec();
+    // What was there is not read.
+    prop_assert_eq!(bits(&whole), bits(&in_blocks([m, n, k], all, by, None)));
+    let part = in_blocks([few[0], few[1], k], all, by, None);
+    for row in 0..few[0] {
+        prop_assert_eq!(bits(&part[row * few[1]..][..few[1]]), bits(&whole[row * n..][..few[1]]), "row {}", row);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Each element of a blocked product is the sum of its terms, and has the same bits whatever the rows and columns beside it.
+    #[test]
+    fn blocked_products_are_their_sums_with_the_same_bits(
+        few in prop::array::uniform2(1usize..30),
+        more in prop::array::uniform2(prop_oneof![0usize..40, 200usize..300]),
+        k in prop_oneof![1usize..20, 250usize..270, 380usize..400, 700usize..800],
+        by in prop::array::uniform2(0usize..3),
+    ) {
+        prop_assume!(Vectors::in_use() != Vectors::Native);
+        let all = [few[0] + more[0], few[1] + more[1]];
+        blocked_products_are_alike::<f64>(few, all, k, by)?;
+        blocked_products_are_alike::<f32>(few, all, k, by)?;
+    }
+}
+
+#[test]
+fn blocks_are_put_together() {
+    if Vectors::in_use() == Vectors::Native {
+        return;
+    }
+    // More columns than are packed at one time, more rows than in a block, and columns of the result that lie apart.
+    let [m, n, k] = [1030, 2060, 300];
+    let (rows, columns) = (|i: i64| i % 5 - 2, |j: i64| j % 3 + 1);
+    let [a, b] = [(0, [k as i64, 1]), (0, [1, k as i64])];
+    let [first, second] =
+        [matrix::<f32>([m, k], a, rows, |l| l % 7 - 3), matrix::<f32>([k, n], b, |l| l % 5 - 1, columns)];
+    let sum: i64 = (0..k as i64).map(|l| (l % 7 - 3) * (l % 5 - 1)).sum();
+    for c in [(0, [n as i64, 1]), (0, [1, m as i64]), ((n - 1) as i64, [n as i64, -1])] {
+        let mut data = matrix::<f32>([m, n], c, rows, columns);
+        let [a, b] = [(&first, a), (&second, b)].map(|(data, (offset, strides))| Panel { data, offset, strides });
+        gemm::multiply([m, n, k], 2.0, a, b, PanelMut { data: &mut data, offset: c.0, strides: c.1 }, true, true);
+        assert!(data == matrix::<f32>([m, n], c, |i| (1 + 2 * sum) * rows(i), columns), "{c:?}");
     }
 }

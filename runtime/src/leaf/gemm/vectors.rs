@@ -1,0 +1,124 @@
+//! Which vectors products of floats are computed with: the same on all ranks, so that all have the same bits.
+
+use crate::comm::{Communicator, exchange_words};
+use crate::{LaunchError, Result};
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The vectors that products of matrices of floats are computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Vectors {
+    /// Those of `gemm`, whichever the processor has: NEON, or none on x86.
+    Native = 1,
+    /// AVX2 with fused multiply-add.
+    Avx2 = 2,
+    /// AVX-512.
+    Avx512 = 3,
+}
+
+/// Those in use, or 0 before that is decided.
+static IN_USE: AtomicU8 = AtomicU8::new(0);
+
+impl Vectors {
+    /// Returns those that products are computed with in this process: in [`spmd`](crate::spmd()) those that all ranks have, outside of it
+    /// those of the processor. With `POLYSHARD_AVX512=0` in the environment of a rank, none uses AVX-512.
+    ///
+    /// ```
+    /// use polyshard_runtime::{Error, leaf::Vectors, spmd};
+    /// let used = spmd(2, |_| Ok::<_, Error>(Vectors::in_use()))?;
+    /// assert_eq!(used[0], used[1]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of `spmd`, if `POLYSHARD_AVX512` is neither 0 nor 1; inside it is an error.
+    #[must_use]
+    pub fn in_use() -> Self {
+        match IN_USE.load(Ordering::Relaxed) {
+            0 => Self::of_environment().unwrap_or_else(|error| panic!("{error}")).put_to_use(),
+            word => Self::of(u64::from(word)),
+        }
+    }
+
+    /// Decides which ones the ranks of a group use, the best that each of them has; collective where ranks are processes.
+    ///
+    /// # Errors
+    /// [`LaunchError::Avx512`], or another rank failed.
+    pub(crate) fn decide(group: Option<&dyn Communicator>) -> Result<()> {
+        let mine = Self::of_environment()?;
+        let all = group.map(|group| exchange_words(group, "which vectors products use", [mine as u64])).transpose()?;
+        let least = all.and_then(|all| all.iter().map(|&[word]| Self::of(word)).min());
+        least.unwrap_or(mine).put_to_use();
+        Ok(())
+    }
+
+    fn put_to_use(self) -> Self {
+        IN_USE.store(self as u8, Ordering::Relaxed);
+        self
+    }
+
+    fn of(word: u64) -> Self {
+        [Self::Native, Self::Avx2, Self::Avx512]
+            .into_iter()
+            .find(|vectors| *vectors as u64 == word)
+            .unwrap_or(Self::Native)
+    }
+
+    /// Those of the processor that the environment allows, `POLYSHARD_AVX512`.
+    fn of_environment() -> Result<Self> {
+        let asked = std::env::var_os("POLYSHARD_AVX512").map(|value| value.to_string_lossy().into_owned());
+        Self::allowed(Self::of_processor(), asked)
+    }
+
+    fn allowed(self, asked: Option<String>) -> Result<Self> {
+        match asked.as_deref().map(str::trim) {
+            None | Some("" | "1") => Ok(self),
+            Some("0") => Ok(self.min(Self::Avx2)),
+            Some(value) => Err(LaunchError::Avx512 { value: value.into() }.into()),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn of_processor() -> Self {
+        match pulp::x86::V3::try_new() {
+            Some(_) if is_x86_feature_detected!("avx512f") => Self::Avx512,
+            Some(_) => Self::Avx2,
+            None => Self::Native,
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn of_processor() -> Self {
+        Self::Native
+    }
+}
+
+impl fmt::Display for Vectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Avx2 => "AVX2",
+            Self::Avx512 => "AVX-512",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn avx512_is_switched_off_by_0_and_other_values_are_refused() {
+        let allowed = |vectors: Vectors, value: Option<&str>| vectors.allowed(value.map(String::from));
+        for vectors in [Vectors::Native, Vectors::Avx2, Vectors::Avx512] {
+            assert_eq!(
+                [None, Some(""), Some(" 1")].map(|value| allowed(vectors, value)),
+                [(); 3].map(|()| Ok(vectors))
+            );
+            assert_eq!(allowed(vectors, Some("0")), Ok(vectors.min(Vectors::Avx2)));
+            assert_eq!(Vectors::of(vectors as u64), vectors);
+        }
+        let said = allowed(Vectors::Avx2, Some("off")).expect_err("it is neither").to_string();
+        assert_eq!(said, "`POLYSHARD_AVX512` is `off`: set it to 1 or 0");
+    }
+}
