@@ -8,6 +8,7 @@ mod gather;
 mod load;
 mod save;
 
+pub use save::CompleteNpy;
 pub(crate) use save::agreed;
 
 use crate::block::Block;

@@ -14,7 +14,9 @@ use crate::execute::Prepared;
 use crate::layout::{Name, Sharding};
 use crate::leaf::{Products, Role};
 use crate::reduction::Procedure;
-use crate::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strided, StridedMut, Transport, World};
+use crate::{
+    CompleteNpy, DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strided, StridedMut, Transport, World,
+};
 use ndarray::{ArrayD, ArrayViewD};
 use polyshard_program::{Kernel, Program};
 use std::panic::Location;
@@ -81,7 +83,7 @@ instances!([f32 f64 i32 i64] {
         = DistArray::part_of;
     fn gather(array: &DistArray<Self>, world: &World) -> Result<Option<ArrayD<Self>>> = DistArray::gathered;
     fn read_npy(world: &World, path: &Path, sharding: &Sharding) -> Result<DistArray<Self>> = DistArray::read;
-    fn to_npy_files(world: &World, files: &[(&DistArray<Self>, &Path)]) -> Result<()> = DistArray::write;
+    fn complete_npy(array: &DistArray<Self>, world: &World, path: &Path) -> Result<CompleteNpy> = DistArray::complete;
     fn redistribute(
         moved: &Redistribution,
         world: &World,

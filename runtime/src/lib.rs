@@ -44,7 +44,7 @@ mod transport;
 mod view;
 mod world;
 
-pub use array::DistArray;
+pub use array::{CompleteNpy, DistArray};
 pub use backend::Backend;
 pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
@@ -57,7 +57,7 @@ pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
 pub use memory::{Segment, free_memory};
 pub use npy::{NpyFile, npy_header};
-pub use output::{Output, OutputFile};
+pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;

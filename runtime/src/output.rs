@@ -1,14 +1,18 @@
 //! Files that are written: looked at before the work, and whole or unchanged after it.
 //!
-//! A file is written beside its place, under another name, and takes its place when it is complete; whatever
-//! fails, what was there stays, and what was written is removed. Links are followed. What is no file, such as
-//! `/dev/null` or a pipe, cannot be replaced and is written to as it is.
+//! A file is written without a name where the file system allows that, else beside its place under another name
+//! (`temporary`), and takes its place when it is complete; whatever fails, what was there stays, and what was written is
+//! removed. Completing a file and putting it in place are two steps, so that several are put in place or none. Links are
+//! followed. What is no file, such as `/dev/null` or a pipe, cannot be replaced and is written to as it is.
+
+mod temporary;
 
 use crate::{Element, Error, FileErrorKind, Result};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tempfile::{Builder, NamedTempFile};
+use temporary::Temporary;
+pub use temporary::remove_partial_files;
 
 /// Links that may lead to one another, as on Linux.
 const LINKS: usize = 40;
@@ -73,7 +77,8 @@ impl Output {
             Err(why) => return Err(failed(path, why)),
         }
         // Nothing but making a file tells whether one can be made; it is gone at once.
-        beside(&place).map_err(|why| failed(path, refusal(why, &format!("the folder `{}`", folder.display()))))?;
+        Temporary::new(&place)
+            .map_err(|why| failed(path, refusal(why, &format!("the folder `{}`", folder.display()))))?;
         Ok(output(Place::File(place)))
     }
 
@@ -117,6 +122,13 @@ impl Output {
         place(self).is_some_and(|own| Some(own) == place(other))
     }
 
+    /// Returns the files beside it that runs have left over that were killed while they wrote it.
+    #[must_use]
+    pub fn left_over(&self) -> Vec<PathBuf> {
+        let Place::File(place) = &self.place else { return Vec::new() };
+        temporary::left_over(place)
+    }
+
     /// Begins to write.
     ///
     /// # Errors
@@ -126,7 +138,7 @@ impl Output {
         let writer = match &self.place {
             // Where standard output goes to a file, what has been printed stays.
             Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
-            Place::File(place) => Writer::File { file: beside(place).map_err(failed)?, place: place.clone() },
+            Place::File(place) => Writer::File { file: Temporary::new(place).map_err(failed)?, place: place.clone() },
         };
         Ok(OutputFile { path: self.path.clone(), writer })
     }
@@ -151,7 +163,7 @@ pub struct OutputFile {
 
 #[derive(Debug)]
 enum Writer {
-    File { file: NamedTempFile, place: PathBuf },
+    File { file: Temporary, place: PathBuf },
     Stream(File),
 }
 
@@ -162,7 +174,7 @@ impl OutputFile {
     /// If not all of them can be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match &mut self.writer {
-            Writer::File { file, .. } => file.write_all(bytes),
+            Writer::File { file, .. } => file.file().write_all(bytes),
             Writer::Stream(stream) => stream.write_all(bytes),
         };
         written.map_err(|why| failed(&self.path, refusal(why, "it")))
@@ -176,33 +188,52 @@ impl OutputFile {
         self.write(bytemuck::cast_slice(elements))
     }
 
-    /// Returns the file once all of it is on the disk, so that little is left that can fail in [`finish`](Self::finish).
-    ///
-    /// # Errors
-    /// If it cannot be written in whole; what has its name is then unchanged.
-    pub fn complete(self) -> Result<Self> {
-        // Pipes and devices have nothing to wait for.
-        if let Writer::File { file, place } = &self.writer {
-            let permissions = fs::metadata(place).map(|there| there.permissions());
-            let kept = permissions.map_or(Ok(()), |permissions| file.as_file().set_permissions(permissions));
-            kept.and_then(|()| file.as_file().sync_all()).map_err(|why| failed(&self.path, refusal(why, "it")))?;
-        }
-        Ok(self)
-    }
-
     /// Gives the file its name, now that it is complete; what had that name is replaced, and its permissions kept.
     ///
     /// # Errors
     /// If it cannot; what was there is then unchanged.
     pub fn finish(self) -> Result<()> {
-        let Self { path, writer } = self.complete()?;
-        match writer {
-            Writer::Stream(_) => Ok(()),
-            Writer::File { file, place } => {
-                let persisted = file.persist(&place);
-                persisted.map(drop).map_err(|error| failed(&path, refusal(error.error, "it")))
+        CompleteFile::commit([self.complete()?])
+    }
+
+    /// Completes the file, which is then on the disk, but not in its place; [`CompleteFile::commit`] puts it there.
+    ///
+    /// # Errors
+    /// If it cannot be written; what was there is then unchanged.
+    pub fn complete(self) -> Result<CompleteFile> {
+        let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
+        // Pipes and devices have nothing to wait for.
+        if let Writer::File { file, place } = &self.writer {
+            if let Ok(there) = fs::metadata(place) {
+                file.file().set_permissions(there.permissions()).map_err(failed)?;
             }
+            file.file().sync_all().map_err(failed)?;
         }
+        Ok(CompleteFile(self))
+    }
+}
+
+/// A file that is complete, but not in its place. If it is dropped, it is removed.
+#[derive(Debug)]
+pub struct CompleteFile(OutputFile);
+
+impl CompleteFile {
+    /// Puts the files in their places. What is likely to fail is done for all of them before the first is put there.
+    ///
+    /// # Errors
+    /// If one cannot be put in its place.
+    pub fn commit(files: impl IntoIterator<Item = Self>) -> Result<()> {
+        let named = files.into_iter().filter_map(|Self(OutputFile { path, writer })| match writer {
+            Writer::Stream(_) => None,
+            Writer::File { file, place } => Some(match file.named(&place) {
+                Ok(name) => Ok((path, name, place)),
+                Err(why) => Err(failed(&path, refusal(why, "it"))),
+            }),
+        });
+        for (path, name, place) in named.collect::<Result<Vec<_>>>()? {
+            name.persist(&place).map_err(|error| failed(&path, refusal(error.error, "it")))?;
+        }
+        Ok(())
     }
 }
 
@@ -246,23 +277,6 @@ fn special(path: &Path, there: &Metadata) -> Result<()> {
         access.map_err(|why| failed(path, refusal(why.into(), "it")))?;
     }
     Ok(())
-}
-
-/// Makes a file beside `place`, with the permissions of a new one, which is removed when it is dropped.
-fn beside(place: &Path) -> io::Result<NamedTempFile> {
-    let name = place.file_name().unwrap_or_default();
-    let mut prefix = name.to_owned();
-    prefix.push(".");
-    // Names have 255 bytes at most on most file systems.
-    let prefix = if prefix.len() <= 200 { prefix } else { "polyshard.".into() };
-    let mut builder = Builder::new();
-    builder.prefix(&prefix).suffix(".partial");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder_of(place))
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -3,6 +3,7 @@
 use crate::error::{CliError, Result};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use polyshard::Name;
+use crate::say::remark;
 use polyshard::draw::DrawError;
 use polyshard::runtime::Output;
 use std::io;
@@ -32,12 +33,25 @@ pub(crate) fn failed(doing: &'static str, path: &Path, why: io::Error) -> CliErr
     CliError::File { doing, path: path.into(), why }
 }
 
+/// Looks at a place to write to, and names what runs that were killed have left over beside it.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn output(path: &Path) -> Result<Output> {
+    let output = Output::new(path)?;
+    for file in output.left_over() {
+        let file = file.display();
+        remark(&format_args!("`{file}` is left over from a run that was killed while it wrote; remove it"));
+    }
+    Ok(output)
+}
+
 /// Looks at the place of a file that is asked for, before the work for it is done.
 ///
 /// # Errors
 /// If it cannot be written.
 pub(crate) fn check(path: Option<&Path>) -> Result<()> {
-    Ok(path.map_or(Ok(()), |path| Output::new(path).map(drop))?)
+    path.map_or(Ok(()), |path| output(path).map(drop))
 }
 
 /// Checks that the file for a result is called as what will be in it, before anything is read.

@@ -1,5 +1,6 @@
 //! `polyshard random`: an array to compute on.
 
+use crate::command::files::output;
 use crate::error::{CliError, Result};
 use polyshard::Element;
 use polyshard::runtime::{Output, Result as RunResult, npy_header};
@@ -14,13 +15,13 @@ pub(crate) fn random<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran
     let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
         return Err(CliError::too_much(format!("an array of shape {shape:?} does not fit a file"), "make it smaller"));
     };
-    write::<T>(shape, seed, out, fortran, bytes)?;
+    write::<T>(shape, seed, &output(out)?, fortran, bytes)?;
     Ok(String::new())
 }
 
-fn write<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran: bool, bytes: u128) -> RunResult<()> {
+fn write<T: Element>(shape: &[usize], seed: u64, out: &Output, fortran: bool, bytes: u128) -> RunResult<()> {
     let header = npy_header::<T>(shape, fortran);
-    let mut file = Output::new(out)?.with_room(bytes + header.len() as u128)?.create()?;
+    let mut file = out.clone().with_room(bytes + header.len() as u128)?.create()?;
     file.write(&header)?;
     let mut piece: Vec<T> = Vec::with_capacity(PIECE / size_of::<T>());
     let (mut index, elements) = (vec![0; shape.len()], bytes / size_of::<T>() as u128);

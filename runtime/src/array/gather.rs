@@ -9,14 +9,14 @@ use bytemuck::cast_slice;
 use ndarray::ArrayD;
 use std::panic::Location;
 
-/// Bytes of a piece: the most that collecting needs beside the result, on each rank.
-const PIECE: usize = 8 << 20;
+/// Bytes of a piece: collecting needs few of them beside the result, whatever its size.
+const PIECE: usize = 1 << 20;
 
 impl<T: Element> DistArray<T> {
     /// Returns the whole array on rank 0, and nothing on the others; collective over the world.
     ///
-    /// Every element is sent once, by one of its owners, to rank 0 (MPI 3.1, section 3.2), which stages at most
-    /// 8 MiB beside the result.
+    /// Every element is sent once, by one of its owners, to rank 0 (MPI 3.1, section 3.2), which stages a few
+    /// MiB beside the result.
     ///
     /// # Errors
     /// On all ranks, if it holds partial sums, or does not fit the memory of rank 0. If another rank failed.
@@ -43,32 +43,44 @@ impl<T: Element> DistArray<T> {
     }
 
     /// Calls `take` on rank 0 with the elements of the array, row-major, a piece after the other.
+    ///
+    /// Others send their part of a piece when rank 0 asks for it, which it does before it takes the piece before: two are
+    /// under way at most, however slow rank 0 is.
     pub(super) fn collect(&self, world: &World, mut take: impl FnMut(&[T])) -> Result<()> {
         let comm = world.comm();
         let mesh = self.sharding().mesh();
         let (mut piece, mut staging) = (Buffer::<T>::default(), Buffer::default());
         let reader = mesh.coordinates(0);
-        for region in pieces(self.shape(), PIECE / size_of::<T>()) {
-            if !world.is_root() {
-                let own = Subarray::read(self.sharding(), self.coordinates(), &reader, &region);
-                if own.len() > 0 {
-                    comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))?;
+        let part = |rank, region: &Region| Subarray::read(self.sharding(), &mesh.coordinates(rank), &reader, region);
+        let mut regions = pieces(self.shape(), PIECE / size_of::<T>());
+        if !world.is_root() {
+            return regions.try_for_each(|region| {
+                let own = part(world.rank(), &region);
+                if own.len() == 0 {
+                    return Ok(());
                 }
-                continue;
+                comm.receive(0, &mut [0])?;
+                // On threads, rank 0 copies it out of this rank's memory.
+                comm.exchange(&[(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))], &mut [])
+            });
+        }
+        let ask = |region: Region| -> Result<_> {
+            let parts = (0..world.size()).map(|rank| (rank, part(rank, &region))).filter(|(_, part)| part.len() > 0);
+            let parts: Vec<_> = parts.collect();
+            parts.iter().filter(|(rank, _)| *rank != 0).try_for_each(|(rank, _)| comm.send(*rank, &[0]))?;
+            Ok((region.len(), parts))
+        };
+        let mut asked = regions.next().map(ask).transpose()?;
+        while let Some((len, parts)) = asked {
+            piece.grow(len, "a piece of an array")?;
+            let piece = &mut piece[..len];
+            for (rank, part) in parts {
+                match rank {
+                    0 => part.copy(Place::Block, self.block(), Place::Region, piece),
+                    _ => mail::receive(&part, piece, &mut staging, |into| comm.receive(rank, into))?,
+                }
             }
-            piece.grow(region.len(), "a piece of an array")?;
-            let piece = &mut piece[..region.len()];
-            for rank in 0..world.size() {
-                let part = Subarray::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
-                if part.len() == 0 {
-                    continue;
-                }
-                if rank == 0 {
-                    part.copy(Place::Block, self.block(), Place::Region, piece);
-                    continue;
-                }
-                mail::receive(&part, piece, &mut staging, |into| comm.receive(rank, into))?;
-            }
+            asked = regions.next().map(ask).transpose()?;
             take(piece);
         }
         Ok(())
@@ -76,18 +88,17 @@ impl<T: Element> DistArray<T> {
 }
 
 /// Divides an array of `shape` into regions of at most `limit` elements, consecutive in row-major order.
-fn pieces(shape: &[usize], limit: usize) -> Vec<Region> {
-    let len: usize = shape.iter().product();
-    if len == 0 {
-        return Vec::new();
-    }
+fn pieces(shape: &[usize], limit: usize) -> impl Iterator<Item = Region> {
     let strides = row_major(shape);
-    let Some(cut) = (0..shape.len()).find(|&dim| strides[dim] <= limit) else { return vec![Region::whole(shape)] };
-    let rows = (limit / strides[cut]).clamp(1, shape[cut]);
-    let outer: usize = shape[..cut].iter().product();
-    let starts = (0..outer).flat_map(|at| (0..shape[cut]).step_by(rows).map(move |start| (at, start)));
-    let region = |(mut at, start): (usize, usize)| {
+    // An array of one element has no dimension to be cut.
+    let cut = (0..shape.len()).find(|&dim| strides[dim] <= limit);
+    let (extent, rows) =
+        cut.map_or((1, 1), |cut| (shape[cut], (limit / strides[cut].max(1)).clamp(1, shape[cut].max(1))));
+    let outer = if shape.contains(&0) { 0 } else { shape[..cut.unwrap_or(0)].iter().product() };
+    let starts = (0..outer).flat_map(move |at| (0..extent).step_by(rows).map(move |start| (at, start)));
+    starts.map(move |(mut at, start): (usize, usize)| {
         let mut ranges: Vec<_> = shape.iter().map(|&extent| 0..extent as i64).collect();
+        let Some(cut) = cut else { return Region::new(ranges) };
         ranges[cut] = start as i64..(start + rows).min(shape[cut]) as i64;
         for dim in (0..cut).rev() {
             let index = (at % shape[dim]) as i64;
@@ -95,8 +106,7 @@ fn pieces(shape: &[usize], limit: usize) -> Vec<Region> {
             at /= shape[dim];
         }
         Region::new(ranges)
-    };
-    starts.map(region).collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Writing `.npy` files: rank 0 writes, the others send it what they own.
 
 use crate::comm::Broadcast;
-use crate::{DistArray, Element, Error, Output, OutputFile, Result, World, npy_header};
+use crate::{CompleteFile, DistArray, Element, Error, Output, Result, World, npy_header};
 use std::panic::Location;
 use std::path::Path;
 
@@ -9,17 +9,20 @@ impl<T: Element> DistArray<T> {
     /// Writes the array to a `.npy` file in C order; collective over the world.
     ///
     /// Rank 0 alone touches the file system. Every element is sent to it once, by one of its owners (MPI 3.1,
-    /// section 3.2), in pieces of at most 8 MiB, so that its memory does not grow with the array. The file is written
-    /// beside its place, under another name, and takes its place when it is complete and all ranks have come here: an
-    /// array may be written to the file that it was read from. Links are followed; what is no file, such as
-    /// `/dev/null` or a pipe, is written to as it is. [`Output`] can look at the path before the work.
+    /// section 3.2), in pieces of at most 1 MiB, of which two are under way, so that no memory grows with the array. The
+    /// file takes its place when it is complete and all ranks have come here: an array may be written to the file that it
+    /// was read from. Links are followed; what is no file, such as `/dev/null` or a pipe, is written to as it is.
+    /// [`Output`] can look at the path before the work, and [`complete_npy`](Self::complete_npy) writes several files
+    /// that are put in place together.
     ///
     /// # Errors
     /// On all ranks, if the array holds partial sums, or rank 0 cannot write the file, which then is what it was before. If another rank failed.
     #[track_caller]
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
         let at = Location::caller();
-        T::to_npy_files(world, &[(self, path.as_ref())]).map_err(|error| error.at(at))
+        T::complete_npy(self, world, path.as_ref())
+            .and_then(|file| CompleteNpy::commit(world, [file]))
+            .map_err(|error| error.at(at))
     }
 
     /// As [`to_npy`](Self::to_npy), for several arrays, each with its path: no file takes its place before all are complete, so all are written
@@ -30,19 +33,23 @@ impl<T: Element> DistArray<T> {
     #[track_caller]
     pub fn to_npy_files(world: &World, files: &[(&Self, &Path)]) -> Result<()> {
         let at = Location::caller();
-        T::to_npy_files(world, files).map_err(|error| error.at(at))
+        let complete = files.iter().map(|(array, path)| T::complete_npy(array, world, path));
+        let complete = complete.collect::<Result<Vec<_>>>();
+        complete.and_then(|files| CompleteNpy::commit(world, files)).map_err(|error| error.at(at))
     }
 
-    pub(crate) fn write(world: &World, files: &[(&Self, &Path)]) -> Result<()> {
-        let begun = files.iter().map(|(array, path)| array.begin(world, path)).collect::<Result<Vec<_>>>()?;
-        // Who has come here has read what there was to read.
-        world.comm().barrier()?;
-        let finish = || begun.into_iter().flatten().map(OutputFile::complete).collect::<Result<Vec<_>>>();
-        agreed(world, finish().and_then(|complete| complete.into_iter().try_for_each(OutputFile::finish)))
+    /// Writes the array to a `.npy` file as [`to_npy`](Self::to_npy) does, but does not put it in its place yet:
+    /// [`CompleteNpy::commit`] does that. Collective over the world.
+    ///
+    /// # Errors
+    /// As for [`to_npy`](Self::to_npy).
+    #[track_caller]
+    pub fn complete_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<CompleteNpy> {
+        let at = Location::caller();
+        T::complete_npy(self, world, path.as_ref()).map_err(|error| error.at(at))
     }
 
-    /// Writes the file, on rank 0, which has no name yet; collective over the world.
-    fn begin(&self, world: &World, path: &Path) -> Result<Option<OutputFile>> {
+    pub(crate) fn complete(&self, world: &World, path: &Path) -> Result<CompleteNpy> {
         self.closed("written to a file")?;
         let bytes = (self.shape().iter().product::<usize>() * size_of::<T>()) as u128;
         let create = || Output::new(path)?.with_room(bytes)?.create();
@@ -55,7 +62,25 @@ impl<T: Element> DistArray<T> {
                 written = file.write_elements(piece);
             }
         })?;
-        agreed(world, written.map(|()| file))
+        let complete = written.and_then(|()| file.map(|file| file.complete()).transpose());
+        agreed(world, complete).map(CompleteNpy)
+    }
+}
+
+/// An array in a `.npy` file that is complete, but not in its place yet. If it is dropped, the file is removed.
+#[derive(Debug)]
+#[must_use = "the file is in its place when it is committed"]
+pub struct CompleteNpy(Option<CompleteFile>);
+
+impl CompleteNpy {
+    /// Puts the files in their places, all of them or none as far as the file system lets it; collective over the world.
+    ///
+    /// # Errors
+    /// On all ranks, if one cannot be put in its place. If another rank failed.
+    pub fn commit(world: &World, files: impl IntoIterator<Item = Self>) -> Result<()> {
+        // Who has come here has read what there was to read.
+        world.comm().barrier()?;
+        agreed(world, CompleteFile::commit(files.into_iter().filter_map(|Self(file)| file)))
     }
 }
 

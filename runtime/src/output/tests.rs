@@ -63,17 +63,72 @@ fn a_place_that_is_looked_at_is_not_changed() {
     assert_eq!(folder.names(), ["new", "old"]);
 }
 
+/// A file that is written under a name, as it is where files without names do not exist.
+fn begun_by_name(path: &Path) -> OutputFile {
+    let file = Temporary::with_name(path).expect("the folder is ours");
+    OutputFile { path: path.into(), writer: Writer::File { file, place: path.into() } }
+}
+
 #[test]
 fn what_is_not_finished_leaves_what_was_there() {
     let folder = Folder::new();
     let old = folder.file("old");
     for name in ["old", "new"] {
-        let mut file = Output::new(folder.at(name)).and_then(|output| output.create()).expect("it can be written");
-        file.write(b"begun").expect("there is room");
-        assert_eq!(folder.names().len(), 2, "it is written beside");
-        drop(file);
+        let begun = Output::new(folder.at(name)).and_then(|output| output.create()).expect("it can be written");
+        let by_name = begun_by_name(&folder.at(name));
+        for (mut file, seen) in [(begun, if cfg!(target_os = "linux") { 2 } else { 3 }), (by_name, 2)] {
+            file.write(b"begun").expect("there is room");
+            assert_eq!(folder.names().len(), seen, "no other file has a name");
+            drop(file.complete().expect("there is room"));
+        }
         assert_eq!((folder.names(), held(&old)), (vec!["old".to_owned()], "old".to_owned()));
     }
+}
+
+#[test]
+fn files_that_are_complete_are_put_in_place_together() {
+    let folder = Folder::new();
+    let old = folder.file("old");
+    let begun = Output::new(&old).and_then(|output| output.create()).expect("it can be written");
+    let files = [begun, begun_by_name(&folder.at("new"))].map(|mut file| {
+        file.write(b"written").expect("there is room");
+        file.complete().expect("there is room")
+    });
+    assert_eq!(held(&old), "old");
+    CompleteFile::commit(files).expect("the folder is ours");
+    assert_eq!((folder.names(), held(&old), held(&folder.at("new"))), {
+        let written = "written".to_owned();
+        (vec!["new".to_owned(), "old".to_owned()], written.clone(), written)
+    });
+}
+
+/// One that cannot be put in its place keeps those after and before it from theirs, if that is found when names are given.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_are_put_in_place_together_or_not_at_all() {
+    let folder = Folder::new();
+    let gone = folder.at("gone");
+    fs::create_dir(&gone).expect("the folder is ours");
+    let outputs = [folder.at("a"), gone.join("b")].map(|path| Output::new(path).expect("it can be written"));
+    let files = outputs.map(|output| output.create().and_then(OutputFile::complete).expect("it can be written"));
+    fs::remove_dir(&gone).expect("the folder is ours");
+    CompleteFile::commit(files).expect_err("there is no folder any more");
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+#[test]
+fn what_a_killed_process_left_over_is_told_from_what_is_written() {
+    let folder = Folder::new();
+    let output = Output::new(folder.at("c")).expect("it can be written");
+    let written = begun_by_name(&folder.at("c"));
+    let left = folder.file("c.Ab12Cd.partial");
+    for other in ["c.Ab12C.partial", "d.Ab12Cd.partial", "c.Ab12Cd.part"] {
+        folder.file(other);
+    }
+    assert_eq!(folder.names().len(), 5, "one is written under a name");
+    assert_eq!(output.left_over(), [left]);
+    drop(written);
+    assert_eq!(folder.names().len(), 4);
 }
 
 #[test]

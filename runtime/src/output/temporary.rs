@@ -1,0 +1,144 @@
+//! Files without their names: what is written before it takes its place.
+//!
+//! On Linux, and where the file system has such files, one without any name, which disappears with the process that writes
+//! it, however that ends; it gets a name for the moment before it replaces what was there. Elsewhere one whose name ends in
+//! `.partial`, which is locked while it is written: if nobody has the lock, its process was killed.
+
+use super::folder_of;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+const SUFFIX: &str = ".partial";
+
+/// Characters between what the name begins with and how it ends.
+const RANDOM: usize = 6;
+
+/// Files with such names that this process may have made and not put in place.
+static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A file that is removed when it is dropped, unless it is put in place.
+#[derive(Debug)]
+pub(super) enum Temporary {
+    #[cfg(target_os = "linux")]
+    Unnamed(File),
+    Named(NamedTempFile),
+}
+
+impl Temporary {
+    /// Makes a file for `place`, with the permissions of a new one; `POLYSHARD_PARTIAL=named` says that it has a name.
+    pub(super) fn new(place: &Path) -> io::Result<Self> {
+        // File systems say in several ways that they have no files without a name; what else is wrong, the other way says.
+        #[cfg(target_os = "linux")]
+        if std::env::var_os("POLYSHARD_PARTIAL").is_none_or(|value| value != "named")
+            && let Ok(file) = unnamed(folder_of(place))
+        {
+            return Ok(Self::Unnamed(file));
+        }
+        Self::with_name(place)
+    }
+
+    pub(super) fn with_name(place: &Path) -> io::Result<Self> {
+        let file = beside(place, |builder, folder| builder.tempfile_in(folder))?;
+        // Not all file systems have locks; without them, nothing is known of what is left over.
+        let _ = file.as_file().try_lock();
+        Ok(Self::Named(file))
+    }
+
+    pub(super) fn file(&self) -> &File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => file,
+            Self::Named(file) => file.as_file(),
+        }
+    }
+
+    /// Gives it a name beside `place`, from which it can be put there.
+    pub(super) fn named(self, place: &Path) -> io::Result<TempPath> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => {
+                use rustix::fs::{AtFlags, CWD, linkat};
+                let (link, at) = (link_to(&file), AtFlags::SYMLINK_FOLLOW);
+                let named = beside(place, |builder, folder| {
+                    builder.make_in(folder, |name| Ok(linkat(CWD, &link, CWD, name, at)?))
+                });
+                named.map(NamedTempFile::into_temp_path)
+            }
+            Self::Named(file) => Ok(file.into_temp_path()),
+        }
+    }
+}
+
+/// Makes a file without a name that can be given one later.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    let file = File::from(rustix::fs::open(folder, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?);
+    fs::symlink_metadata(link_to(&file)).map(|_| file)
+}
+
+#[cfg(target_os = "linux")]
+fn link_to(file: &File) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Has `make` make a file beside `place`, whose name is remembered before it is there.
+fn beside<R>(
+    place: &Path,
+    make: impl FnOnce(&Builder<'_, '_>, &Path) -> io::Result<NamedTempFile<R>>,
+) -> io::Result<NamedTempFile<R>> {
+    let prefix = prefix(place);
+    let mut builder = Builder::new();
+    builder.prefix(&prefix).rand_bytes(RANDOM).suffix(SUFFIX);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut named = named();
+    named.retain(|name| name.exists());
+    let made = make(&builder, folder_of(place))?;
+    named.push(made.path().to_owned());
+    Ok(made)
+}
+
+/// What the names begin with.
+fn prefix(place: &Path) -> std::ffi::OsString {
+    let mut prefix = place.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    // Names have 255 bytes at most on most file systems.
+    if prefix.len() <= 200 { prefix } else { "polyshard.".into() }
+}
+
+/// Returns the files for `place` that no process writes any more.
+pub(super) fn left_over(place: &Path) -> Vec<PathBuf> {
+    let prefix = prefix(place);
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.len() == prefix.len() + RANDOM + SUFFIX.len()
+            && name.starts_with(prefix.as_encoded_bytes())
+            && name.ends_with(SUFFIX.as_bytes())
+            && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+    };
+    let Ok(entries) = fs::read_dir(folder_of(place)) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_one).collect()
+}
+
+fn named() -> MutexGuard<'static, Vec<PathBuf>> {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the files that this process writes under names that end in `.partial`, for a process that ends without returning
+/// from what it does: because of a signal.
+///
+/// Who writes goes on, and fails or not; so the process should end at once.
+pub fn remove_partial_files() {
+    for name in &*named() {
+        let _ = fs::remove_file(name);
+    }
+}
