@@ -100,7 +100,7 @@ pub(crate) struct Poller(RefCell<Option<Rc<ProgressThread>>>);
 
 impl Poller {
     pub(crate) fn progress(&self) -> Progress {
-        if self.0.borrow().is_some() { Progress::Thread } else { Progress::Slices }
+        progress(&self.0.borrow())
     }
 
     /// Starts the thread of `rank`, or ends it.
@@ -109,6 +109,10 @@ impl Poller {
     /// [`LaunchError::ProgressThread`] if the system starts none.
     pub(crate) fn set(&self, progress: Progress, rank: usize) -> Result<()> {
         let mut thread = self.0.borrow_mut();
+        // The thread lives as long as something is lent, which another one must not poll meanwhile.
+        if self::progress(&thread) != progress {
+            take_back();
+        }
         match progress {
             Progress::Slices => *thread = None,
             Progress::Thread if thread.is_some() => {}
@@ -125,6 +129,10 @@ impl Poller {
         }
         Polled(thread)
     }
+}
+
+fn progress(thread: &Option<Rc<ProgressThread>>) -> Progress {
+    if thread.is_some() { Progress::Thread } else { Progress::Slices }
 }
 
 thread_local! {
@@ -182,7 +190,8 @@ impl ProgressThread {
 
     /// Takes back what is lent; returns what the thread has panicked with.
     fn recall(&self) -> Option<Box<dyn Any + Send>> {
-        LENT.set(None);
+        // Something may have been lent to another thread since.
+        LENT.with_borrow_mut(|lent| _ = lent.take_if(|desk| Arc::ptr_eq(desk, &self.desk)));
         // The lock is free between polls.
         let mut state = self.desk.lock();
         state.lent.clear();
@@ -289,6 +298,26 @@ mod tests {
         let polled = poller.poll_meanwhile([what]);
         polls.recv().expect("it is polled");
         drop(polled);
+    }
+
+    #[test]
+    fn a_thread_that_is_replaced_polls_no_more_and_the_next_is_taken_back() {
+        let (poller, (what, polls)) = (poller(), watched(|| Ok(true)));
+        let first = poller.poll_meanwhile([what.clone()]);
+        polls.recv().expect("it is polled");
+        poller.set(Progress::Slices, 3).expect("it ends");
+        while polls.try_recv().is_ok() {}
+        thread::sleep(20 * INTERVAL);
+        assert!(polls.try_recv().is_err(), "it is polled after its thread was given up");
+        poller.set(Progress::Thread, 4).expect("a thread");
+        let second = poller.poll_meanwhile([what]);
+        assert_eq!(polls.recv().expect("it is polled").as_deref(), Some("progress of rank 4"));
+        drop(first);
+        take_back();
+        while polls.try_recv().is_ok() {}
+        thread::sleep(20 * INTERVAL);
+        assert!(polls.try_recv().is_err(), "it is polled after it was taken back");
+        drop(second);
     }
 
     #[test]
