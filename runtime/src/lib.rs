@@ -56,7 +56,7 @@ pub use error::{
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
 pub use memory::{Segment, free_memory};
-pub use npy::{NpyFile, npy_header};
+pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;

@@ -9,9 +9,13 @@ mod header;
 use crate::{DType, Element, Error, FileError, FileErrorKind, Result, memory};
 use header::{Descr, Header};
 use ndarray::{ArrayD, ShapeBuilder};
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Elements that are converted at a time.
+const PIECE: usize = 1 << 16;
 
 /// The most bytes of a header; NumPy too reads no longer ones unless told to.
 const HEADER: usize = 10_000;
@@ -40,6 +44,8 @@ pub struct NpyFile {
     shape: Vec<usize>,
     /// Where the elements begin.
     pub(crate) start: u64,
+    /// The length of the file and when it was written last, if the system knows that.
+    stamp: (u64, Option<SystemTime>),
 }
 
 impl NpyFile {
@@ -67,11 +73,12 @@ impl NpyFile {
             return Err(failed("read", path, FileErrorKind::Shape { shape }));
         }
         let bytes = (shape.iter().product::<usize>() * dtype.size()) as u64;
-        let held = there.len().saturating_sub(start);
+        let stamp = stamp(&file.metadata().map_err(|why| failed("open", path, plain(why)))?);
+        let held = stamp.0.saturating_sub(start);
         if held < bytes {
             return Err(failed("read", path, FileErrorKind::ElementsCutShort { held, bytes }));
         }
-        Ok(Self { path: path.to_owned(), file, dtype, swapped, fortran, shape, start })
+        Ok(Self { path: path.to_owned(), file, dtype, swapped, fortran, shape, start, stamp })
     }
 
     /// Returns the type of the elements.
@@ -80,16 +87,34 @@ impl NpyFile {
         self.dtype
     }
 
+    /// Returns the path that it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the shape of the array.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Reads the whole array, of either memory order.
+    /// Checks that the file at this path is as it was when it was opened, by its length and time.
     ///
     /// # Errors
-    /// [`FileError`] if the file holds another type than `T` or is changed meanwhile. If it does not fit the memory
+    /// [`FileError`] if it is not.
+    pub fn check_unchanged(&self) -> Result<()> {
+        match fs::metadata(&self.path) {
+            Ok(there) if stamp(&there) == self.stamp => Ok(()),
+            _ => Err(failed("use", &self.path, FileErrorKind::Changed)),
+        }
+    }
+
+    /// Reads the whole array, of either memory order; elements of a narrower type are converted as they are read, to one
+    /// that [`wider`] gives.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file holds another type than `T` that is not narrower, or is changed meanwhile. If it does not fit the memory
     /// that is free.
     ///
     /// # Panics
@@ -98,16 +123,21 @@ impl NpyFile {
         self.expect::<T>(None)?;
         let what = format_args!("the array in `{}`", self.path.display());
         let mut elements = memory::zeros::<T>(self.shape.iter().product(), what)?;
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
-        self.file.read_exact(bytes).map_err(|why| failed("read", &self.path, plain(why)))?;
-        self.unswap(&mut elements);
+        let mut bytes = vec![0; elements.len().min(PIECE) * self.dtype.size()];
+        for piece in elements.chunks_mut(PIECE) {
+            let bytes = &mut bytes[..piece.len() * self.dtype.size()];
+            self.file.read_exact(bytes).map_err(|why| failed("read", &self.path, plain(why)))?;
+            self.decode(bytes, piece);
+        }
+        self.check_unchanged()?;
         let array = ArrayD::from_shape_vec(self.shape.as_slice().set_f(self.fortran), elements);
         Ok(array.unwrap_or_else(|why| panic!("a file has another length than its shape: {why}; a bug of polyshard")))
     }
 
-    /// Checks the type, and the shape if one is wanted.
+    /// Checks that elements can be converted to the type, and the shape if one is wanted.
     pub(crate) fn expect<T: Element>(&self, shape: Option<&[usize]>) -> Result<()> {
-        let (dtype, wanted_dtype) = (self.dtype, T::DTYPE);
+        let wanted_dtype = T::DTYPE;
+        let dtype = if wider(self.dtype, wanted_dtype) == wanted_dtype { wanted_dtype } else { self.dtype };
         let [shape, wanted_shape] = [&self.shape, shape.unwrap_or(&self.shape)].map(<[usize]>::to_vec);
         if dtype == wanted_dtype && shape == wanted_shape {
             return Ok(());
@@ -115,13 +145,52 @@ impl NpyFile {
         Err(failed("use", &self.path, FileErrorKind::OtherArray { dtype, wanted_dtype, shape, wanted_shape }))
     }
 
-    /// Gives the bytes of elements that were read the order of this machine.
-    pub(crate) fn unswap<T: Element>(&self, elements: &mut [T]) {
-        if self.swapped {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(elements);
-            bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+    /// Copies elements out of bytes of the file.
+    pub(crate) fn decode<T: Element>(&self, bytes: &[u8], into: &mut [T]) {
+        match self.dtype {
+            dtype if dtype == T::DTYPE => {
+                let into: &mut [u8] = bytemuck::cast_slice_mut(into);
+                into.copy_from_slice(bytes);
+                if self.swapped {
+                    into.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+                }
+            }
+            DType::F32 => self.convert::<f32, T>(bytes, into),
+            DType::I32 => self.convert::<i32, T>(bytes, into),
+            _ => self.convert::<i64, T>(bytes, into),
         }
     }
+
+    fn convert<S: Element, T: Element>(&self, bytes: &[u8], into: &mut [T]) {
+        for (bytes, to) in bytes.chunks_exact(size_of::<S>()).zip(into) {
+            let mut element: S = bytemuck::pod_read_unaligned(bytes);
+            if self.swapped {
+                bytemuck::bytes_of_mut(&mut element).reverse();
+            }
+            *to = T::from(element).expect("a wider type has a value for each; this is a bug of polyshard");
+        }
+    }
+}
+
+/// Returns the type in which elements of two types are computed, as NumPy's `result_type` does: the wider of two integers
+/// or two floats, and else `f64`.
+///
+/// ```
+/// use polyshard_runtime::{DType, wider};
+/// assert_eq!(wider(DType::I32, DType::I64), DType::I64);
+/// assert_eq!(wider(DType::F32, DType::I32), DType::F64);
+/// ```
+#[must_use]
+pub fn wider(one: DType, other: DType) -> DType {
+    match (one == other, one.is_float() || other.is_float()) {
+        (true, _) => one,
+        (false, true) => DType::F64,
+        (false, false) => DType::I64,
+    }
+}
+
+fn stamp(there: &Metadata) -> (u64, Option<SystemTime>) {
+    (there.len(), there.modified().ok())
 }
 
 /// Returns what a file of elements `T` begins with: all that comes before the elements.
@@ -145,6 +214,9 @@ pub fn npy_header<T: Element>(shape: &[usize], fortran: bool) -> Vec<u8> {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
+/// What a `.npz` file begins with: it is a ZIP archive of `.npy` files.
+const ZIP: &[u8] = b"PK";
+
 /// Reads the header's text, and returns where it ends; or why it cannot be read.
 fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
     let mut bytes = Vec::new();
@@ -158,7 +230,7 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
         return Err(FileErrorKind::Empty);
     }
     if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) {
-        return Err(FileErrorKind::NotNpy);
+        return Err(if bytes.starts_with(ZIP) { FileErrorKind::Archive } else { FileErrorKind::NotNpy });
     }
     let cut = |held| FileErrorKind::HeaderCutShort { held };
     let Some(&version) = bytes.get(6).filter(|_| bytes.len() == 8) else { return Err(cut(bytes.len())) };
@@ -207,7 +279,14 @@ fn known(descr: &Descr) -> Result<(DType, bool), FileErrorKind> {
     let (what, cure) = match code.chars().next() {
         Some('c') => ("complex numbers", "save `a.real` and `a.imag`".into()),
         Some('b') => ("booleans", convert("int32")),
+        Some('f') if code != "f2" => ("long doubles", convert("float64")),
         Some('f') => ("floats of another size", convert("float32")),
+        // NumPy has no name for it, and keeps its bytes.
+        Some('V') if code == "V2" => (
+            "elements of two bytes without a type, as bfloat16 is saved",
+            "convert it with NumPy's `.view(ml_dtypes.bfloat16).astype('float32')`".into(),
+        ),
+        Some('V') => ("elements without a type", "view them as the type that they are with NumPy's `.view`".into()),
         Some('i') => ("integers of another size", convert("int32")),
         Some('u') => ("unsigned integers", convert("int64")),
         Some('O') => ("pickled objects", convert("float64")),

@@ -12,10 +12,11 @@ pub(crate) use choosing::{Choosing, Found};
 pub(crate) use report::{Description, described, held, ran, remark_gap, remark_hints, sure};
 pub(crate) use shared::Shared;
 
+use crate::command::files::output;
 use crate::error::{CliError, Result};
 use crate::progress::Shown;
 use polyshard::machine::units::counted;
-use polyshard::runtime::Output;
+use polyshard::runtime::{CompleteNpy, NpyFile, Output};
 use polyshard::{ArrayId, ArrayKind, DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,6 +25,8 @@ use std::time::Instant;
 pub(crate) struct Files<'a> {
     /// Those that arrays are read from, by name.
     pub(crate) inputs: &'a [(Name, PathBuf)],
+    /// The same, opened before anything was chosen.
+    pub(crate) opened: &'a [NpyFile],
     /// Those to write, all or none.
     pub(crate) outs: &'a [Target],
     /// Whether the results are to be compared.
@@ -60,6 +63,8 @@ pub(crate) struct Ran {
     pub(crate) unended: Vec<String>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
+    /// The inputs whose elements were converted, and what they were.
+    pub(crate) converted: Vec<(String, DType)>,
     pub(crate) written: Vec<Written>,
     pub(crate) dtype: DType,
     pub(crate) checked: Option<Checked>,
@@ -104,7 +109,7 @@ impl Files<'_> {
         let mut checked: Vec<(Output, &Target)> = Vec::new();
         for target in self.outs {
             let inputs = self.inputs.iter().map(|(_, path)| path.as_path());
-            let output = Output::new(&target.path)?.other_than(inputs)?.with_room(target.elements * element as u128)?;
+            let output = output(&target.path)?.other_than(inputs)?.with_room(target.elements * element as u128)?;
             if let Some((_, other)) = checked.iter().find(|(other, _)| other.is_at_place_of(&output)) {
                 let path = target.path.display();
                 let what = format!("`{}` and `{}` cannot both be written to `{path}`", other.name, target.name);
@@ -113,6 +118,11 @@ impl Files<'_> {
             checked.push((output, target));
         }
         Ok(())
+    }
+
+    /// Checks that no input has changed since it was opened.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(self.opened.iter().try_for_each(NpyFile::check_unchanged)?)
     }
 }
 
@@ -156,13 +166,21 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
         let (_, array) = found.ok_or_else(|| CliError::Bug { what: format!("the program does not leave `{name}`") })?;
         written.push((array, path.as_path()));
     }
-    DistArray::to_npy_files(world, &written)?;
+    let complete = written.iter().map(|(array, path)| array.complete_npy(world, path)).collect::<Result<Vec<_>, _>>()?;
+    if world.is_root() {
+        files.check_unchanged()?;
+    }
+    CompleteNpy::commit(world, complete)?;
     // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
     let once = program.body().only_nest().filter(|nest| nest.applications() == 1);
     let kernel = files.kernel.or_else(|| once.map(|nest| &nest.kernel));
     let checked = match (files.check, kernel) {
         (false, _) => None,
-        (true, Some(kernel)) if world.is_root() => Some(check::rows::<T>(kernel, files)?),
+        (true, Some(kernel)) if world.is_root() => {
+            let checked = check::rows::<T>(kernel, files);
+            files.check_unchanged()?;
+            Some(checked?)
+        }
         (true, Some(_)) => None,
         (true, None) => {
             let results: Vec<_> = results.iter().map(|(_, result)| result).collect();
@@ -177,8 +195,10 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     });
     let written = written.collect();
     let read = files.inputs.iter().map(|(name, path)| (*name, path.display().to_string())).collect();
+    let converted = files.opened.iter().filter(|file| file.dtype() != T::DTYPE);
+    let converted = converted.map(|file| (file.path().display().to_string(), file.dtype())).collect();
     let dtype = T::DTYPE;
-    Ok(world.is_root().then_some(Ran { read, seconds, rounds, unended, received, written, dtype, checked }))
+    Ok(world.is_root().then_some(Ran { read, converted, seconds, rounds, unended, received, written, dtype, checked }))
 }
 
 /// The number of the repetition that carries an output from round to round, if one does.

@@ -17,7 +17,7 @@ use crate::say::say;
 use crate::with_type;
 use clap::ValueEnum;
 use polyshard::machine::Machine;
-use polyshard::runtime::NpyFile;
+use polyshard::runtime::{NpyFile, wider};
 use polyshard::search::Search;
 use polyshard::{
     Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Limits, Mesh, Name, Operand,
@@ -106,6 +106,7 @@ struct Problem {
     dtype: DType,
     /// The files that tensors are read from, in the kernel's order.
     inputs: Vec<(Name, PathBuf)>,
+    opened: Vec<NpyFile>,
 }
 
 /// Does what the command line asks for, and returns what to print at the end.
@@ -141,16 +142,7 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
     let opened = arguments.inputs.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
     let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
     let sources: Vec<String> = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
-    let dtype = opened[0].dtype();
-    if let Some(other) = opened.iter().position(|file| file.dtype() != dtype) {
-        let what = format!(
-            "`{}` is of {dtype} and `{}` of {}; a kernel computes in one type",
-            sources[0],
-            sources[other],
-            opened[other].dtype()
-        );
-        return Err(CliError::refused(what, "convert one of them"));
-    }
+    let dtype = opened.iter().map(NpyFile::dtype).fold(opened[0].dtype(), wider);
     let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
     let out = arguments.array();
     let named = out.and_then(|out| out.name);
@@ -178,7 +170,7 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         return Err(CliError::unknown(format!("result `{name}`"), format!("the result is `{result}`")));
     }
     let inputs = kernel.inputs().iter().map(|tensor| tensor.name).zip(inputs).collect();
-    Ok(Problem { schedule: Schedule::new(kernel), dtype, inputs })
+    Ok(Problem { schedule: Schedule::new(kernel), dtype, inputs, opened })
 }
 
 impl Arguments {
@@ -282,7 +274,7 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
     let kernel = problem.schedule.kernel()?;
     let elements = kernel.output().shape.iter().map(|&extent| extent as u128).product();
     let outs = [Target { name: kernel.output().name, path, elements }];
-    let files = Files { inputs: &problem.inputs, outs: &outs, check: arguments.check, kernel: Some(kernel) };
+    let files = Files { inputs: &problem.inputs, opened: &problem.opened, outs: &outs, check: arguments.check, kernel: Some(kernel) };
     let shared: Shared<(Contraction, Found)> = Shared::new();
     let of_run = compute::<T>(&files, ranks, |world| {
         let of_limits = |machine: &Machine, limits| arguments.find(&problem.schedule, ranks, machine, limits);

@@ -5,7 +5,7 @@ use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
 use polyshard::machine::Machine;
 use polyshard::planner::cost::Cost;
-use polyshard::runtime::NpyFile;
+use polyshard::runtime::{NpyFile, wider};
 use polyshard::{
     Choose, DType, Definitions, Given, Limits, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
     Schedule, Scheduled, SequenceError, SequenceSearch, Stage, Step, in_rounds,
@@ -48,6 +48,7 @@ fn value(text: &str) -> Result<(Name, Number, String)> {
 pub(crate) struct Kernels {
     path: PathBuf,
     text: String,
+    opened: Vec<NpyFile>,
     stages: Vec<Stage>,
     rounds: Vec<Rounds>,
     schedules: Vec<Schedule>,
@@ -92,26 +93,18 @@ impl Source {
         let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
         let sources: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-        let first = opened.first().map(NpyFile::dtype);
-        if let Some((other, first)) = opened.iter().position(|file| Some(file.dtype()) != first).zip(first) {
-            let what = format!(
-                "`{}` is of {first} and `{}` of {}; kernels in sequence compute in one type",
-                sources[0],
-                sources[other],
-                opened[other].dtype()
-            );
-            return Err(CliError::refused(what, "convert one of them"));
-        }
+        let found = opened.iter().map(NpyFile::dtype).reduce(wider);
         let arrays = (needs_arrays || !operands.is_empty()).then_some(&operands[..]);
         let values: Vec<_> = self.values.iter().map(|(name, number, _)| (*name, *number)).collect();
-        let given = Given { arrays, values: &values, dtype: first.or(dtype) };
+        let given = Given { arrays, values: &values, dtype: found.or(dtype) };
         let (stages, rounds) = file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(said)?;
-        let other = stages.iter().filter(|stage| first.is_some_and(|first| stage.kernel.dtype != first));
+        let other = stages.iter().filter(|stage| found.is_some_and(|found| stage.kernel.dtype != found));
         let other: Vec<_> = other
             .map(|stage| {
                 let (name, dtype) = (stage.kernel.name, stage.kernel.dtype);
-                let found = first.map_or_else(String::new, |first| first.to_string());
-                let what = format!("`{name}` computes in {dtype}, but `{}` is of {found}", sources[0]);
+                let file = opened.iter().position(|file| file.dtype() != dtype).unwrap_or(0);
+                let (file, found) = (&sources[file], opened[file].dtype());
+                let what = format!("`{name}` computes in {dtype}, but `{file}` is of {found}");
                 let help = "write `T` for the type that the arrays have, or convert them";
                 Mistake::new(&text, stage.at.clone(), what, Some(help.into()))
             })
@@ -124,7 +117,7 @@ impl Source {
         let path = |nth: usize| paths.get(nth).copied().cloned().unwrap_or_else(|| called(&names[nth]));
         let inputs = names.iter().copied().zip((0..names.len()).map(path)).collect();
         let mut kernels =
-            Kernels { path: self.file.clone(), text, stages, rounds, schedules, inputs, asked: Vec::new() };
+            Kernels { path: self.file.clone(), text, opened, stages, rounds, schedules, inputs, asked: Vec::new() };
         kernels.asked = kernels.last().into_iter().collect();
         Ok(kernels)
     }
@@ -192,6 +185,11 @@ fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
 }
 
 impl Kernels {
+    /// The arrays that were given, in the order of the command line.
+    pub(crate) fn opened(&self) -> &[NpyFile] {
+        &self.opened
+    }
+
     /// The element type.
     pub(crate) fn dtype(&self) -> Result<DType> {
         let first = self.stages.first().ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() });

@@ -180,14 +180,6 @@ fn files_and_arrays_that_do_not_fit_are_refused() {
         error: cannot read `none.poly`: No such file or directory (os error 2)
     "#]],
     );
-    let other = folder.path("other.npy");
-    COMMAND_LINE.said(Start::Plain, &["random", "--shape", "7,5", "--type", "i64", "--out", &other]);
-    folder.refused(
-        &["run", &summa, &arrays[0], &other, "--out", &out],
-        expect![[r#"
-        error: `0.npy` is of f32 and `other.npy` of i64; kernels in sequence compute in one type; convert one of them
-    "#]],
-    );
     folder.refused(
         &words(&["run", &summa], &arrays, &["--out", &arrays[0]]),
         expect![[r#"

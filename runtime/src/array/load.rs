@@ -9,7 +9,7 @@ use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
 use crate::subarray::{Place, Row, Subarray};
 use crate::{DistArray, Element, Region, Result, World};
-use memmap2::{Mmap, MmapOptions};
+use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use std::fs::File;
 use std::panic::Location;
 use std::path::Path;
@@ -17,11 +17,12 @@ use std::path::Path;
 impl<T: Element> DistArray<T> {
     /// Returns the array in a `.npy` file, laid out by `sharding`; every rank must see the file.
     ///
-    /// Files in C and in Fortran order are read, of either byte order. The file must not be truncated while
-    /// this runs: the operating system then ends the process.
+    /// Files in C and in Fortran order are read, of either byte order; elements of a narrower type are converted as they are
+    /// read, to one that [`wider`](crate::wider) gives. The file must not be truncated while this runs: the operating system
+    /// then ends the process.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a whole `.npy` file, or holds another type or shape; if the sharding's
+    /// If the file cannot be read, is not a whole `.npy` file, holds another type or shape, or changes meanwhile; if the sharding's
     /// mesh has not as many ranks as the world, or this rank's block does not fit the memory that is free.
     #[track_caller]
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
@@ -41,30 +42,51 @@ impl<T: Element> DistArray<T> {
         if !array.has_first_term() {
             return Self::filled_with(world, sharding, T::ZERO);
         }
-        let map = map(&file.file, file.start, whole.len() * size_of::<T>());
+        let size = file.dtype().size();
+        let map = map(&file.file, file.start, whole.len() * size);
         let map = map.map_err(|why| failed("map", &file.path, why.into()))?;
         if file.fortran {
             array = Self::from_fn(world, sharding, |index| {
                 let at = index.iter().zip(file.shape()).rev().fold(0, |at, (i, extent)| at * extent + i);
-                bytemuck::pod_read_unaligned(&map[at * size_of::<T>()..][..size_of::<T>()])
+                let mut element = T::ZERO;
+                file.decode(&map[at * size..][..size], std::slice::from_mut(&mut element));
+                element
             })?;
         } else {
             let what = format_args!("this rank's block of the array in `{}`", file.path.display());
             array.block = Block::new(own.len(), what, world.visibility())?;
-            let block = &mut array.block[..];
+            let (block, mut passed) = (&mut array.block[..], 0);
             own.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-                let row: &mut [u8] = bytemuck::cast_slice_mut(&mut block[to..to + len]);
-                row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);
+                // A long row is mapped a part at a time, too.
+                for first in (0..len).step_by(MAPPED / size) {
+                    let row = &mut block[to + first..to + len.min(first + MAPPED / size)];
+                    let from = (from + first) * size;
+                    file.decode(&map[from..][..row.len() * size], row);
+                    if from >= passed + MAPPED {
+                        unmap(&map, passed, from - passed);
+                        passed = from;
+                    }
+                }
             });
         }
-        file.unswap(&mut array.block);
+        file.check_unchanged()?;
         Ok(array)
     }
+}
+
+/// Bytes of a file that has been read that stay in this process' memory, about.
+const MAPPED: usize = 4 << 20;
+
+/// Takes pages that have been read out of this process' memory; they stay in the system's cache.
+fn unmap(map: &Mmap, start: usize, len: usize) {
+    // SAFETY: the pages are those of a file that nobody writes to through the mapping, so that they are read from it again
+    // if they are touched. Where the system does not do it, they stay until the file is closed.
+    let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
 }
 
 fn map(file: &File, start: u64, len: usize) -> std::io::Result<Mmap> {
     // SAFETY: the mapping is read only and private to this function's caller, which copies out of it what it
     // needs. It is undefined if the file changes or shrinks meanwhile; the documentation of `read_npy` says
-    // that it must not.
+    // that it must not, and a file that has changed is an error.
     unsafe { MmapOptions::new().offset(start).len(len).map(file) }
 }

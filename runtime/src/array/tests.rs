@@ -98,6 +98,79 @@ proptest! {
     }
 }
 
+/// Elements of a narrower type, in either memory and byte order, are those that are nearest in the wider one.
+#[test]
+fn elements_of_a_narrower_type_are_converted_as_they_are_read() {
+    let mesh = Mesh::new([("x", 2)]);
+    let columns = Sharding::new(&mesh, &[2, 3], &[Placement::block(1, mesh.axes::<1>()[0])]).expect("a sharding");
+    // The last has no f64 of its own; halves and odd numbers say where bytes are.
+    let integers = [-3i64, 5, 1 << 40, -7, 0, (1 << 53) + 1];
+    let floats = [0.5f32, f32::MAX, f32::NAN, -0.0, f32::INFINITY, 0.1];
+    for (fortran, big) in [(false, false), (false, true), (true, false), (true, true)] {
+        // Of what is in C order, this is at each place of the file.
+        let order = if fortran { [0, 3, 1, 4, 2, 5] } else { [0, 1, 2, 3, 4, 5] };
+        let file = |code: &str, bytes: &dyn Fn(usize) -> Vec<u8>| {
+            let data: Vec<u8> = order
+                .into_iter()
+                .flat_map(|at| {
+                    let mut bytes = bytes(at);
+                    if big != cfg!(target_endian = "big") {
+                        bytes.reverse();
+                    }
+                    bytes
+                })
+                .collect();
+            let (order, fortran) = (if big { '>' } else { '<' }, if fortran { "True" } else { "False" });
+            let header = format!("{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': (2, 3), }}");
+            Temporary::with(&header, &data)
+        };
+        let long = file("i8", &|at| integers[at].to_ne_bytes().to_vec());
+        let short = file("i4", &|at| (integers[at] as i32).to_ne_bytes().to_vec());
+        let single = file("f4", &|at| floats[at].to_ne_bytes().to_vec());
+        let of_rank = |rank: usize| if rank == 0 { &[0, 1, 3, 4][..] } else { &[2, 5] };
+        on_ranks(2, |world| {
+            let mine = of_rank(world.rank());
+            let bits = |array: &DistArray<f64>| array.block().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            let expected = |of: &dyn Fn(usize) -> f64| mine.iter().map(|&at| of(at).to_bits()).collect::<Vec<_>>();
+            let read = |file: &Temporary| DistArray::<f64>::read_npy(world, &file.0, &columns);
+            assert_eq!(bits(&read(&long)?), expected(&|at| integers[at] as f64));
+            assert_eq!(bits(&read(&short)?), expected(&|at| f64::from(integers[at] as i32)));
+            assert_eq!(bits(&read(&single)?), expected(&|at| f64::from(floats[at])));
+            let widened = DistArray::<i64>::read_npy(world, &short.0, &columns)?;
+            assert_eq!(widened.block(), mine.iter().map(|&at| i64::from(integers[at] as i32)).collect::<Vec<_>>());
+            let whole = crate::NpyFile::open(&short.0)?.read::<i64>()?;
+            assert!(whole.iter().zip(integers).all(|(&found, from)| found == i64::from(from as i32)), "{whole}");
+            for file in [&long, &single] {
+                let error = DistArray::<i32>::read_npy(world, &file.0, &columns).expect_err("it is not narrower");
+                assert!(error.to_string().contains("but i32 is expected"), "{error}");
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_file_that_changed_since_it_was_opened_is_named() {
+    let file = written(&[5, 4], false, false);
+    let opened = crate::NpyFile::open(&file.0).expect("a file");
+    opened.check_unchanged().expect("nobody writes to it");
+    let bytes = fs::read(&file.0).expect("it is ours");
+    let open = || fs::OpenOptions::new().write(true).open(&file.0).expect("it is ours");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let changes: [&dyn Fn(); 3] = [
+        &|| open().set_len(bytes.len() as u64 + 1).expect("it is ours"),
+        &|| open().set_modified(later).expect("it is ours"),
+        &|| fs::remove_file(&file.0).expect("it is ours"),
+    ];
+    for change in changes {
+        change();
+        let said = opened.check_unchanged().expect_err("it has changed").to_string();
+        let expected = "it has changed since it was opened; run again when nothing writes to it";
+        assert_eq!(said, format!("cannot use `{}`: {expected}", file.0.display()));
+        fs::write(&file.0, &bytes).expect("it is ours");
+    }
+}
+
 /// The error of reading `file` as an `f32` array of shape 2 by 3 on one rank, after the file's name.
 fn refused(file: &Temporary) -> String {
     let mesh = Mesh::new([("x", 1)]);

@@ -39,6 +39,12 @@ pub enum FileErrorKind {
     /// The file does not begin as `.npy` files do.
     #[error("it is not a `.npy` file: it does not begin with `\\x93NUMPY`; write it with `numpy.save`")]
     NotNpy,
+    /// The file is an archive of arrays.
+    #[error(
+        "it is a `.npz` archive of arrays, not a `.npy` file; extract one with \
+         `numpy.save('A.npy', numpy.load('FILE.npz')['NAME'])`, where `numpy.load('FILE.npz').files` are the names"
+    )]
+    Archive,
     /// The file has another version of the format than those that are read.
     #[error("it is of version {major}.{minor} of the format, but 1.0 to 3.0 are known; write it with `numpy.save`")]
     Version { major: u8, minor: u8 },
@@ -59,6 +65,9 @@ pub enum FileErrorKind {
     /// The file became shorter while it was read.
     #[error("it is cut short; write it again")]
     CutShort,
+    /// The file is not as it was when it was opened.
+    #[error("it has changed since it was opened; run again when nothing writes to it")]
+    Changed,
     /// The header cannot be read.
     #[error("its header is damaged: {why}; write it again with `numpy.save`")]
     Header { why: String },

@@ -69,6 +69,23 @@ fn a_header_that_claims_too_much_allocates_nothing() {
 }
 
 #[test]
+fn an_archive_is_told_from_an_array() {
+    let said = refused(b"PK\x03\x04\x2d\0\0\0\0\0");
+    assert!(
+        said.starts_with("cannot read `F`: it is a `.npz` archive of arrays, not a `.npy` file; extract one with "),
+        "{said}"
+    );
+}
+
+/// The types of NumPy's `result_type`, which it gives for arrays of these.
+#[test]
+fn the_wider_type_is_that_of_numpy() {
+    let types = [DType::F32, DType::F64, DType::I32, DType::I64];
+    let names = types.map(|one| types.map(|other| wider(one, other).name()).join(" "));
+    assert_eq!(names, ["f32 f64 f64 f64", "f64 f64 f64 f64", "f64 f64 i32 i64", "f64 f64 i64 i64"]);
+}
+
+#[test]
 fn a_damaged_header_is_not_printed_whole() {
     let end = "write it again with `numpy.save`";
     let garbage = refused(&with_header(&"([{\u{7}".repeat(2000)));
@@ -85,6 +102,18 @@ fn types_that_are_not_read_are_named_with_what_to_do() {
     for (descr, what, remedy) in [
         ("'<c8'", "complex numbers, '<c8'", "save `a.real` and `a.imag`".to_owned()),
         ("'|b1'", "booleans, '|b1'", convert("int32")),
+        ("'<f16'", "long doubles, '<f16'", convert("float64")),
+        ("'>f12'", "long doubles, '>f12'", convert("float64")),
+        (
+            "'|V2'",
+            "elements of two bytes without a type, as bfloat16 is saved, '|V2'",
+            "convert it with NumPy's `.view(ml_dtypes.bfloat16).astype('float32')`".to_owned(),
+        ),
+        (
+            "'|V7'",
+            "elements without a type, '|V7'",
+            "view them as the type that they are with NumPy's `.view`".to_owned(),
+        ),
         ("'<f2'", "floats of another size, '<f2'", convert("float32")),
         ("'|i1'", "integers of another size, '|i1'", convert("int32")),
         ("'<u4'", "unsigned integers, '<u4'", convert("int64")),

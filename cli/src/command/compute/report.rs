@@ -205,6 +205,9 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
     ran.unended.iter().for_each(|scalar| {
         let _ = writeln!(text, "{}  {scalar}", label("warning"));
     });
+    for (path, dtype) in &ran.converted {
+        let _ = writeln!(text, "{}  {path} as {}, which holds {dtype}", label("read"), ran.dtype);
+    }
     if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
         let all = counted(all, "row");
         let _ = writeln!(

@@ -116,6 +116,9 @@ struct RunAnswer {
     out: String,
     /// The array that was written there.
     array: String,
+    /// The inputs whose elements were converted, and what they were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    converted: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checked_rows: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,6 +166,7 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
                 inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
                 out: written.path.clone(),
                 array: written.name.to_string(),
+                converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
                 checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
                 largest_error: ran.checked.as_ref().map(|checked| checked.error),
             })
