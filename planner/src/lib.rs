@@ -30,6 +30,7 @@ pub use part::AxisPart;
 pub use polyshard_layout::Collective;
 pub use redistribute::{
     Cost, CostModel, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport, redistribution,
+    redistribution_with,
 };
 pub use sequence::{Sequence, SequenceError};
 pub use stages::OnMachine;

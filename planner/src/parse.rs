@@ -8,7 +8,7 @@
 //! ```
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{Mesh, Name, Sharding};
 
 impl DistType {
     /// Reads a type as [`Display`](std::fmt::Display) writes it; `{c:2}` also states the extent of an axis, and
@@ -17,21 +17,50 @@ impl DistType {
     /// # Errors
     /// Where the text is not a type, or the rule that the type breaks, with the dimension.
     pub fn parse(text: &str, mesh: &Mesh) -> Result<Self, TypeError> {
-        let mut scanner = Scanner::new(text);
-        scanner.expect('[', "a type begins with `[`, as in `[3{x}12, 8]`")?;
-        let mut dims = Vec::new();
-        if !scanner.takes(']') {
-            loop {
-                dims.push(dim(&mut scanner, dims.len(), mesh)?);
-                if scanner.takes(']') {
-                    break;
-                }
-                scanner.expect(',', "a `,` or a `]` follows a dimension")?;
+        Self::new(mesh, dims(text, mesh)?)
+    }
+
+    /// Reads a type whose tiles need not divide the array, as a sharding: the last tiles are short or empty if the tile is the
+    /// size by the number of pieces, rounded up.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::DistType;
+    /// let sharding = DistType::parse_uneven("[2{x}5, 3]", &Mesh::new([("x", 4)]))?;
+    /// assert_eq!((0..4).map(|x| sharding.local_len(&[x])).collect::<Vec<_>>(), [6, 6, 3, 0]);
+    /// # Ok::<(), polyshard_planner::TypeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse).
+    pub fn parse_uneven(text: &str, mesh: &Mesh) -> Result<Sharding, TypeError> {
+        let mut dims = dims(text, mesh)?;
+        let shape: Vec<usize> = dims.iter().map(|dim| dim.size).collect();
+        for dim in &mut dims {
+            let pieces = dim.parts.iter().map(|part| part.extent).fold(1, usize::saturating_mul);
+            if dim.size.div_ceil(pieces.max(1)) == dim.tile {
+                dim.size = dim.tile.saturating_mul(pieces);
             }
         }
-        scanner.end()?;
-        Self::new(mesh, dims)
+        Ok(Self::new(mesh, dims)?.cut(&shape))
     }
+}
+
+fn dims(text: &str, mesh: &Mesh) -> Result<Vec<DistDim>, TypeError> {
+    let mut scanner = Scanner::new(text);
+    scanner.expect('[', "a type begins with `[`, as in `[3{x}12, 8]`")?;
+    let mut dims = Vec::new();
+    if !scanner.takes(']') {
+        loop {
+            dims.push(dim(&mut scanner, dims.len(), mesh)?);
+            if scanner.takes(']') {
+                break;
+            }
+            scanner.expect(',', "a `,` or a `]` follows a dimension")?;
+        }
+    }
+    scanner.end()?;
+    Ok(dims)
 }
 
 fn dim(scanner: &mut Scanner<'_>, dim: usize, mesh: &Mesh) -> Result<DistDim, TypeError> {

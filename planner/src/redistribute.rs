@@ -37,8 +37,7 @@ mod tests;
 mod volume;
 
 pub use cost::CostModel;
-pub use lower::redistribution;
-pub(crate) use lower::redistribution_with;
+pub use lower::{redistribution, redistribution_with};
 pub use plan::Plan;
 pub use problem::Cost;
 pub use report::{Report, StepReport};

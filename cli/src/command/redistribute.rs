@@ -6,17 +6,18 @@ mod batch;
 mod judge;
 mod problem;
 mod trial;
+mod uneven;
 
 use crate::command::files::{self, drawn};
 use crate::command::print::json;
 use crate::command::threads::Trial;
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use clap::ArgGroup;
 use judge::Judge;
 use polyshard::draw;
 use polyshard::machine::units::counted;
 use polyshard::planner::Report;
-use problem::Problem;
+use problem::{Problem, Types};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -82,22 +83,44 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let [mesh, source, target, size] =
         [&arguments.mesh, &arguments.source, &arguments.target, &arguments.size].map(text);
-    let [source, target] = Problem::from_texts(&mesh, source, target, &size)?.types()?;
+    let [source, target] = match Problem::from_texts(&mesh, source, target, &size)?.types()? {
+        Types::Equal(types) => types,
+        Types::Uneven(_) if arguments.draw.is_some() => {
+            let what = "`--draw` draws tiles of one size, but some of these are shorter than others";
+            return Err(CliError::refused(what, "choose axes that divide the array, or leave `--draw` out"));
+        }
+        Types::Uneven(shardings) => {
+            let answer = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
+            let text = || said(answer.program.explain(), answer.seconds, answer.run.as_ref());
+            return Ok(if arguments.json { json(&answer) + "\n" } else { text() });
+        }
+    };
+    let dtype = arguments.judge.dtype();
     let plan = arguments.judge.plan(&source, &target)?;
-    let seconds = arguments.judge.seconds(&plan)?;
-    let trial = if arguments.run { Some(trial::run(&plan, arguments.judge.dtype())?) } else { None };
+    let program = plan.program("A", dtype);
+    let seconds = arguments.judge.seconds(&program)?;
+    // Input, output, and at most two tiles on the way.
+    let elements = [source.tile_len(), target.tile_len(), plan.peak(), plan.peak()];
+    let elements = elements.iter().map(|&elements| elements as u128).sum();
+    let received = |rank| plan.received(rank) as u64 * dtype.size() as u64;
+    let run = || trial::run(&program, elements, |rank| received(rank)..=received(rank));
+    let trial = if arguments.run { Some(run()?) } else { None };
     if let Some(path) = &arguments.draw {
         files::save(path, &drawn(draw::redistribution(&plan))?)?;
     }
     if arguments.json {
-        return Ok(json(&Answer { report: plan.report(arguments.judge.dtype().size()), seconds, run: trial }) + "\n");
+        return Ok(json(&Answer { report: plan.report(dtype.size()), seconds, run: trial }) + "\n");
     }
-    let mut text = plan.explain(arguments.judge.dtype().size());
+    Ok(said(plan.explain(dtype.size()), seconds, trial.as_ref()))
+}
+
+/// How it is done, and what came of it if it was run.
+fn said(mut text: String, seconds: Option<f64>, trial: Option<&Trial>) -> String {
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
     text.extend(
         trial.map(|trial| {
             format!("checked {}\n{trial}; on every rank what the plan says\n", counted(trial.tiles, "tile"))
         }),
     );
-    Ok(text)
+    text
 }

@@ -246,3 +246,29 @@ fn digits_of_axes_are_planned_and_run() {
     assert!(ended.success, "{}", ended.stderr);
     assert!(ended.stdout.contains("checked 12 tiles\n"), "{}", ended.stdout);
 }
+
+/// What tiles do not divide goes as the library moves it, and every element is where it belongs.
+#[test]
+fn arrays_that_tiles_do_not_divide_are_redistributed() {
+    for (mesh, source, target, size) in [
+        ("x=4", "[2{x}5, 3]", "[5, 1{x}3]", ""),
+        ("x=3", "[1{x}2, 4]", "[2, 2{x}4]", ""),
+        ("x=2,y=2", "[2{x,y}5]", "[3{y}5]", ""),
+        ("4", "A[I_X, J]", "A[I, J_X]", "I=5,J=9"),
+        ("3", "A[I_X]", "A[I]", "I=2"),
+        ("4", "A[I]", "A[I_X]", "I=7"),
+    ] {
+        let size = if size.is_empty() { vec![] } else { vec!["--size", size] };
+        for dtype in ["f32", "i64"] {
+            let arguments = [&["--mesh", mesh, source, target, "--run", "--type", dtype], &size[..]].concat();
+            let said = said(&arguments);
+            assert!(said.contains("\nchecked ") && said.contains("on every rank what the plan says\n"), "{said}");
+            let json = parsed(&super::said(&[&arguments[..], &["--json"]].concat()));
+            let received = json["run"]["received_bytes"].as_array().expect("a number for each rank").clone();
+            let most = received.iter().map(|bytes| bytes.as_u64().expect("a number")).max();
+            assert_eq!(json["received_bytes"].as_u64(), most, "{source} -> {target}: {json}");
+        }
+    }
+    let timed = said(&["--mesh", "x=4", "[2{x}5, 8]", "[5, 2{x}8]", "--latency", "1e-6", "--bandwidth", "1e9"]);
+    assert!(timed.ends_with(" s over the links given\n"), "{timed}");
+}

@@ -32,7 +32,7 @@ fn types_that_break_a_rule_are_refused_with_the_dimension() {
     to("[3{x}12, 3{x}12]", &format!("[3{{x}}12, 3{{x}}12]: {twice}"));
     let tiles = "dimension 1: tiles of 4 in 4 pieces make 16, not 12; write tiles of 3";
     to("[12, 4{x}12]", &format!("[12, 4{{x}}12]: {tiles}"));
-    to("[12, 1{x,y}12]", "[12, 1{x,y}12]: dimension 1: tiles of 1 in 24 pieces make 24, not 12");
+    to("[12, 2{x,y}12]", "[12, 2{x,y}12]: dimension 1: tiles of 2 in 24 pieces make 48, not 12");
     to("12", "cannot read `12` at column 1: a type begins with `[`, as in `[3{x}12, 8]`");
     let shapes = "a redistribution keeps the array as it is";
     to("[12, 13]", &format!("the source [12, 12] has shape [12, 12], but the target [12, 13] has [12, 13]; {shapes}"));
@@ -53,9 +53,9 @@ fn names_and_sizes_that_do_not_fit_are_refused() {
     named(from, "A[I, J]", &["--size", "I=8,J=8,I=8"], "two sizes are given for `I`; give one");
     let left = "a size is given for `I`, but the types say their sizes; leave it out";
     named("[8]", "[8]", &["--size", "I=8"], left);
-    let pieces = "dimension 0: a plan is made for equal tiles, and 9 indices cannot be cut into 4 of them; pad to 12, or \
-                  choose other axes";
-    named(from, "A[I, J]", &["--size", "I=9,J=8"], &format!("A[I_X, J]: {pieces}"));
+    let drawn = "`--draw` draws tiles of one size, but some of these are shorter than others";
+    let drawn = format!("{drawn}; choose axes that divide the array, or leave `--draw` out");
+    named(from, "A[I, J]", &["--size", "I=9,J=8", "--draw", "/dev/null"], &drawn);
     let same = "give both the same name, and the same dimensions in the same order";
     for target in ["B[I, J]", "A[J, I]", "A[I]"] {
         let message = format!("the source A[I_X, J] and the target {target} are not the same array; {same}");

@@ -36,7 +36,10 @@ pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Res
 }
 
 /// As [`redistribution`], judged by these options.
-pub(crate) fn redistribution_with(
+///
+/// # Errors
+/// As for [`redistribution`].
+pub fn redistribution_with(
     source: &Sharding,
     target: &Sharding,
     dtype: DType,

@@ -1,8 +1,8 @@
 //! Many problems, one per line, each answered by one line.
 
-use super::Answer;
 use super::judge::Judge;
-use super::problem::Problem;
+use super::problem::{Problem, Types};
+use super::{Answer, uneven};
 use crate::command::files::failed;
 use crate::command::print::json;
 use crate::error::{CliError, Result};
@@ -45,7 +45,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
         }
         problems += 1;
         let text = match plan(&line, judge) {
-            Ok(answer) => json(&answer),
+            Ok(answer) => answer,
             Err(error) => {
                 refused += 1;
                 json(&Refusal { error: error.to_string(), line: number })
@@ -63,14 +63,19 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
     }
 }
 
-fn plan(line: &[u8], judge: &Judge) -> Result<Answer> {
+fn plan(line: &[u8], judge: &Judge) -> Result<String> {
     let problem: Problem = serde_json::from_slice(line).map_err(|why| {
         // The line's number is told beside it.
         let why = why.to_string().replace(" at line 1 column ", " at column ");
         let instead = r#"a problem is {"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
         CliError::refused(why, instead)
     })?;
-    let [source, target] = problem.types()?;
-    let plan = judge.plan(&source, &target)?;
-    Ok(Answer { report: plan.report(judge.dtype().size()), seconds: judge.seconds(&plan)?, run: None })
+    match problem.types()? {
+        Types::Equal([source, target]) => {
+            let plan = judge.plan(&source, &target)?;
+            let seconds = judge.seconds(&plan.program("A", judge.dtype()))?;
+            Ok(json(&Answer { report: plan.report(judge.dtype().size()), seconds, run: None }))
+        }
+        Types::Uneven(shardings) => Ok(json(&uneven::answer(&shardings, judge, false)?)),
+    }
 }

@@ -8,7 +8,7 @@ use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::cost::{PartCost, Spent};
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::planner::{CostModel, MemoryBound, Ops, cost_on};
-use polyshard::{DType, DistType, Mesh, Plan, PlanOptions};
+use polyshard::{DType, DistType, Mesh, Plan, PlanOptions, Program};
 use std::sync::Arc;
 
 /// The flags.
@@ -55,7 +55,15 @@ impl Judge {
     /// # Errors
     /// If the arrays are not the same, no plan fits into the memory, or a latency or bandwidth cannot be one.
     pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan> {
-        let options = PlanOptions {
+        Ok(Plan::new(source, target, &self.options(source.mesh())?)?)
+    }
+
+    /// Returns what plans on this mesh are judged by.
+    ///
+    /// # Errors
+    /// If a latency or bandwidth cannot be one.
+    pub(super) fn options(&self, mesh: &Mesh) -> Result<PlanOptions> {
+        Ok(PlanOptions {
             ops: match self.ops {
                 Operations::Paper => Ops::Paper,
                 Operations::Fused => Ops::Fused,
@@ -63,22 +71,19 @@ impl Judge {
                 Operations::Any => Ops::Any,
             },
             memory: self.memory.map_or(MemoryBound::Strict, MemoryBound::Bytes),
-            model: self
-                .links(source.mesh())?
-                .map_or(CostModel::Elements, |placed| CostModel::Seconds(Arc::new(placed))),
+            model: self.links(mesh)?.map_or(CostModel::Elements, |placed| CostModel::Seconds(Arc::new(placed))),
             dtype: self.dtype,
-        };
-        Ok(Plan::new(source, target, &options)?)
+        })
     }
 
-    /// Returns the seconds that a plan takes over the links, if some are given.
+    /// Returns the seconds that the program of a plan takes over the links, if some are given.
     ///
     /// # Errors
     /// If a latency or bandwidth cannot be one.
-    pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>> {
-        let placed = self.links(plan.source().mesh())?;
+    pub(crate) fn seconds(&self, program: &Program) -> Result<Option<f64>> {
+        let placed = self.links(program.mesh())?;
         let Some(placed) = placed else { return Ok(None) };
-        let cost = cost_on(&plan.program("A", self.dtype), &placed).map_err(polyshard::Error::from)?;
+        let cost = cost_on(program, &placed).map_err(polyshard::Error::from)?;
         let by_messages = cost.parts.iter().filter(|part| matches!(part.spent, Spent::Messages(_)));
         Ok(Some(by_messages.map(PartCost::added).sum()))
     }

@@ -2,7 +2,7 @@
 
 use crate::command::mesh::{mesh, named_mesh, pairs};
 use crate::error::{CliError, Result};
-use polyshard::{DistType, Mesh, Sharded, TypeError};
+use polyshard::{DistType, Mesh, Sharded, Sharding, TypeError};
 use serde::Deserialize;
 
 /// A redistribution as the user writes it; nothing is checked yet.
@@ -21,8 +21,18 @@ pub(crate) struct Problem {
 enum Written {
     /// `[3{x}12, 8]`
     Sized(DistType),
+    /// `[2{x}5]`, whose tiles do not divide the array.
+    Uneven(Box<Sharding>),
     /// `A[I_X, J]`
     Named(Sharded),
+}
+
+/// What source and target are.
+pub(crate) enum Types {
+    /// Both are in equal tiles.
+    Equal([DistType; 2]),
+    /// Some tiles are short, or empty.
+    Uneven([Sharding; 2]),
 }
 
 impl Problem {
@@ -43,7 +53,7 @@ impl Problem {
     ///
     /// # Errors
     /// What is wrong with the mesh, with a type, or with the sizes.
-    pub(crate) fn types(&self) -> Result<[DistType; 2]> {
+    pub(crate) fn types(&self) -> Result<Types> {
         let mesh = mesh(&self.mesh)?;
         let [source, target] = [&self.source, &self.target].map(|text| self.written(text, &mesh));
         // What is wrong with a text is said before a size that it lacks.
@@ -58,7 +68,16 @@ impl Problem {
             return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
         }
         self.check_sizes(&[&source, &target])?;
-        Ok([sized(&self.source, source)?, sized(&self.target, target)?])
+        let sharding = |written: &Written| match written {
+            Written::Sized(sized) => sized.cut(&sized.shape()),
+            Written::Uneven(sharding) => sharding.as_ref().clone(),
+            Written::Named(named) => named.sharding().clone(),
+        };
+        let uneven = [sharding(&source), sharding(&target)];
+        match [sized(&self.source, source)?, sized(&self.target, target)?] {
+            [Some(source), Some(target)] => Ok(Types::Equal([source, target])),
+            _ => Ok(Types::Uneven(uneven)),
+        }
     }
 
     /// Checks that each size is that of one dimension.
@@ -87,7 +106,12 @@ impl Problem {
         let written = if is_named(text) {
             Sharded::parse(text, mesh, &sizes).map(Written::Named)
         } else {
-            DistType::parse(text, mesh).map(Written::Sized)
+            match DistType::parse(text, mesh) {
+                Err(why @ TypeError::Arithmetic { .. }) => {
+                    DistType::parse_uneven(text, mesh).map(|uneven| Written::Uneven(Box::new(uneven))).map_err(|_| why)
+                }
+                sized => sized.map(Written::Sized),
+            }
         };
         written.map_err(|why| match why {
             TypeError::Size { name, array } => {
@@ -101,10 +125,15 @@ impl Problem {
     }
 }
 
-fn sized(text: &str, written: Written) -> Result<DistType> {
+/// The type in equal tiles, if it is one.
+fn sized(text: &str, written: Written) -> Result<Option<DistType>> {
     match written {
-        Written::Sized(sized) => Ok(sized),
-        Written::Named(named) => DistType::try_from(named.sharding()).map_err(|why| CliError::invalid(text, why)),
+        Written::Sized(sized) => Ok(Some(sized)),
+        Written::Uneven(_) => Ok(None),
+        Written::Named(named) => match DistType::try_from(named.sharding()) {
+            Err(TypeError::Indivisible { .. }) => Ok(None),
+            sized => sized.map(Some).map_err(|why| CliError::invalid(text, why)),
+        },
     }
 }
 
