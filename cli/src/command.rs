@@ -17,6 +17,7 @@ mod random;
 pub mod redistribute;
 pub mod reduce;
 mod run;
+mod signals;
 mod threads;
 
 use crate::dtypes::dtype_parser;
@@ -141,6 +142,7 @@ enum Print {
 
 /// Reads the command line, does what it asks for and prints what came of it.
 pub fn main() -> ExitCode {
+    signals::install();
     // The einsum of arrays without dimensions begins as an option does; a space in it means nothing.
     let words = std::env::args_os().map(|word| match word.to_str() {
         Some(text) if text.starts_with("->") => format!(" {text}").into(),
