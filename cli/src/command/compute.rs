@@ -166,7 +166,8 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
         let (_, array) = found.ok_or_else(|| CliError::Bug { what: format!("the program does not leave `{name}`") })?;
         written.push((array, path.as_path()));
     }
-    let complete = written.iter().map(|(array, path)| array.complete_npy(world, path)).collect::<Result<Vec<_>, _>>()?;
+    let complete =
+        written.iter().map(|(array, path)| array.complete_npy(world, path)).collect::<Result<Vec<_>, _>>()?;
     if world.is_root() {
         files.check_unchanged()?;
     }

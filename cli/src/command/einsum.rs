@@ -274,7 +274,13 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
     let kernel = problem.schedule.kernel()?;
     let elements = kernel.output().shape.iter().map(|&extent| extent as u128).product();
     let outs = [Target { name: kernel.output().name, path, elements }];
-    let files = Files { inputs: &problem.inputs, opened: &problem.opened, outs: &outs, check: arguments.check, kernel: Some(kernel) };
+    let files = Files {
+        inputs: &problem.inputs,
+        opened: &problem.opened,
+        outs: &outs,
+        check: arguments.check,
+        kernel: Some(kernel),
+    };
     let shared: Shared<(Contraction, Found)> = Shared::new();
     let of_run = compute::<T>(&files, ranks, |world| {
         let of_limits = |machine: &Machine, limits| arguments.find(&problem.schedule, ranks, machine, limits);

@@ -1,9 +1,9 @@
 //! Files of the command line: arrays by name or by place; those that are written besides are drawings, and machines as TOML.
 
 use crate::error::{CliError, Result};
+use crate::say::remark;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use polyshard::Name;
-use crate::say::remark;
 use polyshard::draw::DrawError;
 use polyshard::runtime::Output;
 use std::io;

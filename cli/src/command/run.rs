@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Target], ranks: usize) -> Result<String> {
-    let files = Files { inputs: kernels.inputs(), opened: kernels.opened(), outs, check: arguments.check, kernel: None };
+    let files =
+        Files { inputs: kernels.inputs(), opened: kernels.opened(), outs, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
     let written = kernels.written()?;
