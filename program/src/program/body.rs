@@ -117,8 +117,8 @@ impl Body {
     #[must_use]
     pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
         let carried = self.repeats.iter().flat_map(|repeat| &repeat.carried);
-        let carried = carried.filter(|carried| carried.next == nest.writes()).map(|carried| carried.value);
-        carried.last().filter(|_| nest.kernel.written().is_some())
+        let mut carried = carried.filter(|carried| carried.next == nest.writes()).map(|carried| carried.value);
+        carried.next_back().filter(|_| nest.kernel.written().is_some())
     }
 
     /// All parts, those of rounds after their repetition, with the number that each has on a page and how many repetitions are around it.
