@@ -333,6 +333,10 @@ fn what_a_round_does_not_write_stays_as_it_was() {
             for keep in ["A", "C"] {
                 agree(&[two.clone()], &built(&[two.clone()], keep));
             }
+            // Inner rounds go on from what a stage has begun: a predictor and correctors.
+            let correct = rounds(times, &[("V", "W")], None, vec![stage(1, &["V", "A"], "W")]);
+            let both = rounds(2, &[("A", "V")], None, vec![stage(kind, reads, "V"), correct]);
+            agree(&[both.clone()], &built(&[both], "A"));
             // What nothing has written at all, and what is not carried.
             let begun = vec![
                 stage(4, &["A", "C"], "D"),

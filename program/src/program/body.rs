@@ -112,13 +112,35 @@ impl Body {
         }
     }
 
-    /// Returns the version before of what a nest writes, if rounds carry it to the next one: elements that the nest does not write have the
-    /// values that they have in that. There is none if the nest writes all of them.
+    /// Returns the version before of what a nest writes, if the rounds around it carry it to the next one, perhaps after rounds inside of
+    /// them have gone on from it: elements that the nest does not write have the values that they have in that. There is none if the nest
+    /// writes all of them.
     #[must_use]
     pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
-        let carried = self.repeats.iter().flat_map(|repeat| &repeat.carried);
-        let mut carried = carried.filter(|carried| carried.next == nest.writes()).map(|carried| carried.value);
-        carried.next_back().filter(|_| nest.kernel.written().is_some())
+        nest.kernel.written()?;
+        let around = self.repeat_around(&self.statements, None, nest.writes())?;
+        let mut versions = vec![nest.writes()];
+        let mut at = 0;
+        while let Some(&version) = versions.get(at) {
+            let carried = self.repeats.iter().flat_map(|repeat| &repeat.carried);
+            versions.extend(carried.filter(|carried| carried.first == version).map(|carried| carried.value));
+            at += 1;
+        }
+        around.carried.iter().find(|carried| versions.contains(&carried.next)).map(|carried| carried.value)
+    }
+
+    /// The innermost repetition around the nest that writes an array.
+    fn repeat_around<'a>(
+        &'a self,
+        statements: &'a [Statement],
+        around: Option<&'a Repeat>,
+        written: ArrayId,
+    ) -> Option<&'a Repeat> {
+        Self::parts_of(statements).find_map(|part| match part {
+            Part::Nest(nest, _) if self.nests[nest.0].writes() == written => around,
+            Part::Repeat(id, round) => self.repeat_around(round, self.repeats.get(id.0), written),
+            _ => None,
+        })
     }
 
     /// All parts, those of rounds after their repetition, with the number that each has on a page and how many repetitions are around it.

@@ -187,10 +187,12 @@ impl Program {
         let line = |carried: &super::Carried| {
             let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
             let written = format!("{value} is first {first}, then {next} of the round before");
-            let writer = self.nests().find(|nest| nest.writes() == carried.next);
-            let kept = writer.filter(|nest| self.body.version_before(nest).is_some()).map(|nest| {
-                format!("elements of {next} that `{}` does not write are copied from {value}", nest.kernel.name())
+            let of_nests = self.nests().filter(|nest| self.body.version_before(nest) == Some(carried.value));
+            let kept = of_nests.map(|nest| {
+                let (output, kernel) = (self.shown(nest.writes()), nest.kernel.name());
+                format!("elements of {output} that `{kernel}` does not write are copied from {value}")
             });
+            let kept: Vec<_> = kept.collect();
             std::iter::once(written).chain(kept)
         };
         repeat.carried.iter().flat_map(line).collect()

@@ -49,6 +49,8 @@ pub struct Prepared<'a, T: Element> {
     made: Vec<Option<DistArray<T>>>,
     /// By array: another one that it is a name for, since no round has written it yet.
     names: Vec<Option<ArrayId>>,
+    /// By nest: the version before of what it writes.
+    versions: Vec<Option<ArrayId>>,
     /// By array: which room it is in, if it is a temporary or goes from round to round.
     room_of: Vec<Option<RoomId>>,
     /// The rooms.
@@ -104,6 +106,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
+        let versions = program.nests().map(|nest| program.body().version_before(nest)).collect();
         let (rounds, scalars) = (vec![0; program.body().repeats.len()], vec![None; program.body().repeats.len()]);
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
         let Rooms { of: room_of, most } = program.rooms();
@@ -117,6 +120,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             outputs,
             made,
             names,
+            versions,
             room_of,
             rooms,
             rounds,
@@ -464,7 +468,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let ran = match part {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
-                    if let Some(before) = body.version_before(&body.nests[id.0]) {
+                    if let Some(before) = self.versions[id.0] {
                         self.kernels[id.0].borrow().begin_version(target, arrays.get(before));
                     }
                     let given = scalars.kernel(id);
@@ -554,10 +558,9 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// An array for a statement to write, with what its kernel starts from in it.
     fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
-        let body = self.program.body();
         let identity = match part {
             // A next version begins as the one before it.
-            Part::Nest(nest, _) if body.version_before(&body.nests[nest.0]).is_some() => None,
+            Part::Nest(nest, _) if self.versions[nest.0].is_some() => None,
             Part::Nest(nest, _) => self.kernels[nest.0].borrow().identity(),
             Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
         };

@@ -7,7 +7,7 @@ use crate::room::is_below;
 use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Body, Carried, Nest, Part, Program, Repeat, Statement};
+use polyshard_program::{ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
 use std::io::{self, Write};
 
 pub(crate) fn verify<T: Element>(
@@ -94,26 +94,20 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
     for (id, input) in program.of_kind(ArrayKind::Input).into_iter().zip(inputs) {
         arrays[id.0] = Some(input);
     }
-    follow(program.body(), &program.body().statements, &[], &mut arrays)?;
+    follow(program.body(), &program.body().statements, &mut arrays)?;
     let outputs = program.of_kind(ArrayKind::Output).into_iter();
     Ok(outputs.map(|id| arrays[id.0].take().expect("every output is written")).collect())
 }
 
-/// Does what statements do, on whole arrays; those of a round leave to the next one what it carries.
-fn follow<T: Element>(
-    body: &Body,
-    statements: &[Statement],
-    around: &[Carried],
-    arrays: &mut [Option<ArrayD<T>>],
-) -> Result<()> {
+/// Does what statements do, on whole arrays.
+fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Option<ArrayD<T>>]) -> Result<()> {
     for part in Body::parts_of(statements) {
         match part {
             Part::Nest(id, _) => {
                 let nest = &body.nests[id.0];
                 let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
                 // The next version of an array has the values of that one where the kernel writes none.
-                let carried = around.iter().find(|carried| carried.next == nest.writes());
-                let mut begun = carried.and_then(|carried| arrays[carried.value.0].clone());
+                let mut begun = body.version_before(nest).and_then(|before| arrays[before.0].clone());
                 begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
                 let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), begun)?;
                 // Each time step reads what the one before wrote.
@@ -134,7 +128,7 @@ fn follow<T: Element>(
                     arrays[carried.value.0] = arrays[carried.first.0].clone();
                 }
                 for _ in 0..*times {
-                    follow(body, round, carried, arrays)?;
+                    follow(body, round, arrays)?;
                     let ends = until.is_some_and(|until| {
                         arrays[until.scalar.0].iter().flatten().all(|scalar| is_below(*scalar, until.below))
                     });
