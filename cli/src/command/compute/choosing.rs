@@ -159,11 +159,11 @@ impl Choosing {
         let folders: Vec<PathBuf> = folders.map(|folder| folder.join("polyshard")).collect();
         let file = of_environment().map(PathBuf::from);
         let keep = Keep { folders: &folders, file: file.as_deref() };
-        // What is not found soon takes long, or is refused whatever the machine is.
+        // What is refused is refused whatever the machine is.
         let pays = |machine: &Machine| {
             let at_most = self.limits().ok().and_then(|limits| limits.at_most).map_or(DRY, |most| most.min(DRY));
             let limits = Limits { memory: self.memory(), at_most: Some(at_most) };
-            seconds(machine, limits).map_or(true, |seconds| seconds >= PAYS)
+            seconds(machine, limits).is_ok_and(|seconds| seconds >= PAYS)
         };
         let begin = || match self.measure {
             true => remark(&"measuring this machine anew, for some seconds"),
