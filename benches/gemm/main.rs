@@ -3,6 +3,7 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `product` | seconds of each algorithm and of its bound, in turns, on MPI's ranks or on threads |
+//! | `leaf` | seconds of a product on one core, as leaves compute it |
 //! | `memory` | the memory of a rank against what the program states |
 //! | `lower` | seconds that `lower()` takes, by size of the mesh |
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
@@ -11,6 +12,7 @@
 //! can peak only once. What they print are lines of one form, see [`polyshard_testing::bench::record`].
 
 mod bound;
+mod leaf;
 mod lowering;
 mod memory;
 mod product;
@@ -26,6 +28,18 @@ use polyshard_testing::bench::products::{Algorithm, Grid, Sizes};
 enum Part {
     /// Times the algorithms and their bounds, in turns.
     Product(Problem),
+    /// Times products on one core.
+    Leaf {
+        /// The extent of rows, columns and terms.
+        #[arg(long)]
+        size: usize,
+        /// The element type.
+        #[arg(long = "type")]
+        dtype: Type,
+        /// Timed runs.
+        #[arg(long)]
+        runs: usize,
+    },
     /// Measures the memory of one algorithm's ranks.
     Memory {
         #[command(flatten)]
@@ -78,6 +92,13 @@ fn main() -> polyshard::Result<()> {
             Type::F32 => product::measure::<f32>(&problem),
             Type::F64 => product::measure::<f64>(&problem),
         },
+        Some(Part::Leaf { size, dtype, runs }) => {
+            match dtype {
+                Type::F32 => leaf::measure::<f32>(size, "f32", runs),
+                Type::F64 => leaf::measure::<f64>(size, "f64", runs),
+            }
+            Ok(())
+        }
         Some(Part::Memory { problem, messages }) => {
             let transport = if messages { Transport::Messages } else { Transport::Auto };
             match problem.dtype {

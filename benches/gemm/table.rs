@@ -8,10 +8,48 @@ use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
 pub(crate) fn print() {
     let records = read();
     let (lowered, ran): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.case.backend == "lower");
+    let (alone, ran): (Vec<_>, Vec<_>) = ran.into_iter().partition(|record| record.case.backend == "leaf");
     let (timed, sized): (Vec<_>, Vec<_>) = ran.into_iter().partition(|record| record.quantity == "seconds");
+    leaves(&alone);
     products(&timed);
     memory(&sized);
     lowering(&lowered);
+}
+
+/// The rates that leaves reach on one core without AVX-512, over that of OpenBLAS.
+const LEAST_RATE: f64 = 0.97;
+
+fn leaves(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!("products on one core: least seconds of it, and rates over that of OpenBLAS with the same vectors");
+    println!(
+        "{:<8} {:<4} {:>6} {:<20} {:>10} {:>8} {:>9}  target",
+        "vectors", "type", "n", "what", "seconds", "GFLOP/s", "/OpenBLAS"
+    );
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        let here: Vec<_> = records.iter().filter(|record| record.case == case).collect();
+        let least = |is_one: &dyn Fn(&str) -> bool| {
+            let values = here.iter().filter(|record| is_one(&record.contestant)).map(|record| record.value);
+            values.reduce(f64::min)
+        };
+        let openblas = least(&|name| name.starts_with("openblas"));
+        for name in first_seen(here.iter().map(|record| record.contestant.as_str())) {
+            let Case { grid, dtype, size, .. } = &case;
+            let seconds = least(&|other| other == name).expect("the name is of this case");
+            let rate = openblas.filter(|_| name == "polyshard").map(|openblas| openblas / seconds);
+            let target = rate.filter(|_| grid == "AVX2").map(|rate| verdict(rate >= LEAST_RATE));
+            let line = format!(
+                "{grid:<8} {dtype:<4} {size:>6} {name:<20} {seconds:>10.5} {:>8.1} {:>9}  {}",
+                flops(size) / seconds / 1e9,
+                rate.map_or_else(String::new, |rate| format!("{rate:.3}")),
+                target.map_or_else(String::new, |met| format!("/OpenBLAS >= {LEAST_RATE}: {met}"))
+            );
+            println!("{}", line.trim_end());
+        }
+    }
+    println!();
 }
 
 fn products(records: &[Record]) {

@@ -12,6 +12,10 @@
  *
  *   record seconds mpi 2x2 f64 4096 scalapack(256) 1.234
  *
+ * A BLOCK of 0 is OpenBLAS itself on one rank: what is timed is then its core, whoever else uses the machine.
+ *
+ *   record core leaf - f64 4096 openblas(SkylakeX) 1.234
+ *
  * The ranks read one clock, so they must be on one machine. The matrices are those of the Rust side: of rank one
  * and of small integers, so that the result is exact and is checked.
  */
@@ -39,11 +43,20 @@ void descinit_(int *descriptor, const int *rows, const int *columns, const int *
 PGEMM(psgemm_, float);
 PGEMM(pdgemm_, double);
 
-static double now(void) {
+#define GEMM(name, type)                                                                                            \
+  void name(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k, const type *alpha,    \
+            const type *a, const int *leading_a, const type *b, const int *leading_b, const type *beta, type *c,    \
+            const int *leading_c)
+GEMM(sgemm_, float);
+GEMM(dgemm_, double);
+
+static double seconds_of(clockid_t clock) {
   struct timespec time;
-  clock_gettime(CLOCK_REALTIME, &time);
+  clock_gettime(clock, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
+
+static double now(void) { return seconds_of(CLOCK_REALTIME); }
 
 static void stop(const char *message) {
   fprintf(stderr, "pgemm: %s\n", message);
@@ -89,6 +102,18 @@ static double timed(int is_double, int n, const void *a, const void *b, void *c,
   return ended - begun;
 }
 
+static double alone(int is_double, int n, const void *a, const void *b, void *c) {
+  double start = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  if (is_double) {
+    const double unit = 1;
+    dgemm_("N", "N", &n, &n, &n, &unit, a, &n, b, &n, &unit, c, &n);
+  } else {
+    const float unit = 1;
+    sgemm_("N", "N", &n, &n, &n, &unit, a, &n, b, &n, &unit, c, &n);
+  }
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - start;
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int rank, size;
@@ -112,7 +137,10 @@ int main(int argc, char **argv) {
   size_t element = is_double ? sizeof(double) : sizeof(float);
   for (int nth = 6; nth < argc; nth++) {
     int block = atoi(argv[nth]), descriptor[9], info;
-    if (block < 1) stop("a BLOCK is at least 1");
+    int is_alone = block == 0;
+    if (is_alone && size != 1) stop("a BLOCK of 0 is for one rank");
+    if (is_alone) block = n;
+    if (block < 1) stop("a BLOCK is at least 0");
     int height = numroc_(&n, &block, &my_row, &zero, &rows);
     int width = numroc_(&n, &block, &my_column, &zero, &columns);
     int leading = height > 1 ? height : 1;
@@ -130,10 +158,11 @@ int main(int argc, char **argv) {
         set(b, is_double, at, second(at_row) * column(at_column));
       }
     }
-    timed(is_double, n, a, b, c, descriptor);
-    for (int run = 0; run < runs; run++) {
-      double seconds = timed(is_double, n, a, b, c, descriptor);
-      if (rank == 0)
+    for (int run = -1; run < runs; run++) {
+      double seconds = is_alone ? alone(is_double, n, a, b, c) : timed(is_double, n, a, b, c, descriptor);
+      if (run >= 0 && is_alone)
+        printf("record core leaf - %s %d openblas(%s) %.9f\n", type, n, openblas_get_corename(), seconds);
+      else if (run >= 0 && rank == 0)
         printf("record seconds mpi %dx%d %s %d scalapack(%d) %.9f\n", rows, columns, type, n, block, seconds);
     }
     long sum = 0;
