@@ -9,7 +9,7 @@ use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
 use crate::subarray::{Place, Row, Subarray};
 use crate::{DistArray, Element, Region, Result, World};
-use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
+use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::panic::Location;
 use std::path::Path;
@@ -81,7 +81,10 @@ const MAPPED: usize = 4 << 20;
 fn unmap(map: &Mmap, start: usize, len: usize) {
     // SAFETY: the pages are those of a file that nobody writes to through the mapping, so that they are read from it again
     // if they are touched. Where the system does not do it, they stay until the file is closed.
-    let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
+    #[cfg(unix)]
+    let _ = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, len) };
+    #[cfg(not(unix))]
+    let _ = (map, start, len);
 }
 
 fn map(file: &File, start: u64, len: usize) -> std::io::Result<Mmap> {
