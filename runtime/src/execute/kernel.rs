@@ -162,12 +162,11 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     }
 
     /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
-    /// captured. It reads `kept` where transfers bring nothing.
+    /// captured.
     pub(super) fn run(
         &mut self,
         statements: &[Statement],
-        inputs: &[&DistArray<T>],
-        kept: &[Kept<'_, T>],
+        Reads { inputs, kept }: Reads<'_, '_, T>,
         output: &mut DistArray<T>,
         given: Option<&Kernel>,
         leaves: &mut Leaves<'a>,
@@ -235,6 +234,12 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 
 /// A transfer that brings nothing, and the tile of another kernel that the leaf reads for it; several may read one.
 pub(super) type Kept<'t, T> = (TileId, KeptTile<'t, T>);
+
+/// What a run reads: the arrays of the kernel's inputs, and tiles of other kernels where transfers bring nothing.
+pub(super) struct Reads<'r, 't, T: Element> {
+    pub inputs: &'r [&'r DistArray<T>],
+    pub kept: &'r [Kept<'t, T>],
+}
 
 /// The elements that a kernel writes of an array that lies so, if it does not write all of them.
 pub(super) fn written(kernel: &Kernel, world: &World, sharding: &Sharding) -> Option<Written> {

@@ -1,6 +1,6 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
 
-use super::kernel::{Kept, PreparedKernel, written};
+use super::kernel::{Kept, PreparedKernel, Reads, written};
 use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
@@ -221,7 +221,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub fn unended(&self) -> Vec<(&'a Repeat, f64)> {
         let repeats = self.program.body().repeats.iter().zip(&self.scalars);
         let last = repeats.filter_map(|(repeat, &scalar)| Some((repeat, repeat.until?, scalar?)));
-        last.filter(|(_, until, scalar)| !(*scalar < until.below)).map(|(repeat, _, scalar)| (repeat, scalar)).collect()
+        let is_open = |below: f64, scalar: f64| scalar.is_nan() || scalar >= below;
+        last.filter(|(_, until, scalar)| is_open(until.below, *scalar))
+            .map(|(repeat, _, scalar)| (repeat, scalar))
+            .collect()
     }
 
     /// Returns an array for [`run_into`](Self::run_into) to write, with what its kernel starts from in it; in memory that ranks
@@ -479,7 +482,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                     let kept: SmallVec<[Kept<'_, T>; 4]> = tiles.collect();
                     let mut kernel = self.kernels[id.0].borrow_mut();
                     kernel.set_first(is_first);
-                    kernel.run(statements, &reads, &kept, target, given, &mut self.leaves, at)
+                    kernel.run(statements, Reads { inputs: &reads, kept: &kept }, target, given, &mut self.leaves, at)
                 }
                 Part::Begin(id) => {
                     let source = arrays.get(body.moves[id.0].source).block();

@@ -51,7 +51,7 @@ const MANY: u64 = 1 << 32;
 fn instances(program: &Program) -> u64 {
     let of_nest = |nest: &Nest| {
         let extents = nest.kernel.vars().iter().map(|var| var.extent as u64);
-        extents.fold(nest.applications() as u64, u64::saturating_mul)
+        extents.fold(nest.applications(), u64::saturating_mul)
     };
     let all = program.nests().zip(program.runs()).map(|(nest, runs)| of_nest(nest).saturating_mul(runs));
     all.fold(0, u64::saturating_add)
