@@ -310,16 +310,15 @@ fn check_computed(folder: &Path, program: &Path) {
     let expected = reference(&nests[1].kernel, &[&middle, &whole[2]], None).expect("a reference");
     for start in STARTS {
         let arguments = ["X.npy", "W.npy", "V.npy", "Z.npy"].map(|name| folder.join(name).display().to_string());
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["--check"]).collect();
         let Ended { success, stdout, stderr, .. } = run(*start, program, &arguments, Duration::from_secs(60));
         assert!(success, "{start:?}: {stdout}\n{stderr}");
         let mut lines: Vec<&str> = stdout.lines().collect();
         lines.sort_unstable();
-        assert_eq!(lines.len(), 2, "{stdout}");
-        for (rank, line) in lines.iter().enumerate() {
-            let elements = [4 * 4, 3 * 4][rank];
+        let [first, of_first, second, of_second] = lines[..] else { panic!("{stdout}") };
+        for (rank, elements, line, error) in [(0, 4 * 4, first, of_first), (1, 3 * 4, second, of_second)] {
             assert!(line.starts_with(&format!("rank {rank} of 2: {elements} elements of Z in ")), "{line}");
-            assert!(line.ends_with(", largest error 0e0"), "{line}");
+            assert_eq!(error, format!("rank {rank} of 2: largest error 0e0"));
         }
         assert_eq!(read(&folder.join("Z.npy")), expected);
     }

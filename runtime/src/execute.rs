@@ -1,5 +1,6 @@
 //! The executor: programs run at once, with the same calls that emitted source makes, decided while walking the program.
 
+mod arrays;
 mod kernel;
 mod leaf;
 mod leaves;

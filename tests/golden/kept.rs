@@ -117,7 +117,7 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
         u_0.expect("U", &sharding_u_0())?;
-        let mut u_1 = Cow::Borrowed(u_0);
+        let mut u_1: Cow<'_, DistArray<i64>> = Cow::Borrowed(u_0);
         for _ in 0..2u64 {
             let mut v_2 = self.room_1.array(self.world, &sharding_v_2(), None)?;
             self.step_1.run_into(&u_1, &mut v_2)?;

@@ -159,13 +159,18 @@ fn hints_are_printed_on_standard_error() {
     "#]]
     .assert_eq(&hinted("C[i, j] = max(A[i, l], 0.0) * B[l, j]", &["A.npy", "B.npy"], &["--out", &out]));
     assert_eq!(hinted("ij,jk->ik", &["A.npy", "B.npy"], &["--out", &out]), "");
-    // The rim of each round, which nothing writes.
+    // The rim, which nothing writes; rounds would keep that of `A`.
     let poly = files.path("rim.poly");
-    let kernel = "fn jacobi(A: [T; n]) -> B: [T; n] { B[i] = 0.5 * (A[i - 1] + A[i + 1]) for i in 1..n - 1 }\nauto\n";
-    fs::write(&poly, format!("repeat(3, A = B) {{ {kernel} }}")).expect("the folder is ours");
+    let jacobi = "fn jacobi(A: [T; n]) -> B: [T; n] { B[i] = 0.5 * (A[i - 1] + A[i + 1]) for i in 1..n - 1 }\nauto\n";
+    let twice = "fn twice(B: [T; n]) -> D: [T; n] { D[i] = 2 * B[i] }\nauto\n";
     let run = ["run", &poly, &files.path("C.npy"), "--out", &out, "--ranks", "2", "--machine", "a100"];
-    let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, &run);
-    assert!(success && stderr.starts_with("hint: `jacobi` reads "), "{stderr}");
+    for (text, hint) in
+        [(format!("{jacobi}{twice}"), "hint: `twice` reads "), (format!("repeat(3, A = B) {{ {jacobi} }}"), "")]
+    {
+        fs::write(&poly, text).expect("the folder is ours");
+        let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, &run);
+        assert!(success && stderr.starts_with(hint) && stderr.is_empty() == hint.is_empty(), "{stderr}");
+    }
 }
 
 #[test]

@@ -81,6 +81,12 @@ pub enum SequenceError {
          with `carry`"
     )]
     NothingCarried { written: String },
+    /// Rounds carry a value that a kernel writes in part, in another sharding than the one that rounds inside go on from.
+    #[error(
+        "`{kernel}` does not write all of `{value}`, the next version of `{carried}`, and rounds inside go on from `{value}` in another \
+         sharding, so the other elements of `{carried}` would be lost; give all of them one sharding"
+    )]
+    LostRim { kernel: Name, value: Name, carried: Name },
     /// A round carries or is ended by a value that none of its stages writes.
     #[error("`{value}` is {what}, but no stage of the round writes it; its stages write {written}")]
     NotOfRound { value: Name, what: &'static str, written: String },

@@ -2,7 +2,7 @@
 
 use super::Sequence;
 use expect_test::expect;
-use polyshard_dsl::{Clause, Var};
+use polyshard_dsl::{Clause, Var, dim, parse_kernel};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{ArrayKind, Part, Program, example};
@@ -89,4 +89,28 @@ fn what_is_no_sequence_is_refused() {
     let one = Schedule::from_spec(example::matmul(4, 4, 4)).lower().expect("a legal schedule");
     let error = Sequence::new().stage(&one, ["A", "B"], "C").keep("D").build().expect_err("nobody writes D");
     assert_eq!(error.to_string(), "no stage writes the output `D`; the stages write C");
+}
+
+#[test]
+fn rounds_inside_that_go_on_in_another_sharding_from_a_part_are_refused() {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let inner = || {
+        Schedule::from_spec(
+            parse_kernel("fn inner(A: [i64; 8]) -> B: [i64; 8] { B[i] = A[i - 1] + A[i + 1] for i in 1..7 }")
+                .expect("a kernel"),
+        )
+    };
+    let [i, io, ii] = ["i", "io", "ii"].map(Var::new);
+    let blocks = inner().distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("B", [dim(0).at(x)]);
+    let [blocks, whole] =
+        [blocks, inner().replicate(&mesh)].map(|schedule| schedule.lower().expect("a legal schedule"));
+    let rounds = |first: &Program, then: &Program| {
+        let correct = Sequence::new().stage(then, ["V"], "W").carry("W", "V");
+        let round = Sequence::new().stage(first, ["A"], "V").repeat(2, correct).carry("V", "A");
+        Sequence::new().repeat(3, round).build()
+    };
+    assert!(rounds(&blocks, &blocks).is_ok());
+    expect!["`inner` does not write all of `V`, the next version of `A`, and rounds inside go on from `V` in another sharding, so the other elements of `A` would be lost; give all of them one sharding"]
+        .assert_eq(&rounds(&blocks, &whole).expect_err("a rim is lost").to_string());
 }

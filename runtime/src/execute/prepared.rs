@@ -1,5 +1,6 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
 
+use super::arrays::{Arrays, of_array};
 use super::kernel::{Kept, PreparedKernel, Reads, written};
 use super::leaves::Leaves;
 use super::scalars::Scalars;
@@ -68,33 +69,6 @@ enum PreparedMove<T: Element> {
     Redistribute(Box<Redistribution>),
     /// By a reduction, on the elements where they are.
     Reduce(Reduction<T>, ReduceOp),
-}
-
-/// The arrays that a statement may read.
-struct Arrays<'r, T> {
-    inputs: &'r [&'r DistArray<T>],
-    /// What the inputs are, ascending.
-    ids: &'r [ArrayId],
-    /// By array; inputs are not here.
-    made: &'r [Option<DistArray<T>>],
-    /// By array: another one that it is a name for.
-    names: &'r [Option<ArrayId>],
-    /// The output, if the caller gave it and it is not written now.
-    given: Option<(ArrayId, &'r DistArray<T>)>,
-}
-
-impl<'r, T: Element> Arrays<'r, T> {
-    fn get(&self, id: ArrayId) -> &'r DistArray<T> {
-        match (self.ids.binary_search(&id), self.given) {
-            (Ok(position), _) => self.inputs[position],
-            (Err(_), Some((given, array))) if given == id => array,
-            (Err(_), _) => match (&self.made[id.0], self.names[id.0]) {
-                (Some(made), _) => made,
-                (None, Some(first)) => self.get(first),
-                (None, None) => unreachable!("what is read was written; this is a bug of polyshard"),
-            },
-        }
-    }
 }
 
 impl<'a, T: Element> Prepared<'a, T> {
@@ -619,15 +593,4 @@ fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<
             PreparedMove::Redistribute(Box::new(there))
         }
     })
-}
-
-/// The array goes by its name in what is said of too little memory.
-fn of_array(name: Name, sharding: &Sharding, error: Error) -> Error {
-    match error {
-        Error::Memory { bytes, why, .. } => {
-            let what = format!("a rank's block of `{name}`, of shape {:?}", sharding.shape()).into();
-            Error::Memory { what, bytes, why }
-        }
-        error => error,
-    }
 }
