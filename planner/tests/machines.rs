@@ -26,9 +26,13 @@ fn a_machine_is_written_as_people_write_it() {
         streams = true
 
         [device.flops]
+        bf16 = 15700000000000.0
         f16 = 125000000000000.0
         f32 = 15700000000000.0
         f64 = 7800000000000.0
+        i32 = 15700000000000.0
+        i64 = 3925000000000.0
+        i8 = 15700000000000.0
 
         [[level]]
         name = "node"
@@ -96,9 +100,9 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "count = 4",
         "count = four",
         expect![[r#"
-            cannot read the machine: TOML parse error at line 15, column 9
+            cannot read the machine: TOML parse error at line 19, column 9
                |
-            15 | count = four
+            19 | count = four
                |         ^^^^
             invalid boolean, expected `false`
         "#]],
@@ -107,9 +111,9 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "shared_ports = 1",
         "sharedports = 1",
         expect![[r#"
-            cannot read the machine: TOML parse error at line 19, column 1
+            cannot read the machine: TOML parse error at line 23, column 1
                |
-            19 | sharedports = 1
+            23 | sharedports = 1
                | ^^^^^^^^^^^
             unknown field `sharedports`, expected one of `name`, `count`, `interconnect`, `bandwidth`, `latency`, `shared_ports`, `bypass`
         "#]],
@@ -118,9 +122,9 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "latency = 0.00002",
         "",
         expect![[r#"
-            cannot read the machine: TOML parse error at line 13, column 1
+            cannot read the machine: TOML parse error at line 17, column 1
                |
-            13 | [[level]]
+            17 | [[level]]
                | ^^^^^^^^^
             missing field `latency`
         "#]],
@@ -129,9 +133,9 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "\"switch\"",
         "\"bus\"",
         expect![[r#"
-            cannot read the machine: TOML parse error at line 16, column 16
+            cannot read the machine: TOML parse error at line 20, column 16
                |
-            16 | interconnect = "bus"
+            20 | interconnect = "bus"
                |                ^^^^^
             unknown variant `bus`, expected one of `switch`, `ring`, `line`, `torus`
         "#]],
@@ -140,9 +144,9 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "count = 4",
         "count = -4",
         expect![[r#"
-            cannot read the machine: TOML parse error at line 15, column 9
+            cannot read the machine: TOML parse error at line 19, column 9
                |
-            15 | count = -4
+            19 | count = -4
                |         ^^
             invalid value: integer `-4`, expected usize
         "#]],

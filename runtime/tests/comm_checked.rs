@@ -157,13 +157,11 @@ fn sends_that_nobody_receives_are_named() {
 
 #[cfg(feature = "mpi")]
 #[test]
-fn ranks_that_wait_for_one_at_work_say_so_and_wait() {
+fn ranks_that_wait_for_one_at_work_say_nothing_and_wait() {
     let ended = on_mpi("work");
     assert!(ended.success, "{}", ended.stderr);
     assert!(ended.stdout.contains("`work` is in step"), "{}", ended.stdout);
-    let says =
-        |line: &str| line.starts_with("after ") && line.contains(" s, ranks 0, 1 and 3 wait in barrier; rank 2 runs");
-    assert!(ended.stderr.lines().any(says), "the ranks waited longer than a second:\n{}", ended.stderr);
+    assert_eq!(ended.stderr, "", "a rank at work is no reason for a report");
 }
 
 #[cfg(feature = "mpi")]
