@@ -142,7 +142,11 @@ fn a_process_that_fails_between_two_programs_ends_the_others() {
 #[test]
 fn a_launcher_is_refused_without_the_feature() {
     let binary = example_path!("comm_failures");
-    let output = std::process::Command::new(binary).env("PMI_RANK", "0").env("PMI_SIZE", "1").output().unwrap();
+    let of_processes = |count| {
+        std::process::Command::new(&binary).arg("none").env("PMI_RANK", "0").env("PMI_SIZE", count).output().unwrap()
+    };
+    assert!(of_processes("1").status.success(), "one process runs the ranks as threads");
+    let output = of_processes("2");
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("(`PMI_RANK` is set), but polyshard was built without MPI: build it with"), "{stderr}");
