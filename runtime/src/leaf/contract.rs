@@ -63,11 +63,13 @@ pub(crate) fn contract_strided<T: Element>(
         return c.set();
     }
     // Overwriting may keep a -0, which becomes 0 where it is added to 0, as slices do that do not fill the output. Both give the same bits
-    // where a kernel begins its sums with 0 and keeps their sign.
+    // where a kernel begins its sums with 0, as those of two matrices do.
     let terms = counts.iter().zip(roles).filter(|(_, role)| **role == Role::K);
-    let keeps_zeros = alpha > T::ZERO && terms.map(|(&count, _)| count).product::<usize>() > gemm::VECTORS;
-    let overwrites =
-        c.is_unset() && T::DTYPE.is_float() && keeps_zeros && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
+    let begins_with_0 = alpha > T::ZERO && terms.map(|(&count, _)| count).product::<usize>() > gemm::VECTORS;
+    let may_overwrite = c.is_unset()
+        && T::DTYPE.is_float()
+        && begins_with_0
+        && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
     let loops = |[a, b, c]: [&Strides; 3]| -> Loops {
         let all = counts.iter().zip(roles).enumerate().filter(|(_, (count, _))| **count > 1);
         all.map(|(l, (&count, &role))| (Loop { count, strides: [a[l], b[l], c[l]] }, role, l)).collect()
@@ -88,7 +90,7 @@ pub(crate) fn contract_strided<T: Element>(
     }
     let Plan { m, n, k, outer, .. } = plan;
     // Sums that are taken in several turns begin with what an element counts as.
-    let adds = !overwrites || outer.iter().any(|(_, role, _)| *role == Role::K);
+    let adds = !may_overwrite || m.count.min(n.count) == 1 || outer.iter().any(|(_, role, _)| *role == Role::K);
     if adds {
         c.set();
     }

@@ -118,6 +118,27 @@ proptest! {
     }
 }
 
+/// Sums of -0 alone are 0 or -0, whichever they are, in slices as in the whole.
+#[test]
+fn slices_of_products_with_a_vector_have_the_zeros_of_the_whole() -> Result<(), TestCaseError> {
+    let by = || Layout { order: (0..LOOPS).collect(), gaps: vec![0; LOOPS], backwards: vec![false; LOOPS] };
+    let of = |counts, roles, along| Case {
+        counts,
+        roles,
+        along,
+        by: [by(), by(), by()],
+        coming: vec![true],
+        is_negative: false,
+    };
+    for count in [833, 1500] {
+        for cut in [Role::M, Role::N] {
+            let [first, last] = [of(vec![count, 3], vec![cut, Role::K], 0), of(vec![3, count], vec![Role::K, cut], 1)];
+            [first.contraction::<f32>()?, first.contraction::<f64>()?, last.contraction::<f32>()?];
+        }
+    }
+    Ok(())
+}
+
 /// What is left is never thinner than a slice may be.
 #[test]
 fn no_slice_is_thinner_than_the_least() {
