@@ -12,6 +12,7 @@
 use crate::DrawError;
 use crate::arc::{Obstacle, arc};
 use crate::shapes::{colour, label, rounded};
+use polyshard_layout::Mesh;
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
 
@@ -37,7 +38,7 @@ const NAME_REACH: [f64; 2] = [8.0, 2.5];
 const SHAPE: f64 = 1.8;
 /// A last row that is not full is as bad as a shape that is off by so much, as a logarithm.
 const RAGGED: f64 = 1.0;
-const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
+pub(crate) const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
                      text.rank{text-anchor:middle}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
                      stroke-width:0.5}rect.idle{fill:#f0f0f0}path{fill:none;stroke-width:1.5;opacity:0.7}";
 
@@ -46,8 +47,12 @@ const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-wei
 pub enum Talk {
     /// Each to the next, the last to the first.
     Around,
+    /// Each to the next.
+    InLine,
     /// The first to all others.
     FromFirst,
+    /// Any two may; nothing is drawn between them.
+    AnyPair,
 }
 
 /// One picture of all devices.
@@ -57,7 +62,7 @@ pub struct Panel {
     pub title: String,
     /// The line below that.
     pub note: String,
-    /// The ranks that communicate with each other; a rank is in one group at most.
+    /// The ranks that communicate with each other; a rank has the colour of its last group.
     pub groups: Vec<Vec<usize>>,
     /// Which members of a group communicate.
     pub talk: Talk,
@@ -101,7 +106,11 @@ pub fn devices(title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> 
     for (row, panels) in rows.iter().enumerate() {
         for (column, panel) in panels.iter().enumerate() {
             let [x, y] = [column as f64 * width + MARGIN, row as f64 * height + MARGIN].map(rounded);
-            document = document.add(block.panel(panel).set("transform", format!("translate({x} {y})")));
+            document = document.add(
+                block
+                    .panel(panel, &|rank| [rank.to_string(), format!("rank {rank}")])
+                    .set("transform", format!("translate({x} {y})")),
+            );
         }
     }
     Ok(document.to_string())
@@ -117,8 +126,8 @@ pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
 }
 
 /// Devices in boxes of boxes; places are upper left corners.
-struct Block {
-    size: [f64; 2],
+pub(crate) struct Block {
+    pub(crate) size: [f64; 2],
     /// By rank: where it is, and what it is called.
     devices: Vec<([f64; 2], String)>,
     /// Place, size and name of each box.
@@ -132,6 +141,20 @@ impl Block {
             block = block.repeated(name, *count, depth + 1 < levels.len());
         }
         block
+    }
+
+    /// The ranks of a mesh as a grid: the last axis across, the others downwards.
+    pub(crate) fn grid(mesh: &Mesh) -> Self {
+        let across = mesh.extents().last().copied().unwrap_or(1);
+        let pitch = DEVICE.map(|side| side + 1.6 * GAP);
+        let places =
+            (0..mesh.size()).map(|rank| [(rank % across) as f64 * pitch[0], (rank / across) as f64 * pitch[1]]);
+        let size = [across, mesh.size() / across].map(|count| count as f64);
+        Self {
+            size: [0, 1].map(|side| size[side] * pitch[side] - 1.6 * GAP),
+            devices: places.map(|place| (place, String::new())).collect(),
+            members: Vec::new(),
+        }
     }
 
     /// `count` copies of the block, side by side and below each other, each in a box if `boxed`.
@@ -166,7 +189,8 @@ impl Block {
         Self { size: extent(columns), devices, members }
     }
 
-    fn panel(&self, panel: &Panel) -> Group {
+    /// The devices with the groups of a panel; `names` returns what a rank is called, on its device and in full.
+    pub(crate) fn panel(&self, panel: &Panel, names: &dyn Fn(usize) -> [String; 2]) -> Group {
         let mut drawn = Group::new()
             .set("class", "panel")
             .add(Text::new(&panel.title).set("class", "title").set("y", 12))
@@ -192,12 +216,9 @@ impl Block {
                 None => rectangle("device idle", *at, DEVICE),
             };
             let [x, y] = [at[0] + DEVICE[0] / 2.0, at[1] + DEVICE[1] - 5.0];
-            picture = picture.add(device.add(Title::new(format!("rank {rank}: {name}")))).add(label(
-                "rank",
-                rank.to_string(),
-                x,
-                y,
-            ));
+            let [short, full] = names(rank);
+            let full = if name.is_empty() { full } else { format!("{full}: {name}") };
+            picture = picture.add(device.add(Title::new(full))).add(label("rank", short, x, y));
         }
         let obstacles = self.obstacles();
         for (nth, group) in panel.groups.iter().enumerate() {
@@ -223,7 +244,8 @@ impl Block {
         let ranks = group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
         let mut drawn = Group::new().set("class", "group").add(Title::new(ranks));
         let pairs: Vec<[usize; 2]> = match (talk, group) {
-            (_, [] | [_]) => Vec::new(),
+            (_, [] | [_]) | (Talk::AnyPair, _) => Vec::new(),
+            (Talk::InLine, _) => group.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
             (Talk::FromFirst, [first, others @ ..]) => others.iter().map(|other| [*first, *other]).collect(),
             (Talk::Around, [one, other]) => vec![[*one, *other]],
             (Talk::Around, _) => (0..group.len()).map(|at| [group[at], group[(at + 1) % group.len()]]).collect(),
@@ -236,7 +258,7 @@ impl Block {
     }
 }
 
-fn rectangle(class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) -> Rectangle {
+pub(crate) fn rectangle(class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) -> Rectangle {
     Rectangle::new()
         .set("class", class)
         .set("x", rounded(x))

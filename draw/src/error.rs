@@ -20,6 +20,12 @@ pub enum DrawError {
         /// The most devices of a panel.
         max_panel: usize,
     },
+    /// A mesh of so many axes that even classes of its ranks do not fit a page.
+    #[error("a mesh of {axes} axes does not fit a page; draw a program on one of at most 6")]
+    Axes { axes: usize },
+    /// More arrays and transfers than a page holds.
+    #[error("room for {max} arrays and transfers, but the program has {panels}; draw fewer kernels")]
+    Panels { panels: usize, max: usize },
     /// A size or a time that has no place on a logarithmic scale.
     #[error("sizes and times must be positive, found {number}")]
     NotPositive { number: f64 },

@@ -1,10 +1,11 @@
-//! Pictures of plans, placements, reductions and measurements, as SVG.
+//! Pictures of programs, plans, placements, reductions and measurements, as SVG.
 //!
 //! Each function takes what it draws and returns the text of a picture; nothing here reads or writes a file, plans, or
 //! runs.
 //!
 //! | function | draws |
 //! | --- | --- |
+//! | [`Draw::draw`] | a program: its arrays on the mesh, its transfers, and the bound |
 //! | [`redistribution()`] | who holds what before and after each step of a plan |
 //! | [`product()`], [`reduction()`] | which ranks communicate in each step |
 //! | [`placements()`] | the groups of devices along each axis of a mesh |
@@ -17,6 +18,7 @@ mod devices;
 mod error;
 mod placement;
 mod product;
+mod program;
 mod redistribution;
 mod reduction;
 mod shapes;
@@ -27,5 +29,6 @@ pub use devices::{Panel, Talk, devices};
 pub use error::DrawError;
 pub use placement::placements;
 pub use product::{MeshStep, product};
+pub use program::Draw;
 pub use redistribution::redistribution;
 pub use reduction::{reduction, reduction_panels};

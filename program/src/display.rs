@@ -23,8 +23,9 @@ pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter
 }
 
 impl Nest {
-    /// The sharding with dimensions by the index that walks them, where there is one.
-    pub(crate) fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
+    /// Returns the sharding of a tensor as text, with dimensions by the index that walks them where there is one: `m @ x, k @ y`.
+    #[must_use]
+    pub fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
         let accesses = self.kernel.written_accesses_of(tensor.into());
         let index = |dim: usize| accesses.first()?.index.get(dim)?.as_variable();
         let clauses = sharding.clauses(|dim| index(dim).map_or_else(|| format!("dim({dim})"), |name| name.to_string()));

@@ -196,7 +196,12 @@ impl Nest {
         })
     }
 
-    fn place(&self, level: Depth) -> String {
+    /// Returns when transfers at this level are carried out: `in each iteration of ko`.
+    ///
+    /// # Panics
+    /// If there are fewer loops.
+    #[must_use]
+    pub fn place(&self, level: Depth) -> String {
         match level.innermost() {
             None => "once, outside all serial loops".into(),
             Some(counter) => format!("in each iteration of {}", self.loops[counter.0].name),

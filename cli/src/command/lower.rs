@@ -1,10 +1,12 @@
 //! `polyshard lower`: what the kernels of a file become.
 
 use crate::command::compute::{Choosing, remark_gap};
+use crate::command::files;
 use crate::command::poly::{Lowered, Source};
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
+use polyshard::draw::Draw;
 use polyshard::runtime::Output;
 use polyshard::{DType, Name, Rounds, Schedule, SourceOptions, rust_main, rust_source};
 use std::fs;
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard lower examples/poly/summa.poly --let m=512 --let k=2048 --let n=1024 --type f32
+  polyshard lower examples/poly/summa.poly --let m=512 --let k=2048 --let n=1024 --type f32 --draw summa.svg
   polyshard lower examples/poly/heat.poly --let rows=100 --let columns=80 --type f64 --print explain
   polyshard lower examples/poly/summa.poly --let m=64 --let k=64 --let n=64 --type f64 --print main --out summa_program")]
 pub(crate) struct Arguments {
@@ -30,6 +33,9 @@ pub(crate) struct Arguments {
     /// Write the Rust program of `--print main` into this new folder, with its `Cargo.toml`.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Draw the program into this SVG: how arrays lie on the mesh, what each transfer moves between which ranks, and the lower bound.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,6 +62,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     if arguments.out.is_some() && arguments.print != Print::Main {
         return Err(CliError::refused("`--out` is for `--print main`", "leave it out, or print `main`"));
     }
+    files::check(arguments.draw.as_deref())?;
     let kernels = arguments.source.read(arguments.dtype, false)?;
     let choosing = &arguments.choosing;
     let ranks = choosing.ranks(false, kernels.needed())?;
@@ -68,6 +75,9 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     };
     let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
     chosen.iter().for_each(|(.., gap)| remark_gap(*gap));
+    if let Some(path) = &arguments.draw {
+        files::save(path, &files::drawn(program.draw())?)?;
+    }
     Ok(match arguments.print {
         Print::Program => program.to_string(),
         Print::Explain => program.explain(),

@@ -1,0 +1,424 @@
+//! A program: how its arrays lie on the mesh, and which ranks communicate in each of its transfers.
+//!
+//! ```text
+//! A[6, 8]        B[8, 5]        C[6, 5]          each array in the tiles that ranks own, with their numbers
+//! [0 1]          [0|1|..]       ..
+//! A: broadcast(y), in each iteration of ko       the mesh, the groups of ranks that communicate in one colour each
+//! received: at most 192 B per rank; lower bound: 136 B
+//! ```
+//!
+//! A larger mesh is drawn as a smaller one, whose ranks stand for classes: along each axis the first coordinate, those inside, and the last.
+
+use crate::DrawError;
+use crate::devices::{Block, Panel, STYLE, Talk, rectangle};
+use crate::shapes::{colour, label, rounded};
+use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_machine::units;
+use polyshard_program::{ArrayId, MoveId, Nest, Part, Pattern, Program, Transfer, TransferId};
+use std::collections::BTreeMap;
+use svg::Document;
+use svg::node::element::{Description, Group, Rectangle, Style, Text, Title};
+
+/// The most ranks that are drawn one by one.
+const MAX_RANKS: usize = 64;
+/// Coordinates of an axis of classes: the first, those inside, and the last; or the first and the others.
+const CLASSES: [&[&str]; 2] = [&["first", "inner", "last"], &["first", "others"]];
+/// The most transfers and the most arrays of a page.
+const MAX_PANELS: usize = 256;
+/// The longer and at least the shorter side of an array.
+const SIDES: [f64; 2] = [150.0, 18.0];
+/// The most blocks of a rank that are drawn along a dimension.
+const MAX_BLOCKS: usize = 8;
+const MARGIN: f64 = 16.0;
+const GAP: f64 = 28.0;
+/// A line of text, and above an array or a mesh two of them.
+const LINE: f64 = 16.0;
+const HEAD: f64 = 46.0;
+/// A panel starts a new row beyond this.
+const WIDTH: f64 = 760.0;
+/// A letter is at most this wide, in a title, in a note and on a tile.
+const LETTERS: [f64; 3] = [7.5, 6.0, 6.0];
+const TILES: &str = "rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.tile{stroke:#fff;stroke-width:0.75}\
+                     text.owner{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:2px}text.program{font:11px monospace}";
+
+/// Programs that can be drawn.
+pub trait Draw {
+    /// Returns a picture of how the arrays lie, which ranks communicate in each transfer and how many bytes, and of the lower bound, as SVG.
+    ///
+    /// Its description has the program as text. More than 64 ranks are drawn in classes.
+    ///
+    /// ```
+    /// use polyshard_draw::Draw;
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_program::{DType, Program};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// let drawing = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?.draw()?;
+    /// assert!(drawing.contains("at most 48 B received per rank"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DrawError::Axes`] if classes of ranks do not fit a page either, [`DrawError::Panels`] if there are too many arrays and transfers.
+    fn draw(&self) -> Result<String, DrawError>;
+}
+
+impl Draw for Program {
+    fn draw(&self) -> Result<String, DrawError> {
+        let ranks = Ranks::new(self.mesh())?;
+        let block = Block::grid(&ranks.drawn);
+        let arrays = (0..self.arrays().len()).map(|id| ranks.array(self, ArrayId(id)));
+        let mut rows = vec![("arrays, with the ranks that own each tile".to_owned(), arrays.collect::<Vec<_>>())];
+        let mut lines = bounds(self);
+        for (title, transfers) in parts(self) {
+            let panels = transfers.iter().flat_map(|transfer| ranks.transfer(transfer, &block));
+            rows.push((title, panels.collect()));
+        }
+        let panels = rows.iter().map(|(_, panels)| panels.len()).sum();
+        if panels > MAX_PANELS {
+            return Err(DrawError::Panels { panels, max: MAX_PANELS });
+        }
+        lines.extend(ranks.note());
+        Ok(page(self, rows, &lines))
+    }
+}
+
+/// Something to put on a page, with its width and height.
+struct Drawn {
+    group: Group,
+    size: [f64; 2],
+}
+
+/// What moves, how, and how much of it.
+struct Moved {
+    name: String,
+    pattern: Pattern,
+    note: String,
+}
+
+/// What a program does, part by part: the statement, and what is moved for it.
+fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
+    let mut all = Vec::new();
+    let mut open: Vec<_> = program.body().parts().map(|part| (part, String::new())).collect();
+    open.reverse();
+    while let Some((part, rounds)) = open.pop() {
+        match part {
+            Part::Nest(id, _) => {
+                let nest = &program.body().nests[id.0];
+                let (local, moved): (Vec<_>, Vec<_>) =
+                    moved(nest).into_iter().partition(|one| one.pattern == Pattern::Local);
+                let mut local: Vec<_> = local.into_iter().map(|one| one.name).collect();
+                local.dedup();
+                let local = if local.is_empty() { String::new() } else { format!("; local: {}", local.join(", ")) };
+                all.push((format!("{}: {}{rounds}{local}", nest.kernel.name(), nest.kernel.statement()), moved));
+            }
+            Part::Begin(id) => {
+                let one = &program.body().moves[id.0];
+                let received = program.volume(TransferId::Array(MoveId(id.0))).received;
+                let note = format!("at most {} received per rank", units::bytes(received.into()));
+                let [source, target] = [one.source, one.target].map(|id| program.shown(id));
+                let moved = Moved { name: target.clone(), pattern: one.pattern.clone(), note };
+                all.push((format!("move {source} to {target}{rounds}"), vec![moved]));
+            }
+            Part::Repeat(id, statements) => {
+                let inside = format!("{rounds}, {}", program.shown_rounds(&program.body().repeats[id.0]));
+                let parts: Vec<_> = polyshard_program::Body::parts_of(statements).collect();
+                open.extend(parts.into_iter().rev().map(|part| (part, inside.clone())));
+            }
+            Part::Await(_) | Part::Free(_) => {}
+        }
+    }
+    all
+}
+
+/// What is moved for a kernel.
+fn moved(nest: &Nest) -> Vec<Moved> {
+    let one = |(transfer, volume): (&Transfer, polyshard_program::Volume)| {
+        let bytes = units::bytes(volume.each.into());
+        let note = match transfer.kept_by() {
+            Some(_) => "reused, nothing is sent".to_owned(),
+            None => format!("{}: at most {bytes} per rank and step", nest.place(transfer.level)),
+        };
+        Moved { name: nest.tensor_name(transfer.tensor).to_string(), pattern: nest.pattern_of(transfer), note }
+    };
+    nest.transfers.iter().zip(nest.volumes()).map(one).collect()
+}
+
+/// What a rank receives, and what one must.
+fn bounds(program: &Program) -> Vec<String> {
+    let received = program.report().traffic_bytes;
+    let mut lines = vec![format!("received: at most {} per rank", units::bytes(received.into()))];
+    if let Some(nest) = program.body().only_nest() {
+        let [_, bound] = nest.lower_bounds();
+        let bytes = bound.words * nest.kernel.dtype().size() as f64;
+        if bytes > 0.0 {
+            let least = units::bytes(u128::from(bound.elements()) * nest.kernel.dtype().size() as u128);
+            let ratio = received as f64 / bytes;
+            lines[0] += &format!("; lower bound: {least} for {} ranks, {ratio:.2}x here", nest.mesh.size());
+        }
+    }
+    lines
+}
+
+/// The ranks as they are drawn: all of them, or classes.
+struct Ranks<'m> {
+    mesh: &'m Mesh,
+    drawn: Mesh,
+    /// By axis, what coordinates are called; none if they have their numbers.
+    classes: Option<Vec<Vec<String>>>,
+}
+
+impl<'m> Ranks<'m> {
+    fn new(mesh: &'m Mesh) -> Result<Self, DrawError> {
+        if mesh.size() <= MAX_RANKS {
+            return Ok(Self { mesh, drawn: mesh.clone(), classes: None });
+        }
+        let classes = CLASSES.map(|names| {
+            let of = |extent: usize| match extent <= names.len() {
+                true => (0..extent).map(|at| at.to_string()).collect(),
+                false => names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(),
+            };
+            mesh.extents().into_iter().map(of).collect::<Vec<_>>()
+        });
+        let few = |classes: &Vec<Vec<String>>| classes.iter().map(Vec::len).product::<usize>() <= MAX_RANKS;
+        let classes = classes.into_iter().find(few).ok_or(DrawError::Axes { axes: mesh.ndim() })?;
+        let axes = mesh.as_slice().iter().zip(&classes).map(|(axis, classes)| (axis.name, classes.len()));
+        Ok(Self { mesh, drawn: Mesh::new(axes), classes: Some(classes) })
+    }
+
+    /// What a drawn rank is called: on it, and in full.
+    fn names(&self, rank: usize) -> [String; 2] {
+        let coordinates = self.drawn.coordinates(rank);
+        let Some(classes) = &self.classes else { return [rank.to_string(), format!("rank {rank}")] };
+        let of = |(axis, &at): (usize, &usize)| format!("{} {}", self.drawn.as_slice()[axis].name, classes[axis][at]);
+        let full: Vec<_> = coordinates.iter().enumerate().map(of).collect();
+        ["..".into(), full.join(", ")]
+    }
+
+    /// That classes are drawn, if they are.
+    fn note(&self) -> Option<String> {
+        let classes = self.classes.as_ref()?;
+        let of = |(axis, names): (&polyshard_layout::MeshAxis, &Vec<String>)| {
+            format!("{}: {} as {}", axis.name, axis.extent, names.join(", "))
+        };
+        let axes: Vec<_> = self.mesh.as_slice().iter().zip(classes).map(of).collect();
+        Some(format!("drawn in classes of the {} ranks: {}", self.mesh.size(), axes.join("; ")))
+    }
+
+    /// The mesh for each leg of a transfer, with the groups of ranks that communicate.
+    fn transfer(&self, moved: &Moved, block: &Block) -> Vec<Drawn> {
+        let legs = match &moved.pattern {
+            Pattern::Sequence { patterns } => &patterns[..],
+            one => std::slice::from_ref(one),
+        };
+        let count = legs.len();
+        let of_leg = |(nth, leg): (usize, &Pattern)| {
+            let title = match count {
+                1 => format!("{}: {leg}", moved.name),
+                _ => format!("{}, {} of {count}: {leg}", moved.name, nth + 1),
+            };
+            let (groups, talk) = self.groups(leg);
+            let panel = Panel { title, note: moved.note.clone(), groups, talk };
+            let widths = [(&panel.title, LETTERS[0]), (&panel.note, LETTERS[1])];
+            let width = widths.map(|(text, letter)| text.chars().count() as f64 * letter).into_iter();
+            let size = [width.fold(block.size[0], f64::max), block.size[1] + HEAD];
+            Drawn { group: block.panel(&panel, &|rank| self.names(rank)), size }
+        };
+        legs.iter().enumerate().map(of_leg).collect()
+    }
+
+    /// The drawn ranks that communicate with one another.
+    fn groups(&self, pattern: &Pattern) -> (Vec<Vec<usize>>, Talk) {
+        let along = |axes: &[Name]| {
+            let axes: Vec<_> = axes.iter().filter_map(|&axis| self.drawn.position(axis)).collect();
+            self.drawn.groups_along(&axes)
+        };
+        match pattern {
+            Pattern::Broadcast { axes } => (along(axes), Talk::FromFirst),
+            Pattern::Shift { axis, .. } => (along(&[*axis]), Talk::Around),
+            Pattern::AllGather { axes }
+            | Pattern::AllToAll { axes }
+            | Pattern::Reduce { axes }
+            | Pattern::AllReduce { axes }
+            | Pattern::ReduceScatter { axes } => (along(axes), Talk::Around),
+            Pattern::Halo { reach } => {
+                (reach.iter().flat_map(|offsets| along(&[offsets.axis])).collect(), Talk::InLine)
+            }
+            Pattern::Permute | Pattern::Exchange => (vec![(0..self.drawn.size()).collect()], Talk::AnyPair),
+            Pattern::Local | Pattern::Sequence { .. } => (Vec::new(), Talk::AnyPair),
+        }
+    }
+
+    /// An array, in the tiles that the drawn ranks own.
+    fn array(&self, program: &Program, id: ArrayId) -> Drawn {
+        let sharding = &program.array(id).sharding;
+        let title = format!("{}{:?}", program.shown(id), sharding.shape());
+        let note = match program.body().only_nest() {
+            Some(nest) => nest.placement(program.array(id).name.as_str(), sharding),
+            None => sharding.to_string(),
+        };
+        let drawn = match &self.classes {
+            None => Some(sharding.clone()),
+            Some(_) => Sharding::new(&self.drawn, sharding.shape(), &sharding.placements()).ok(),
+        };
+        let dims = drawn_dims(sharding);
+        let shape = dims.map(|dim| dim.map_or(1, |dim| sharding.shape()[dim]));
+        let longest = shape[0].max(shape[1]).max(1) as f64;
+        let longest = if sharding.shape().is_empty() { f64::INFINITY } else { longest };
+        let [height, width] = shape.map(|extent| (SIDES[0] * extent as f64 / longest).max(SIDES[1]));
+        let mut picture = Group::new().set("transform", format!("translate(0 {HEAD})"));
+        picture = picture.add(rectangle("array", [0.0, 0.0], [width, height]));
+        let mut notes = vec![note];
+        if let Some(drawn) = &drawn {
+            let (tiles, end) = self.tiles(drawn, dims);
+            if end != shape {
+                notes.push(format!("the first {} x {} are drawn", end[0], end[1]));
+            }
+            for (at, owners) in tiles {
+                picture = picture.add(self.tile(at, &owners, end, [height, width]));
+            }
+        }
+        let hidden = (0..sharding.shape().len()).filter(|&dim| is_cut(sharding, dim) && !dims.contains(&Some(dim)));
+        let hidden: Vec<_> = hidden.map(|dim| dim.to_string()).collect();
+        if !hidden.is_empty() {
+            notes.push(format!("dim {} cut as well", hidden.join(", ")));
+        }
+        let note = notes.join("; ");
+        let widths = [(&title, LETTERS[0]), (&note, LETTERS[1])];
+        let wide = widths.map(|(text, letter)| text.chars().count() as f64 * letter).into_iter().fold(width, f64::max);
+        let group = Group::new()
+            .set("class", "panel")
+            .add(Text::new(title).set("class", "title").set("y", 12))
+            .add(Text::new(note).set("class", "note").set("y", 28))
+            .add(picture);
+        Drawn { group, size: [wide, height + HEAD] }
+    }
+
+    /// What ranks own, by upper left and lower right corner, and how much of the array is drawn.
+    fn tiles(
+        &self,
+        sharding: &Sharding,
+        dims: [Option<usize>; 2],
+    ) -> (BTreeMap<[[usize; 2]; 2], Vec<usize>>, [usize; 2]) {
+        let coordinates: Vec<_> = (0..self.drawn.size()).map(|rank| self.drawn.coordinates(rank)).collect();
+        let pieces =
+            |dim: usize, at: &[usize]| sharding.pieces(dim, at, 0..sharding.shape()[dim]).map(|(range, _)| range);
+        let end = dims.map(|dim| {
+            let Some(dim) = dim else { return 1 };
+            let beyond = coordinates.iter().filter_map(|at| pieces(dim, at).nth(MAX_BLOCKS)).map(|range| range.start);
+            beyond.min().unwrap_or(sharding.shape()[dim])
+        });
+        let mut tiles: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (rank, at) in coordinates.iter().enumerate() {
+            if !sharding.keeps(at) || sharding.local_len(at) == 0 {
+                continue;
+            }
+            let [down, across] = [0, 1].map(|side| match dims[side] {
+                Some(dim) => pieces(dim, at).take_while(|range| range.start < end[side]).collect(),
+                None => vec![0..1],
+            });
+            for rows in &down {
+                for columns in &across {
+                    let box_of = [[rows.start, columns.start], [rows.end.min(end[0]), columns.end.min(end[1])]];
+                    tiles.entry(box_of).or_default().push(rank);
+                }
+            }
+        }
+        (tiles, end)
+    }
+
+    /// A tile in the colour of its first owner, with the numbers of all.
+    fn tile(&self, corners: [[usize; 2]; 2], owners: &[usize], shape: [usize; 2], size: [f64; 2]) -> Group {
+        let place = |at: [usize; 2]| [0, 1].map(|side| at[side] as f64 / shape[side].max(1) as f64 * size[side]);
+        let ([top, left], [bottom, right]) = (place(corners[0]), place(corners[1]));
+        let fill = colour(owners[0], self.drawn.size());
+        let full: Vec<_> = owners.iter().map(|&rank| self.names(rank)[1].clone()).collect();
+        let [from, to] = corners;
+        let what = format!("{:?}, {:?}: {}", from[0]..to[0], from[1]..to[1], full.join("; "));
+        let tile = rectangle("tile", [left, top], [right - left, bottom - top]).set("fill", fill);
+        let group = Group::new().add(tile.add(Title::new(what)));
+        let text = self.numbers(owners);
+        let fits = text.chars().count() as f64 * LETTERS[2] <= right - left && bottom - top >= 10.0;
+        match fits && self.classes.is_none() {
+            true => group.add(label("owner", text, (left + right) / 2.0, f64::midpoint(top, bottom) + 3.0)),
+            false => group,
+        }
+    }
+
+    /// Ranks as text: `0, 4..=7`.
+    fn numbers(&self, ranks: &[usize]) -> String {
+        if ranks.len() == self.drawn.size() && ranks.len() > 1 {
+            return "all".into();
+        }
+        let runs = ranks.chunk_by(|one, next| one + 1 == *next).map(|run| match run {
+            [one] => one.to_string(),
+            [one, next] => format!("{one}, {next}"),
+            [first, .., last] => format!("{first}..={last}"),
+            [] => String::new(),
+        });
+        runs.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_cut(sharding: &Sharding, dim: usize) -> bool {
+    !sharding.dims()[dim].is_whole()
+}
+
+/// The dimensions that are drawn downwards and across: the first two that are cut, or else the first two.
+fn drawn_dims(sharding: &Sharding) -> [Option<usize>; 2] {
+    let (cut, whole): (Vec<_>, Vec<_>) = (0..sharding.shape().len()).partition(|&dim| is_cut(sharding, dim));
+    let mut drawn: Vec<_> = cut.into_iter().chain(whole).take(2).collect();
+    drawn.sort_unstable();
+    match drawn[..] {
+        [down, across] => [Some(down), Some(across)],
+        [across] => [None, Some(across)],
+        _ => [None, None],
+    }
+}
+
+/// Rows of panels under their titles, and lines underneath.
+fn page(program: &Program, rows: Vec<(String, Vec<Drawn>)>, lines: &[String]) -> String {
+    let mut all = Group::new();
+    let mut width: f64 = 0.0;
+    let mut y = MARGIN;
+    let mut write = |all: Group, text: &str, y: f64| {
+        width = width.max(text.chars().count() as f64 * LETTERS[0]);
+        all.add(label("program", text.to_owned(), MARGIN, y))
+    };
+    let heading = format!("mesh({}), {} ranks, {}", program.mesh(), program.mesh().size(), program.dtype());
+    y += LINE;
+    all = write(all, &heading, y);
+    let mut widest: f64 = 0.0;
+    for (title, panels) in rows {
+        y += 1.5 * LINE;
+        all = write(all, &title, y);
+        y += LINE;
+        let (mut x, mut tallest): (f64, f64) = (MARGIN, 0.0);
+        for Drawn { group, size } in panels {
+            if x > MARGIN && x + size[0] > WIDTH {
+                (x, y, tallest) = (MARGIN, y + tallest + LINE, 0.0);
+            }
+            all = all.add(group.set("transform", format!("translate({} {})", rounded(x), rounded(y))));
+            x += size[0] + GAP;
+            (widest, tallest) = (widest.max(x), tallest.max(size[1]));
+        }
+        y += tallest;
+    }
+    for line in lines {
+        y += 1.5 * LINE;
+        all = write(all, line, y);
+    }
+    let size = [width.max(widest) + 2.0 * MARGIN, y + MARGIN].map(rounded);
+    let text = format!("{program}\n{}", lines.join("\n"));
+    Document::new()
+        .set("width", size[0])
+        .set("height", size[1])
+        .set("viewBox", (0, 0, size[0], size[1]))
+        .set("role", "img")
+        .add(Title::new(heading))
+        .add(Description::new().add(svg::node::Text::new(text)))
+        .add(Style::new(format!("{STYLE}{TILES}")))
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#fff"))
+        .add(all)
+        .to_string()
+}
