@@ -147,6 +147,8 @@ pub mod prelude {
         Axis, Choose, Collectives, DistArray, Execute, Machine, Mesh, OnMachine, Pattern, Placement, Prepared, Program,
         Redistribution, ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
     };
+    #[cfg(feature = "draw")]
+    pub use polyshard_draw::Draw;
 }
 
 /// What the macros expand to; not for use by hand.
@@ -165,6 +167,33 @@ pub mod __private {
     pub fn step(text: &str) -> crate::Step {
         text.parse().expect("a step reads as it prints; this is a bug of polyshard")
     }
+}
+
+/// The guide: a page per subject, whose code runs as tests.
+pub mod guide {
+    macro_rules! pages {
+        ($($name:ident $file:literal),* $(,)?) => {$(
+            #[doc = include_str!(concat!("../docs/", $file))]
+            pub mod $name {}
+        )*};
+    }
+    pages!(
+        building "building.md",
+        cluster "cluster.md",
+        coming_from "coming-from.md",
+        examples "examples.md",
+        leaves "leaves.md",
+        limits "limits.md",
+        overlap "overlap.md",
+        placement "placement.md",
+        poly "poly.md",
+        reading "reading.md",
+        redistribution "redistribution.md",
+        schedules "schedules.md",
+        search "search.md",
+        sequences "sequences.md",
+        shardings "shardings.md",
+    );
 }
 
 /// The README's program compiles.

@@ -120,7 +120,7 @@ fn dependencies(package: &str, features: &[&str]) -> HashSet<String> {
 
 #[test]
 fn the_library_needs_nothing_of_the_command_line() {
-    let only = ["clap", "indicatif", "plotters", "svg"];
+    let only = ["clap", "indicatif", "plotters"];
     let library = dependencies("polyshard", &[]);
     let found: Vec<_> = only.iter().filter(|name| library.contains(**name)).collect();
     assert!(found.is_empty(), "a library user builds {found:?}");

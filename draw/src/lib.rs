@@ -10,9 +10,10 @@
 //! | [`product()`], [`reduction()`] | which ranks communicate in each step |
 //! | [`placements()`] | the groups of devices along each axis of a mesh |
 //! | [`devices()`] | any groups of the devices of a machine |
-//! | [`chart()`] | times by size, measured and predicted |
+//! | `chart`, with the feature of this name | times by size, measured and predicted |
 
 mod arc;
+#[cfg(feature = "chart")]
 mod chart;
 mod devices;
 mod error;
@@ -24,6 +25,7 @@ mod reduction;
 mod shapes;
 mod tiles;
 
+#[cfg(feature = "chart")]
 pub use chart::{Curve, Timing, chart};
 pub use devices::{Panel, Talk, devices};
 pub use error::DrawError;
