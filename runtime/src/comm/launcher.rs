@@ -37,6 +37,7 @@ const fn by_rank(name: &'static str, rank: &'static str, size: &'static str) -> 
 
 /// A step of Slurm, which is a launcher if it has several tasks.
 const STEP: &str = "SLURM_STEP_ID";
+const TASKS: &str = "SLURM_STEP_NUM_TASKS";
 
 const LAUNCHERS: [Variables; 5] = [
     by_rank("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -44,14 +45,15 @@ const LAUNCHERS: [Variables; 5] = [
     // Hydra of MPICH and Intel MPI, `srun --mpi=pmi2`, and Cray's launcher.
     by_rank("an MPI launcher (PMI)", "PMI_RANK", "PMI_SIZE"),
     by_rank("an MPI launcher (PMIx)", "PMIX_RANK", "PMIX_SIZE"),
-    Variables { name: "Slurm's `srun`", own: STEP, rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS" },
+    Variables { name: "Slurm's `srun`", own: STEP, rank: "SLURM_PROCID", size: TASKS },
 ];
 
 fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
     let number = |name: &str| variable(name).and_then(|number| number.parse().ok());
     LAUNCHERS.iter().find_map(|launcher| {
         variable(launcher.own)?;
-        let (size, rank) = (number(launcher.size), number(launcher.rank));
+        // `srun --mpi=pmix` says by PMIx which rank this is, and only as Slurm how many there are.
+        let (size, rank) = (number(launcher.size).or_else(|| number(TASKS)), number(launcher.rank));
         // Shells and batch scripts inside an allocation are steps of one task: no MPI program.
         if launcher.own == STEP && size.is_none_or(|size| size < 2) {
             return None;
@@ -82,6 +84,10 @@ mod tests {
         );
         check(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")], Some(("PMI_RANK", Some(8), Some(3))));
         check(&[("PMIX_RANK", "3")], Some(("PMIX_RANK", None, Some(3))));
+        check(
+            &[("PMIX_RANK", "3"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "8")],
+            Some(("PMIX_RANK", Some(8), Some(3))),
+        );
     }
 
     #[test]
