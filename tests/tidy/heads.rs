@@ -1,54 +1,6 @@
-//! What ARCHITECTURE.md and the heads of files list, against the code: methods of a trait, modules of a file.
+//! The modules that heads of files list, against those that they declare.
 
 use std::collections::BTreeSet;
-use syn::{Block, Expr, Item, Stmt, TraitItem};
-
-/// The methods of a trait, by who writes them.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Methods {
-    /// Those that each implementation must give.
-    pub(crate) given: BTreeSet<String>,
-    /// Those that are one call of `self.collective(..)`.
-    pub(crate) by_collective: BTreeSet<String>,
-    /// Those with another default.
-    pub(crate) by_default: BTreeSet<String>,
-}
-
-/// Returns the methods of the trait `name` in a file.
-pub(crate) fn methods(file: &str, name: &str) -> Methods {
-    let file = syn::parse_file(file).unwrap_or_else(|error| panic!("the file is not Rust: {error}"));
-    let mut methods = Methods::default();
-    for item in &file.items {
-        let Item::Trait(found) = item else { continue };
-        for item in found.items.iter().filter(|_| found.ident == name) {
-            let TraitItem::Fn(method) = item else { continue };
-            let kind = match &method.default {
-                None => &mut methods.given,
-                Some(body) if is_collective(body) => &mut methods.by_collective,
-                Some(_) => &mut methods.by_default,
-            };
-            kind.insert(method.sig.ident.to_string());
-        }
-    }
-    methods
-}
-
-fn is_collective(body: &Block) -> bool {
-    let [Stmt::Expr(Expr::MethodCall(call), None)] = &body.stmts[..] else { return false };
-    call.method == "collective" && matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident("self"))
-}
-
-/// Returns what a sentence lists behind its colon, each in backticks; before it stands how many they are.
-///
-/// # Panics
-/// If there is no colon, or another number of names.
-pub(crate) fn listed(sentence: &str) -> BTreeSet<String> {
-    let (head, names) = sentence.split_once(": ").unwrap_or_else(|| panic!("no list in `{sentence}`"));
-    let names: BTreeSet<_> = names.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-    let count = head.split_whitespace().find_map(|word| word.parse::<usize>().ok());
-    assert_eq!(count, Some(names.len()), "`{head}` does not say how many it lists: {names:?}");
-    names
-}
 
 /// Returns the modules that a table in the head of a file names, if its first column is headed `file` or `module`.
 pub(crate) fn tabled(file: &str) -> Option<BTreeSet<String>> {
@@ -68,28 +20,10 @@ pub(crate) fn declared(file: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{declared, listed, methods, tabled};
+    use super::{declared, tabled};
 
     fn names(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn methods_are_sorted_by_their_bodies() {
-        let found = methods(
-            "trait Other { fn no(&self); } trait Ranks { fn size(&self) -> usize; fn barrier(&self) { self.collective(B) } \
-             fn sum(&self) { self.size(); self.collective(S) } fn note(&self) {} }",
-            "Ranks",
-        );
-        assert_eq!(Vec::from_iter(found.given), names("size"));
-        assert_eq!(Vec::from_iter(found.by_collective), names("barrier"));
-        assert_eq!(Vec::from_iter(found.by_default), names("note sum"));
-    }
-
-    #[test]
-    fn lists_have_their_number_before_them() {
-        assert_eq!(Vec::from_iter(listed("`A` has 2 methods, both short: `b`,\n`a`")), names("a b"));
-        assert!(std::panic::catch_unwind(|| listed("`A` has 3 methods: `b`, `a`")).is_err());
     }
 
     #[test]
