@@ -150,11 +150,11 @@ fn bounds(program: &Program) -> Vec<String> {
     let mut lines = vec![format!("received: at most {} per rank", units::bytes(received.into()))];
     if let Some(nest) = program.body().only_nest() {
         let [_, bound] = nest.lower_bounds();
-        let bytes = bound.words * nest.kernel.dtype().size() as f64;
-        if bytes > 0.0 {
-            let least = units::bytes(u128::from(bound.elements()) * nest.kernel.dtype().size() as u128);
-            let ratio = received as f64 / bytes;
-            lines[0] += &format!("; lower bound: {least} for {} ranks, {ratio:.2}x here", nest.mesh.size());
+        let least = u128::from(bound.elements()) * nest.kernel.dtype().size() as u128;
+        if least > 0 {
+            let ratio = received as f64 / least as f64;
+            let (least, ranks) = (units::bytes(least), nest.mesh.size());
+            lines[0] += &format!("; lower bound: {least} for {ranks} ranks, {ratio:.2}x here");
         }
     }
     lines
