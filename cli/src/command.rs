@@ -37,8 +37,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tensor kernels over a mesh of ranks: run them on arrays in files, look at what was derived, and plan to
-/// redistribute arrays, place meshes on machines, reduce over them and multiply.
+/// Run tensor kernels on many ranks: on arrays in files, by a schedule that you write or that is found. Also plan
+/// redistributions, placements, reductions and sharded products.
 #[derive(Parser)]
 #[command(
     name = "polyshard",
@@ -47,7 +47,7 @@ use std::process::ExitCode;
   polyshard random --shape 512,2048 --seed 1 --out A.npy
   polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]'
 
-`polyshard COMMAND --help` has more of them."
+`polyshard COMMAND --help` has more examples."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -56,7 +56,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a `.npy` array of random numbers: floats in [-1, 1), integers in -9..=9.
+    /// Write a `.npy` array of random numbers: floats in [-1, 1), integers from -9 to 9.
     #[command(after_help = "Examples:
   polyshard random --shape 512,2048 --seed 1 --out A.npy
   polyshard random --shape 64,64,64 --type i32 --fortran --out cube.npy")]
@@ -67,7 +67,7 @@ enum Command {
         /// Element type.
         #[arg(long = "type", value_parser = dtype_parser(), default_value = "f32")]
         dtype: DType,
-        /// Same seed, same array.
+        /// Seed of the generator: the same seed gives the same array.
         #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
         seed: u64,
         /// File to write.
@@ -77,7 +77,7 @@ enum Command {
         #[arg(long)]
         fortran: bool,
     },
-    /// Print a program, a `Program` written with `serde_json`, or the one that a schedule's trace lowers to, a `Schedule::trace`.
+    /// Print a program that Rust code has saved as JSON: a `Program`, or a `Schedule::trace`, which is lowered first.
     #[command(after_help = "Examples:
   polyshard show trace.json --print source
   polyshard show program.json --print explain")]
@@ -88,35 +88,35 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Print::Program)]
         print: Print,
     },
-    /// Print the largest difference of two `.npy` arrays; it is an error if it exceeds the tolerance.
+    /// Print the largest absolute difference of two `.npy` arrays; fail if it exceeds the tolerance.
     #[command(after_help = "Examples:
   polyshard compare threads.npy mpi.npy
   polyshard compare C.npy expected.npy --tolerance 1e-4")]
     Compare {
-        /// A `.npy` file.
+        /// First `.npy` file.
         left: PathBuf,
-        /// The `.npy` file to compare it with.
+        /// Second `.npy` file.
         right: PathBuf,
         /// Largest absolute difference to accept.
         #[arg(long, value_parser = real, default_value = "0", value_name = "DIFFERENCE",
             allow_negative_numbers = true)]
         tolerance: f64,
     },
-    /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
+    /// Plan how an array moves from one sharding to another; print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
-    /// Compute an einsum of `.npy` arrays on several ranks, by the schedule that is fastest here.
+    /// Compute an einsum of `.npy` arrays on several ranks, by the schedule predicted to be fastest.
     Einsum(einsum::Arguments),
-    /// Run the kernels of a file over `.npy` arrays, by the schedules that it has, or by ones that are chosen.
+    /// Run the kernels of a `.poly` file over `.npy` arrays, by the schedules in the file or, for `auto`, by chosen ones.
     Run(run::Arguments),
-    /// Print what the kernels of a file become: a program, proofs, Rust source, or a whole Rust program.
+    /// Print what the kernels of a `.poly` file become: a program, its proofs, Rust source, or a whole Rust crate.
     Lower(lower::Arguments),
-    /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
+    /// List the placements of a mesh on a machine with levels, such as nodes and cores; the best for a workload first.
     Placement(placement::Arguments),
-    /// List the programs that reduce over axes of a placed mesh, fastest first.
+    /// List the programs of collectives that sum over axes of a placed mesh, fastest first.
     Reduce(reduce::Arguments),
-    /// Compare all ways to multiply sharded matrices on a machine, and explain the cheapest.
+    /// Compare the ways to multiply two sharded matrices on a machine, and explain the cheapest.
     Matmul(matmul::Arguments),
-    /// Show machines, and find or measure the one that this runs on.
+    /// List and show machine descriptions, and detect or measure this machine.
     Machine(machine::Arguments),
 }
 

@@ -36,47 +36,47 @@ use std::path::PathBuf;
   polyshard einsum 'ij,jk->ik' A.npy B.npy --dry-run --mesh x=2,y=2 --shard 'A=i.at(x)' --shard 'B=k.at(y)'
   mpirun -n 3 polyshard einsum 'ik,jk->ij' A.npy A.npy --out S.npy --check")]
 pub(crate) struct Arguments {
-    /// The einsum in numpy's notation, 'ij,jk->ik', or one statement, 'C[i, k] = A[i, j] * B[j, k]'.
+    /// The einsum in NumPy's notation, 'ij,jk->ik', or one statement, 'C[i, k] = A[i, j] * B[j, k]'.
     einsum: String,
-    /// A `.npy` file for each term, or for each array of the statement in the order in which it is read first.
+    /// One `.npy` file per term, or per array of the statement, in the order of their first use.
     #[arg(required = true, value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
-    /// The `.npy` file to write, and perhaps the result's name; it is written whole or not at all. With `--print main`, a new folder for the
-    /// program.
+    /// Write the result to this `.npy` file, whole or not at all; NAME is the name of the array [default: that of the file]. With
+    /// `--print main`, the new folder for the crate.
     #[arg(long, value_name = "[NAME=]FILE.npy", required_unless_present_any = ["dry_run", "print", "why"], value_parser = array_file())]
     out: Option<ArrayFile>,
     #[command(flatten)]
     choosing: Choosing,
-    /// Contract these terms first, then these of what is left, and so on: 'ij,jk; ik,kl'. In one step with all of them, each rank does it by
-    /// itself [default: whatever is the fastest].
+    /// Order of contraction: the terms of the first step, then those of the next, and so on, as in 'ij,jk; ik,kl'. With all terms in one
+    /// step there is one kernel, and each rank contracts its part [default: the fastest order].
     #[arg(long, value_name = "TERMS;..", conflicts_with_all = ["mesh", "all_ranks", "top", "why"])]
     order: Option<String>,
-    /// Leave no rank idle.
+    /// Use all ranks, even if fewer would be faster.
     #[arg(long)]
     all_ranks: bool,
-    /// Use this mesh of ranks and no other.
+    /// Use this mesh of ranks.
     #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>, allow_hyphen_values = true)]
     mesh: Option<Axes>,
-    /// Fix how an array is sharded over the mesh: 'A=i.at(x), j.at(y)', which may be written 'A=i @ x, j @ y', or 'A=' to replicate it.
+    /// Fix the sharding of an array over `--mesh`: 'A=i @ x, j @ y', or 'A=i.at(x), j.at(y)'; 'A=' replicates it. Repeat it for each array.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
-    /// List this many schedules, the fastest first.
+    /// List the N fastest schedules.
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or what `--print chain`
-    /// prints.
+    /// Explain why this schedule was not chosen: steps such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or the
+    /// output of `--print chain`.
     #[arg(long, value_name = "CHAIN")]
     why: Option<String>,
-    /// Choose, and run nothing.
+    /// Choose a schedule and report it, but run nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print this instead of running.
     #[arg(long, value_enum)]
     print: Option<Print>,
-    /// Compare rows of the result with a sequential computation.
+    /// Compare 8 rows of the result with a sequential computation.
     #[arg(long)]
     check: bool,
-    /// Repeat extents of 1 where an index has another extent elsewhere, as NumPy does.
+    /// Repeat dimensions of extent 1 where the index has another extent elsewhere, as NumPy does.
     #[arg(long)]
     broadcast: bool,
     /// Print one JSON object instead of text.
@@ -86,17 +86,17 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Print {
-    /// The kernel and its schedule as a chain of steps, as files of kernels and `kernel!` have them.
+    /// The kernel and its schedule as a chain of steps, for a `.poly` file or `kernel!`.
     Chain,
-    /// The program as a page of pseudo-code.
+    /// The program of one rank, as pseudo-code.
     Program,
-    /// Why each transfer has its pattern.
+    /// Each transfer with its pattern and the reason, proofs, bytes and bounds.
     Explain,
-    /// What each part costs.
+    /// The predicted time of each part, and what limits it.
     Cost,
     /// The program as Rust source.
     Source,
-    /// A complete Rust program that reads, runs and checks.
+    /// A whole Rust crate that reads the arrays, runs the program and, with `--check`, checks the result.
     Main,
 }
 

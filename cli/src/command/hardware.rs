@@ -18,25 +18,25 @@ const DEVICES: usize = 4096;
 /// The flags.
 #[derive(clap::Args)]
 pub(crate) struct Hardware {
-    /// The machine: a100, v100, tpu-v4p, tpu-v5e, tpu-v5p, or a file that describes one.
+    /// The machine: a preset (a100, v100, tpu-v4p, tpu-v5e, tpu-v5p), or a TOML file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// The bytes per second, in each direction, of a level's ports or links instead of the machine's own.
+    /// Bandwidth of a level's ports or links, in bytes per second and direction, instead of the machine's.
     #[arg(long, value_name = "LEVEL=BYTES_PER_S", requires = "machine", value_delimiter = ',')]
     bandwidth: Vec<String>,
-    /// How collectives are carried out.
+    /// Algorithm of collectives.
     #[arg(long, value_enum, default_value_t = Carried::Ring)]
     algorithm: Carried,
-    /// The most steps of a reduction's program.
+    /// Maximum number of steps of a reduction program.
     #[arg(long, default_value = "5", value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     max_steps: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Carried {
-    /// Along rings.
+    /// Rings.
     Ring,
-    /// All-reduces along double binary trees between members of outer levels, all else along rings.
+    /// Double binary trees for all-reduces between members of outer levels, rings for the rest.
     Tree,
 }
 

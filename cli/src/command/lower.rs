@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// The element type where the file leaves it open and no array says it.
+    /// Element type, if the file leaves it open and no array is given.
     #[arg(long = "type", value_parser = dtype_parser())]
     dtype: Option<DType>,
     #[command(flatten)]
@@ -30,27 +30,27 @@ pub(crate) struct Arguments {
     /// What to print.
     #[arg(long, value_enum, default_value_t = Print::Program)]
     print: Print,
-    /// Write the Rust program of `--print main` into this new folder, with its `Cargo.toml`.
+    /// Write the crate of `--print main` into this new folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Draw the program into this SVG: how arrays lie on the mesh, what each transfer moves between which ranks, and the lower bound.
+    /// Draw the program to this SVG file: where arrays lie on the mesh, what each transfer moves between which ranks, and the lower bound.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Print {
-    /// The program as a page of pseudo-code.
+    /// The program of one rank, as pseudo-code.
     Program,
-    /// Why each transfer has its pattern.
+    /// Each transfer with its pattern and the reason, proofs, bytes, bounds and hints.
     Explain,
-    /// The relations that the proofs are about, as isl writes them.
+    /// The relations that are proved equal, in isl's notation.
     Relations,
     /// The schedule of each kernel as a chain of steps.
     Chain,
     /// The program as Rust source.
     Source,
-    /// A complete Rust program that reads, runs and checks.
+    /// A whole Rust crate that reads the arrays, runs the program and, with `--check`, checks the result.
     Main,
 }
 

@@ -31,28 +31,28 @@ use std::time::Duration;
   polyshard machine show a100
   mpirun -n 4 polyshard machine detect --out machine.toml
 
-A machine as a file, of which `show NAME --toml` prints one to begin with:
+The format of a machine file; `show NAME --toml` prints one to start from:
   name = 'mine'
-  shared_memory = 'core'       # optional: the level inside of whose outer one devices read one another's memory
+  shared_memory = 'core'       # optional: the cores of one node read each other's memory
   [device]
-  memory_bandwidth = 2e10      # bytes per second, while all devices use their memory
+  memory_bandwidth = 2e10      # bytes per second of a device, while all devices use their memory
   memory_capacity = 8000000000 # bytes
   flops = { f32 = 1e11, f64 = 5e10, i32 = 2e10, i64 = 5e9 } # operations per second, by type
-  nests = { f64 = 4e9 }        # optional: the same, element by element
+  nests = { f64 = 4e9 }        # optional: the same for loops that run element by element
   [[level]]                    # one for each level, the outermost first
   name = 'node'
   count = 4
   interconnect = 'switch'      # or 'ring', 'line', { torus = [2, 2] }
   bandwidth = 1.25e10          # bytes per second in each direction, of one port or link
   latency = 2e-6               # seconds per message
-  shared_ports = 1             # optional: ports that all devices inside share
+  shared_ports = 1             # optional: number of ports that all devices inside share
   [[level]]
   name = 'core'
   count = 16
   interconnect = 'switch'
   bandwidth = 5e9
   latency = 5e-7
-What `detect` and `measure` write has more keys, each of which may be left out.")]
+`detect` and `measure` write more keys; all of those are optional.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the machines that have a name.
+    /// List the presets.
     #[command(after_help = "Example:
   polyshard machine list --json")]
     List {
@@ -68,23 +68,23 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show one machine: its levels, its devices, and what its collectives take.
+    /// Show a machine: its levels, links and devices.
     #[command(after_help = "Examples:
   polyshard machine show v100
   polyshard machine show a100 --toml
   polyshard machine show machine.toml --json")]
     Show {
-        /// A name that `list` knows, or a TOML file.
+        /// A preset, as `list` prints them, or a TOML file.
         #[arg(value_name = "NAME|FILE")]
         machine: String,
         /// Print one JSON object instead of text, with the keys of the TOML file.
         #[arg(long)]
         json: bool,
-        /// Print the machine as a TOML file has it, to begin one of your own with.
+        /// Print a TOML file to start your own from.
         #[arg(long, conflicts_with = "json")]
         toml: bool,
     },
-    /// Take a quick look at the machine that this runs on: one device per rank.
+    /// Detect this machine quickly: one device per rank.
     #[command(after_help = "Examples:
   polyshard machine detect --ranks 2
   mpirun -n 4 polyshard machine detect --out machine.toml")]
@@ -98,26 +98,26 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the machine that this runs on, and how well it predicts what was measured.
+    /// Measure this machine carefully, and report how well the model predicts the measured times.
     ///
-    /// Times messages and collectives by size, products of matrices by type, copies, and moves in place, on all ranks at once. It takes
-    /// some ten seconds; run it on an otherwise idle machine. Progress and warnings go to standard error.
+    /// Times messages and collectives by size, matrix products by type, copies, and moves in place, on all ranks at once. It takes
+    /// tens of seconds; run it on an idle machine. Progress and warnings go to standard error.
     #[command(after_help = "Examples:
   polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB
   mpirun -n 4 polyshard machine measure --quick --out machine.toml --plot machine.svg")]
     Measure {
         #[command(flatten)]
         ranks: Ranks,
-        /// Sizes of messages and of the larger side of collectives [default: powers of two from 1KiB to 64MiB].
+        /// Message sizes; of a collective, the size of its larger side [default: powers of two from 1KiB to 64MiB].
         #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size, allow_hyphen_values = true)]
         sizes: Vec<usize>,
-        /// Time little: to see whether it works, not how fast it is.
+        /// Take few samples: enough to try the command, not for figures.
         #[arg(long)]
         quick: bool,
         /// Write the machine to a TOML file.
         #[arg(long, value_name = "FILE.toml")]
         out: Option<PathBuf>,
-        /// Draw seconds by size, measured and predicted.
+        /// Plot measured and predicted seconds by size.
         #[arg(long, value_name = "FILE.svg")]
         plot: Option<PathBuf>,
         /// Print one JSON object instead of text.
@@ -128,7 +128,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Ranks {
-    /// The number of ranks: threads, or the processes that `mpirun` has started [default: those, or 2].
+    /// Number of ranks: threads or, under `mpirun`, its processes [default: all processes, or 2 threads].
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ranks: Option<usize>,
 }

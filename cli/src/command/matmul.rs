@@ -31,27 +31,27 @@ use std::path::PathBuf;
   polyshard matmul 'A[I_X,J] * B[J,K] -> C[I_X,K]' --mesh X=8 --size I=512,J=512,K=512 --machine a100 \
       --matrix '[[2,4]]' --draw steps.svg")]
 pub struct Arguments {
-    /// The product: which axes cut which dimension, as 'A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]'; `C[I, K] {U_X}` leaves
-    /// sums along X open.
+    /// The product, with the mesh axes that divide each dimension: 'A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]'. A result
+    /// `C[I, K] {U_X}` keeps partial sums along X.
     product: String,
-    /// The mesh: each axis' name and extent, outermost first; `4x4` is `X=4,Y=4`.
+    /// The mesh: name and extent of each axis, outermost first; `4x4` is `X=4,Y=4`.
     #[arg(long, value_name = "X=4,Y=4", allow_hyphen_values = true)]
     mesh: String,
-    /// The sizes of the dimensions.
+    /// Sizes of the dimensions.
     #[arg(long, value_name = "I=8192,J=8192,K=8192")]
     size: String,
-    /// The type of all elements: i8, bf16, f32, f64, i32 or i64.
+    /// Element type of the estimate: i8, bf16, f32, f64, i32 or i64.
     #[arg(long = "type", value_name = "TYPE", default_value = "bf16")]
     dtype: String,
     #[command(flatten)]
     device: Device,
-    /// Shard these factors, which are then written without axes, in whatever way is best.
+    /// Also choose the sharding of these factors, which are then written without axes.
     #[arg(long, value_enum, value_name = "FACTORS")]
     search: Option<Factors>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Run the cheapest sequence, a thread for each rank, on numbers of 8 bytes, and compare with the sequential
+    /// Run the cheapest sequence on one thread per rank, with elements of 8 bytes, and compare with the sequential
     /// product.
     #[arg(long)]
     run: bool,
@@ -62,11 +62,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Factors {
-    /// The first.
+    /// The first factor.
     Left,
-    /// The second.
+    /// The second factor.
     Right,
-    /// Both.
+    /// Both factors.
     Both,
 }
 

@@ -35,20 +35,19 @@ const TIMED: u128 = 2_000;
   polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic all-gather:0,1:1e8 --top 3
   polyshard placement --hierarchy 4,16 --mesh 8x2x4 --json")]
 pub struct Arguments {
-    /// The machine's levels: how many members each has in one of the level outside, outermost first [default: those
-    /// of the machine].
+    /// Counts of the machine's levels, outermost first: 4,16 is 4 nodes of 16 devices [default: those of the machine].
     #[arg(long, value_name = "4,16", allow_hyphen_values = true)]
     hierarchy: Option<String>,
-    /// The mesh: the extents of its axes, with names or without.
+    /// The mesh: the extents of its axes, as 8x2x4 or data=8,tensor=2,pipe=4.
     #[arg(long, value_name = "8x2x4", allow_hyphen_values = true)]
     mesh: String,
-    /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
-    /// that each rank holds before it. May be repeated, or hold several separated by `;`.
+    /// A collective of the workload, by which placements are ranked: operation, axes by name or number, and the bytes
+    /// that each rank holds before it. Repeat it, or separate several by `;`.
     #[arg(long, value_name = "all-reduce:0:1e9", value_delimiter = ';')]
     traffic: Vec<String>,
     #[command(flatten)]
     hardware: Hardware,
-    /// List the first N only.
+    /// List only the first N.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
     /// Print one JSON object instead of text.

@@ -20,14 +20,13 @@ const LONGEST: u64 = 1 << 20;
 /// What a file of kernels is given.
 #[derive(clap::Args)]
 pub(crate) struct Source {
-    /// The file of kernels, each with its mesh and its steps behind it, or `auto`.
+    /// The file of kernels, each followed by a mesh and steps, or by `auto`.
     #[arg(value_name = "FILE.poly")]
     pub(crate) file: PathBuf,
-    /// A `.npy` file for each array that the kernels read and none before writes: all as NAME=FILE.npy, or in the order in which they are
-    /// declared.
+    /// One `.npy` file per input, an array that no earlier kernel writes: all by name, A=A.npy, or in the order of declaration.
     #[arg(value_name = "[NAME=]FILE.npy", value_parser = array_file())]
     inputs: Vec<ArrayFile>,
-    /// The value of a name that the file leaves open: an extent, a modulus or a scalar.
+    /// Value of a name that the file leaves open: an extent, a modulus, a scalar, a number of rounds or their bound.
     #[arg(long = "let", value_name = "NAME=VALUE", value_parser = value)]
     pub(crate) values: Vec<(Name, Number, String)>,
 }

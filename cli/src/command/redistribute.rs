@@ -29,10 +29,11 @@ use std::path::PathBuf;
   polyshard redistribute --mesh 8 '[8{x}64, 64]' '[64, 8{x}64]' --latency 1e-6 --bandwidth 1e10 --json
   polyshard redistribute --batch problems.json")]
 pub struct Arguments {
-    /// Source type: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
+    /// Source sharding: for each dimension the tile size, the axes (minor first) and the full size, as '[3{x}12, 8]'; or
+    /// 'A[I_X, J]' with `--size`.
     #[arg(requires = "target", requires = "mesh")]
     source: Option<String>,
-    /// Target type, in the same form.
+    /// Target sharding, in the same form.
     target: Option<String>,
     /// Mesh: name and extent of each axis, outermost first; `4x6` is `x=4,y=6`.
     #[arg(long, value_name = "x=4,y=6", allow_hyphen_values = true)]
@@ -40,10 +41,10 @@ pub struct Arguments {
     /// Sizes of the dimensions of 'A[I_X, J]'.
     #[arg(long, value_name = "I=8,J=16")]
     size: Option<String>,
-    /// Plan one problem per line of a file, or of standard input if it is `-`, and print one JSON object for each.
+    /// Plan one problem per line of a file (`-` is standard input), and print one JSON object for each.
     ///
     /// A problem is {"mesh": [["x", 4], ["y", 6]], "source": "[3{x}12, 8]", "target": ".."}, with
-    /// "size": [["I", 8], ["J", 16]] if the types are of the form 'A[I_X, J]'.
+    /// "size": [["I", 8], ["J", 16]] if the shardings are of the form 'A[I_X, J]'.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "mesh", "size", "run", "draw"])]
     batch: Option<PathBuf>,
     #[command(flatten)]

@@ -32,16 +32,16 @@ const SUGGESTED: u128 = 8;
   polyshard reduce --matrix '[[2,2],[1,2]]' --reduce 0,1 --machine v100 --bytes 1e6 --algorithm tree --top 4 --run
   polyshard reduce --matrix '[[4,4]]' --reduce 0 --machine a100 --bytes 1e9 --program AllReduce --json")]
 pub struct Arguments {
-    /// The placement: for each axis its factors, outermost level first; `polyshard placement` lists them.
+    /// The placement: one row per axis, one column per level, outermost first, as `polyshard placement` lists them.
     #[arg(long, value_name = "[[1,4],[4,4]]")]
     matrix: String,
-    /// The machine's levels, which are the products of the matrix's columns, and so need not be given.
+    /// Counts of the machine's levels [default: the products of the matrix's columns].
     #[arg(long, value_name = "4,16", allow_hyphen_values = true)]
     hierarchy: Option<String>,
-    /// The axes over which to reduce.
+    /// Axes to sum over, by number.
     #[arg(long, value_name = "0,2", allow_hyphen_values = true)]
     reduce: String,
-    /// The bytes that each rank holds.
+    /// Bytes that each rank holds before the reduction.
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     bytes: String,
     #[command(flatten)]
@@ -49,17 +49,17 @@ pub struct Arguments {
     /// List the N fastest [default: 16 in a table, all as JSON].
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// The program to explain and to draw, by its number in the table or by its collectives, such as AllReduce or
-    /// Reduce-Broadcast; the fastest of several [default: the fastest of all].
+    /// The program to explain and draw, by its number in the table or by its collectives, such as AllReduce or
+    /// Reduce-Broadcast, of which the fastest is taken [default: the fastest of all].
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Run the programs that are listed, a thread for each device, and check every sum.
+    /// Run the listed programs on one thread per device, and check every sum.
     #[arg(long)]
     run: bool,
-    /// The numbers that each rank holds in a run.
+    /// Number of elements per rank for `--run`.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1003", allow_negative_numbers = true)]
     elements: usize,
     /// Draw which ranks communicate in each step of the program.

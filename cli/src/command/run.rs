@@ -20,19 +20,19 @@ use polyshard::machine::units::scaled;
   polyshard run examples/poly/summa.poly B=B.npy A=A.npy --out C=summa.npy
   mpirun -n 4 polyshard run examples/poly/summa.poly A.npy B.npy --out summa.npy
 
-A file holds kernels as `kernel!` takes them, each with its schedule behind it, or `auto`:
+A `.poly` file holds kernels, each followed by its schedule or by `auto`:
   fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }
   auto")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Write what the last kernel computes to this `.npy` file, or the array NAME. Give it several times, each with a NAME, for several arrays: all
-    /// files are written, or none. In rounds `repeat(5, A = B)`, B is computed and A is what is left.
+    /// Write the result of the last kernel, or the array NAME, to this `.npy` file. Repeat it, with names, for several arrays: all files
+    /// are written, or none. After rounds, `repeat(5, A = B)`, the result is named A.
     #[arg(long, value_name = "[NAME=]FILE.npy", required = true, value_parser = array_file())]
     out: Vec<ArrayFile>,
     #[command(flatten)]
     choosing: Choosing,
-    /// Compare the result with a sequential computation: of one kernel some rows, of several all.
+    /// Compare with a sequential computation: 8 rows of the result of one kernel, all rows if there are several kernels.
     #[arg(long)]
     check: bool,
 }

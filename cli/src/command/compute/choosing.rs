@@ -23,24 +23,24 @@ const VARIABLE: &str = "POLYSHARD_MACHINE";
 /// How a schedule is chosen.
 #[derive(clap::Args)]
 pub(crate) struct Choosing {
-    /// The most ranks to use: threads, or the processes that `mpirun` has started [default: those, or one for each core].
+    /// Maximum number of ranks: threads or, under `mpirun`, its processes [default: all processes, or one thread per core].
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ranks: Option<usize>,
-    /// The bytes that a rank may hold, such as 512MiB or 2GB [default: its share of the memory].
+    /// Memory limit per rank, such as 512MiB or 2GB [default: its share of the machine's memory].
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
-    /// Choose for this machine, a name that `polyshard machine list` knows or a file, instead of the one that it runs on [default: `POLYSHARD_MACHINE`
-    /// of the environment, where a file that is not there yet is written when the machine is measured].
+    /// Choose the schedule for this machine: a preset of `polyshard machine list`, or a file [default: the environment variable
+    /// `POLYSHARD_MACHINE`, else this machine].
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// The counts of its levels, outermost first [default: of a name, as many nodes as the ranks need].
+    /// Counts of the levels of `--machine`, outermost first [default: for a preset, as many nodes as the ranks need].
     #[arg(long, value_name = "NODES,GPUS", requires = "machine")]
     hierarchy: Option<String>,
-    /// Measure the machine that it runs on anew, for some seconds, and keep that. Otherwise it is measured for a second, before the first computation that
-    /// takes more than 50 ms.
+    /// Measure this machine anew for some seconds, and keep the figures. Otherwise it is measured once, for a second, before the first
+    /// computation that is predicted to take 50 ms or more.
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
-    /// Stop searching after this many seconds, and say by how much another schedule could be faster.
+    /// Search time limit in seconds; the remaining gap is reported.
     #[arg(long, value_name = "SECONDS", value_parser = real, default_value = "10", allow_negative_numbers = true)]
     at_most: f64,
 }

@@ -12,24 +12,24 @@ use polyshard::{DType, Machine, Mesh, Name};
 /// The flags.
 #[derive(clap::Args)]
 pub(super) struct Device {
-    /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, whose torus then has a dimension for each axis of the mesh; or with
-    /// `--matrix` any that has levels, a100, v100 or a file.
+    /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, with one torus dimension per mesh axis; with `--matrix`, any preset or
+    /// TOML file with levels, such as a100.
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// How the mesh is placed on the machine's levels; `polyshard placement` lists the ways.
+    /// Placement of the mesh on the machine's levels, as `polyshard placement` lists them.
     #[arg(long, value_name = "[[1,4],[4,4]]", requires = "machine")]
     matrix: Option<String>,
-    /// A device's operations per second for the type of elements, instead of the machine's.
+    /// Operations per second of a device for `--type`, instead of the machine's.
     #[arg(long, value_name = "PER_S", value_parser = real, allow_negative_numbers = true)]
     flops: Option<f64>,
-    /// The bytes per second between a device and its memory, instead of the machine's.
+    /// Memory bandwidth of a device in bytes per second, instead of the machine's.
     #[arg(long, value_name = "BYTES_PER_S", value_parser = real, allow_negative_numbers = true)]
     memory_bandwidth: Option<f64>,
-    /// A device's bytes of memory, instead of the machine's.
+    /// Memory of a device in bytes, instead of the machine's.
     #[arg(long, value_name = "BYTES", value_parser = real, allow_negative_numbers = true)]
     memory_bytes: Option<f64>,
-    /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and
-    /// ring, line or switch. May be given for each axis.
+    /// Links along an axis, instead of the machine's: bytes per second and direction, seconds per hop, and ring, line or
+    /// switch. Repeat it for each axis.
     #[arg(long, value_name = "X=9e10:1e-6:ring", conflicts_with = "matrix")]
     link: Vec<String>,
 }

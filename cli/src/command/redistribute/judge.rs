@@ -17,17 +17,17 @@ pub(crate) struct Judge {
     /// Operations that a plan may use.
     #[arg(long, value_enum, default_value_t = Operations::Fused)]
     ops: Operations,
-    /// Memory that a tile may take on each device [default: that of the larger of source and target tile].
+    /// Memory limit for a tile on each rank [default: the larger of the source and the target tile].
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
-    /// Element type, used to convert elements to bytes.
+    /// Element type, which sets the bytes per element.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
     dtype: DType,
-    /// Latency per message in seconds; minimise time.
+    /// Latency per message in seconds: minimise time instead of bytes.
     #[arg(long, value_name = "S", value_parser = real, requires = "bandwidth", allow_negative_numbers = true)]
     latency: Option<f64>,
-    /// Bandwidth per rank in bytes per second; minimise time. For single axes as `x=1e9`, with a plain number for the
-    /// others.
+    /// Bandwidth per rank in bytes per second: minimise time instead of bytes. `x=1e9` sets it for one axis; a plain
+    /// number is for the others.
     #[arg(long, value_name = "BYTES_PER_S", allow_hyphen_values = true)]
     bandwidth: Option<String>,
 }
