@@ -9,6 +9,7 @@ use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
 use crate::comm::exchange_words;
+use crate::element::with_native;
 use crate::layout::{AxisExpr, Mesh, Placement, Sharding};
 use crate::leaf::{Role, contract, nest, pointwise};
 use crate::{
@@ -218,7 +219,7 @@ pub(super) fn device(
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
-            *timed = timed.min(nest_of(*dtype, clock)?);
+            *timed = timed.min(with_native!(*dtype, T => nest_in::<T>(clock))?);
         }
         steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
         found.written = found.written.min(overwriting(clock, bytes)?);
@@ -435,14 +436,7 @@ fn rows_of(dtype: DType, rows: usize) -> usize {
 }
 
 fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3]) -> Result<Timed> {
-    let shape = [1, rows, columns, terms];
-    match dtype {
-        DType::F32 => product::<f32>(clock, shape, false),
-        DType::F64 => product::<f64>(clock, shape, false),
-        DType::I32 => product::<i32>(clock, shape, false),
-        DType::I64 => product::<i64>(clock, shape, false),
-        other => unreachable!("programs do not compute in {other}"),
-    }
+    with_native!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
 }
 
 /// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. Each block of the first operand is transposed
@@ -463,16 +457,6 @@ fn product<T: Element>(clock: &Clock<'_>, shape @ [blocks, m, n, k]: [usize; 4],
         contract(&shape, &[Role::M, Role::M, Role::N, Role::K], T::ONE, a, b, c);
         Ok(())
     })
-}
-
-fn nest_of(dtype: DType, clock: &Clock<'_>) -> Result<Timed> {
-    match dtype {
-        DType::F32 => nest_in::<f32>(clock),
-        DType::F64 => nest_in::<f64>(clock),
-        DType::I32 => nest_in::<i32>(clock),
-        DType::I64 => nest_in::<i64>(clock),
-        other => unreachable!("programs do not compute in {other}"),
-    }
 }
 
 /// `c[i, j] += a[k, j] * b[i, k, j]` by the leaf that programs use.
