@@ -8,21 +8,14 @@ use super::laid::Laid;
 use super::stage::Stage;
 use super::state::State;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
-use crate::error::{Enough, SearchError};
+use crate::error::Enough;
 use polyshard_layout::Name;
 use polyshard_program::Kernel;
 use std::time::Instant;
 
 impl SequenceSearch<'_> {
-    /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
-    pub(crate) fn with_enough(&self, mut error: SearchError) -> SearchError {
-        if let SearchError::Memory { memory, enough, .. } = &mut error {
-            *enough = self.enough(*memory);
-        }
-        error
-    }
-
-    fn enough(&self, memory: u64) -> Enough {
+    /// The number of ranks that would do. What began then takes as long as a search may at most.
+    pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
         // Schedules that are given are on the mesh.
         if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
             return Enough::LargerMesh;
@@ -40,8 +33,9 @@ impl SequenceSearch<'_> {
         if wide(self.machine, most_ranks(iterations).max(self.ranks)).is_none() {
             return Enough::NotSought;
         }
-        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
-        enough(&OfSequence { search: self, kernels, memory, until }, self.ranks, iterations, self.limits.at_most)
+        let until = self.limits.until(start, 4);
+        let trial = OfSequence { search: self, kernels, memory, until };
+        enough(&trial, self.ranks, iterations, self.limits.since(start).at_most)
     }
 }
 
@@ -118,9 +112,5 @@ impl Trial for OfSequence<'_> {
 
     fn is_counted(&self, ranks: usize) -> bool {
         !self.search.of_few_meshes || self.at(ranks, |search, _| search.extents(|_| true).len() <= search.most_meshes())
-    }
-
-    fn is_refused(&self, _: usize) -> bool {
-        false
     }
 }

@@ -146,17 +146,18 @@ impl State<'_> {
         }
         let mut all: Vec<StageWay> = Vec::new();
         for (_, along) in &laid.ways[nth] {
-            if !all.is_empty() && self.is_over() {
-                self.are_ways_cut = true;
-                break;
-            }
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
             let space = Space { kernel: self.kernels[nth], homes: &[], rotates: false };
             let mut found = Found::smallest().sharing(&self.shared.with_any[nth]);
+            (found.until, found.may_end) = ([self.until; 2], !all.is_empty());
             found.add(&space, &variant, &self.prices)?;
             for candidate in found.candidates.into_iter().chain(found.smallest.into_iter().flatten()) {
                 let way = StageWay { candidate, along: Some(along.clone()), program: OnceCell::new() };
                 smaller(&mut all, way, |way| &way.candidate);
+            }
+            if found.is_cut {
+                self.are_ways_cut = true;
+                break;
             }
         }
         let by_memory = |one: &StageWay, other: &StageWay| {
