@@ -94,6 +94,60 @@ fn a_run_that_is_interrupted_while_it_writes_leaves_nothing() {
     }
 }
 
+/// Starts a command on two processes, with variables for them.
+fn mpirun(variables: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "-n", "2", "env", "--default-signal=INT,TERM,HUP"]).args(variables);
+    command.arg(PROGRAM).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// Waits until something is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn mpirun_that_is_ended_while_a_result_is_written_leaves_nothing() {
+    let folder = test_folder!("ended").canonicalize().expect("it was just made");
+    let (machine, out) = (machine(&folder), folder.join("out.npy"));
+    let [a, b] = ["A.npy", "B.npy"].map(|name| random(&folder, name, "10000", "f64"));
+    let arguments = ["einsum", "i,j->ij", text(&a), text(&b), "--ranks", "2", "--machine", text(&machine)];
+    let arguments = [&arguments[..], &["--out", text(&out)]].concat();
+    let mut child = mpirun(&["POLYSHARD_PARTIAL=named"], &arguments).spawn().expect("mpirun starts");
+    let partial = || names(&folder).into_iter().find(|name| name.ends_with(".partial"));
+    let len = |name: String| fs::metadata(folder.join(name)).map_or(0, |there| there.len());
+    wait_until("some of the result is written", || partial().is_some_and(|name| len(name) > 1 << 20));
+    let kill = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+    assert!(kill.expect("kill starts").success());
+    assert!(!child.wait().expect("it ends").success());
+    wait_until("the file is removed", || partial().is_none());
+    assert!(!out.exists(), "the run ended before it was interrupted");
+}
+
+/// Each of the processes reads a half of the file, and finds that it is not there.
+#[test]
+fn a_file_that_is_cut_while_processes_read_it_is_named_once() {
+    let folder = test_folder!("cut").canonicalize().expect("it was just made");
+    let (machine, a, out) = (machine(&folder), random(&folder, "A.npy", "40000,3000", "f64"), folder.join("out.npy"));
+    let arguments = ["einsum", "ij->i", text(&a), "--ranks", "2", "--machine", text(&machine), "--out", text(&out)];
+    let child = mpirun(&[], &arguments).spawn().expect("mpirun starts");
+    let maps = |process: PathBuf| fs::read_to_string(process.join("maps")).unwrap_or_default();
+    let processes = || fs::read_dir("/proc").expect("Linux has it").filter_map(|process| Some(process.ok()?.path()));
+    wait_until("both map it", || processes().filter(|process| maps(process.clone()).contains(text(&a))).count() == 2);
+    File::options().write(true).open(&a).and_then(|file| file.set_len(4096)).expect("the folder is ours");
+    let ended = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && !out.exists(), "{stderr}");
+    assert_eq!(stderr.matches(&format!("cannot read `{}`", a.display())).count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
+}
+
 #[test]
 fn what_a_killed_run_leaves_over_is_named_by_the_next() {
     let folder = test_folder!("killed").canonicalize().expect("it was just made");
@@ -117,12 +171,11 @@ fn what_a_killed_run_leaves_over_is_named_by_the_next() {
 #[test]
 fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
     let folder = test_folder!("changed");
-    // The result has more bytes than a pipe holds.
-    let a = random(&folder, "A.npy", "200,100", "f64");
     let (machine, pipe) = (machine(&folder), folder.join("out.npy"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
-    for changes in [false, true] {
-        let (a, read) = (a.clone(), pipe.clone());
+    for (start, changes) in [(Start::Plain, false), (Start::Plain, true), (Start::Mpi(2), true)] {
+        // The result has more bytes than a pipe holds.
+        let (a, read) = (random(&folder, "A.npy", "200,100", "f64"), pipe.clone());
         let reader = thread::spawn(move || {
             // Opening it waits for the run to write.
             let mut pipe = File::open(read).expect("a pipe");
@@ -135,13 +188,13 @@ fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
         let path = folder.join("A.npy");
         let arguments =
             ["einsum", "ij->ji", text(&path), "--ranks", "2", "--machine", text(&machine), "--out", text(&pipe)];
-        let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, &arguments);
+        let Ended { success, stderr, .. } = COMMAND_LINE.run(start, &arguments);
         reader.join().expect("it reads");
         let message = format!(
             "cannot use `{}`: it has changed since it was opened; run again when nothing writes to it",
             path.display()
         );
-        assert_eq!((!success, stderr.contains(&message)), (changes, changes), "{stderr}");
+        assert_eq!((!success, stderr.matches(&message).count()), (changes, changes.into()), "{stderr}");
     }
 }
 
