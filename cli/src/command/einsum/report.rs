@@ -40,15 +40,9 @@ fn grid(choice: &Choice) -> String {
 pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
     let vars: Vec<_> = choice.best().grid().iter().map(|(name, _)| name.to_string()).collect();
-    let mut rows = vec![vec![
-        format!("grid ({})", vars.join(" ")),
-        "ranks".into(),
-        "steps".into(),
-        "words".into(),
-        "/ bound".into(),
-        "seconds".into(),
-        "memory".into(),
-    ]];
+    let grid = format!("grid ({})", vars.join(" "));
+    let head = [&grid, "ranks", "steps", "words", "/ bound", "seconds", "memory"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for candidate in [choice.best()].into_iter().chain(choice.others()).take(top) {
         let grid: Vec<_> = candidate.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
         let steps = candidate.steps();
