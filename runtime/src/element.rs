@@ -3,7 +3,7 @@
 use crate::instances::Instances;
 use crate::math;
 use crate::mix::mix;
-use polyshard_program::{Function, Number, ScalarType};
+use polyshard_program::{Assign, Function, Number, ScalarType};
 use std::fmt;
 
 /// How two elements meet: the operation of a reduction or of an accumulating write.
@@ -319,6 +319,16 @@ integer!(i32);
 integer!(i64);
 
 impl ReduceOp {
+    /// What combines values where a statement assigns.
+    pub(crate) fn of(assign: Assign) -> Self {
+        match assign {
+            Assign::Set | Assign::Add => Self::Sum,
+            Assign::Mul => Self::Product,
+            Assign::Max => Self::Max,
+            Assign::Min => Self::Min,
+        }
+    }
+
     /// Returns what no terms at all combine to, which an output starts from; combined with another value it leaves that
     /// unchanged, but that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]

@@ -6,7 +6,7 @@
 mod blocked;
 mod row;
 
-use crate::{Element, Result, RunError};
+use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
 use polyshard_program::{Affine, Assign, IndexVar, Kernel};
@@ -36,10 +36,10 @@ pub(crate) fn evaluate<T: Element>(
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
         return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
-    let shape = &kernel.output().shape;
+    let (shape, op) = (&kernel.output().shape, ReduceOp::of(kernel.assign()));
     let mut output = match into {
         Some(into) => into.as_standard_layout().into_owned(),
-        None => ArrayD::from_elem(IxDyn(shape), identity(kernel)),
+        None => ArrayD::from_elem(IxDyn(shape), op.identity()),
     };
     let arrays = inputs.iter().copied().chain([&output]);
     for (array, tensor) in arrays.zip(kernel.tensors()) {
@@ -83,16 +83,6 @@ pub(crate) fn evaluate<T: Element>(
     Ok(output)
 }
 
-/// What an element holds before the first term.
-fn identity<T: Element>(kernel: &Kernel) -> T {
-    match kernel.assign() {
-        Assign::Set | Assign::Add => T::ZERO,
-        Assign::Mul => T::ONE,
-        Assign::Max => T::LEAST,
-        Assign::Min => T::GREATEST,
-    }
-}
-
 /// Has each element that the kernel writes hold what it does before the first term.
 pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
     // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
@@ -103,7 +93,7 @@ pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
         // A row along no index is one instance.
         let row = Row { at, along: kernel.vars().len(), len: 1 };
         if let Offsets::Same(offset) = row.offsets(kernel.target(), kernel, &kernel.output().shape) {
-            elements[offset] = identity(kernel);
+            elements[offset] = ReduceOp::of(kernel.assign()).identity();
         }
     }
 }

@@ -82,31 +82,28 @@ fn small<T: Element>(product: MatrixProduct<'_, T>) {
     // Its kernels write columns.
     let [down, right] = product.c.strides;
     let product = if down.abs() > right.abs() { product.turned() } else { product };
-    let MatrixProduct { sizes: [m, n, k], alpha, a, b, c, adds } = product;
-    let (mut a_at, mut b_at, mut c_at) = (a.offset, b.offset, c.offset);
-    let ([mut a_row, mut a_column], [mut b_row, mut b_column], [mut c_row, mut c_column]) =
-        (a.strides, b.strides, c.strides);
+    let MatrixProduct { sizes: [m, n, k], alpha, mut a, mut b, mut c, adds } = product;
     // They also take the loops in the order in which their strides are positive.
-    if c_row < 0 {
-        reverse(m, [(&mut c_at, &mut c_row), (&mut a_at, &mut a_row)]);
+    if c.strides[0] < 0 {
+        (a, c) = (a.reversed(0, m), c.reversed(0, m));
     }
-    if c_column < 0 {
-        reverse(n, [(&mut c_at, &mut c_column), (&mut b_at, &mut b_column)]);
+    if c.strides[1] < 0 {
+        (b, c) = (b.reversed(1, n), c.reversed(1, n));
     }
-    if a_column < 0 {
-        reverse(k, [(&mut a_at, &mut a_column), (&mut b_at, &mut b_row)]);
+    if a.strides[1] < 0 {
+        (a, b) = (a.reversed(1, k), b.reversed(0, k));
     }
-    let [c_column, c_row, a_column, a_row, b_column, b_row] =
-        [c_column, c_row, a_column, a_row, b_column, b_row].map(|stride| stride as isize);
+    let [[a_row, a_column], [b_row, b_column], [c_row, c_column]] =
+        [a.strides, b.strides, c.strides].map(|strides| strides.map(|stride| stride as isize));
     macro_rules! product {
         ($part:ident, $type:ident, $lanes:literal) => {
             // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
             // from the first one is inside its slice, and reversing a loop reaches the same. `c` is borrowed mutably, so
             // neither `a` nor `b` overlaps it. The kernels for AVX2 and FMA run where the processor has both, as `V3` shows.
             unsafe {
-                let c = c.data.as_mut_ptr().offset(c_at as isize).cast::<$type>();
-                let a = a.data.as_ptr().offset(a_at as isize).cast();
-                let b = b.data.as_ptr().offset(b_at as isize).cast();
+                let c = c.data.as_mut_ptr().offset(c.offset as isize).cast::<$type>();
+                let a = a.data.as_ptr().offset(a.offset as isize).cast();
+                let b = b.data.as_ptr().offset(b.offset as isize).cast();
                 let (one, alpha) = (1.0, bytemuck::cast(alpha));
                 let alone = gemm_common::Parallelism::None;
                 // What the crate would choose by itself without AVX-512.
@@ -129,14 +126,6 @@ fn small<T: Element>(product: MatrixProduct<'_, T>) {
         DType::F32 => product!(gemm_f32, f32, 8),
         DType::F64 => product!(gemm_f64, f64, 4),
         _ => of_integers(),
-    }
-}
-
-/// Takes a loop of `count` iterations from its last one to its first: where operands begin, and their strides.
-fn reverse(count: usize, operands: [(&mut i64, &mut i64); 2]) {
-    for (at, stride) in operands {
-        *at += (count as i64 - 1) * *stride;
-        *stride = -*stride;
     }
 }
 

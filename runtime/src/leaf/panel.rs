@@ -30,6 +30,13 @@ impl<D> PanelOf<D> {
         Self { offset: self.at(row, column) as i64, ..self }
     }
 
+    /// The same elements, those along this dimension, of which there are `count`, from the last one to the first.
+    pub(super) fn reversed(mut self, dim: usize, count: usize) -> Self {
+        self.offset += (count as i64 - 1) * self.strides[dim];
+        self.strides[dim] = -self.strides[dim];
+        self
+    }
+
     /// The transposed matrix.
     #[inline(always)]
     pub(super) fn turned(self) -> Self {
