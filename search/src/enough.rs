@@ -52,6 +52,11 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
     let most = most_ranks(iterations);
     let start = Instant::now();
     let is_later = |part: u32| at_most.is_some_and(|limit| start.elapsed() > limit / part);
+    let found = |ranks: usize, is_sure: bool| match is_sure {
+        _ if trial.is_refused(ranks) => Enough::NotFound(ranks - 1),
+        true => Enough::Fewest(ranks),
+        false => Enough::Found(ranks),
+    };
     let first = given + 1;
     let (mut ranks, mut left, mut is_sure) = (first, MAX_PRICED, true);
     'counted: while ranks <= most.min(MOST_COUNTED) && trial.is_counted(ranks) {
@@ -66,9 +71,7 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
                 break 'counted;
             }
             match trial.fits(ranks, way) {
-                Some(true) if trial.is_refused(ranks) => return Enough::NotFound(ranks - 1),
-                Some(true) if is_sure => return Enough::Fewest(ranks),
-                Some(true) => return Enough::Found(ranks),
+                Some(true) => return found(ranks, is_sure),
                 Some(false) => {}
                 None => is_sure = false,
             }
@@ -83,12 +86,12 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
     let is_likely =
         |ranks: &usize| ranks.is_power_of_two() || ranks.is_multiple_of(given) && (ranks / given).is_power_of_two();
     for ranks in (ranks..=most).filter(is_likely) {
-        if is_later(1) || trial.is_refused(ranks) {
+        if is_later(1) {
             break;
         }
         let mut ways = trial.ways(ranks).into_iter();
         if ways.by_ref().take(MAX_OF_EACH).any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
-            return Enough::Found(ranks);
+            return found(ranks, false);
         }
         tried = Some(ranks);
         left.push((ranks, ways));
@@ -96,7 +99,7 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
     // Where a limit says how long it may take, the rest of each is tried, too.
     for (ranks, mut ways) in left.into_iter().filter(|_| at_most.is_some()) {
         if ways.any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
-            return Enough::Found(ranks);
+            return found(ranks, false);
         }
     }
     tried.map_or(Enough::NotSought, Enough::NotFound)

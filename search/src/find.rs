@@ -37,6 +37,9 @@ pub struct Search<'a> {
 const MOST_AHEAD: usize = 1 << 13;
 const FEWEST_AHEAD: usize = 16;
 
+/// The fewest grids, the fastest by their bounds, among which those that need little memory are sought though the time is over.
+const FEWEST_SMALL: usize = 1 << 10;
+
 impl<'a> Search<'a> {
     pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
         Self {
@@ -190,16 +193,16 @@ impl<'a> Search<'a> {
                 false => Ok(()),
             })
         };
-        let mut left = grids.len();
+        let (mut left, mut is_least) = (grids.len(), true);
         for (nth, Bounded { least: [bound, _], way, .. }) in grids.iter().enumerate() {
             if *bound >= found.wanted(self.at_least) {
                 break;
             }
-            if needs(&way.0) > memory as f64 {
-                continue;
+            let may_fit = needs(&way.0) <= memory as f64;
+            if may_fit {
+                look(&mut found, way)?;
             }
-            look(&mut found, way)?;
-            if found.is_cut {
+            if found.is_cut || !may_fit && found.is_late() {
                 open.leave(*bound);
                 left = nth;
                 break;
@@ -207,10 +210,12 @@ impl<'a> Search<'a> {
         }
         // Where nothing fits, what needs little memory is next, and the least that something needs is said.
         if found.candidates.is_empty() && seconds == f64::INFINITY {
-            let small = grids.iter().enumerate().map(|(nth, grid)| (nth, needs(&grid.way.0), grid));
+            (found.is_cut, found.until[0]) = (false, self.limits.until(start, 3));
+            let small = grids.iter().enumerate().take_while(|(nth, _)| *nth < FEWEST_SMALL || !found.is_late());
+            let small = small.map(|(nth, grid)| (nth, needs(&grid.way.0), grid));
             let mut small: Vec<_> = small.filter(|(nth, needs, _)| *nth >= left || *needs > memory as f64).collect();
             small.sort_by(|one, other| one.1.total_cmp(&other.1).then_with(|| one.2.order(other.2, 0)));
-            (found.is_cut, found.until[0]) = (false, self.limits.until(start, 3));
+            is_least = !found.is_late();
             for (_, needs, Bounded { way, .. }) in small {
                 if found.is_cut || found.least.is_some_and(|least| needs >= least.max(memory) as f64) {
                     break;
@@ -218,7 +223,7 @@ impl<'a> Search<'a> {
                 look(&mut found, way)?;
             }
         }
-        let is_least = !std::mem::take(&mut found.is_cut);
+        is_least &= !std::mem::take(&mut found.is_cut);
         // What is pipelined must be clearly faster than all so far.
         grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
         grids.sort_by(|one, other| one.order(other, 1));

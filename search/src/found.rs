@@ -21,6 +21,7 @@ pub(crate) const MOST_PANELS: usize = 1 << 12;
 pub(crate) const NOISE: f64 = 0.03;
 
 /// What is known so far.
+#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) memory: u64,
     /// Seconds below which another search has found something.
@@ -47,21 +48,7 @@ pub(crate) struct Found {
 impl Found {
     /// Nothing is known, but that what takes `below` seconds or more is not wanted.
     pub(crate) fn new(memory: u64, below: f64) -> Self {
-        let (candidates, shared, cut, until) = (Vec::new(), Vec::new(), Open::default(), [None; 2]);
-        let (may_end, is_cut) = (false, false);
-        Self {
-            memory,
-            below,
-            candidates,
-            least: None,
-            failed: None,
-            cut,
-            smallest: None,
-            shared,
-            until,
-            may_end,
-            is_cut,
-        }
+        Self { memory, below, ..Self::default() }
     }
 
     /// No schedule is of interest but those that need the least memory for where their arrays lie.
@@ -101,6 +88,11 @@ impl Found {
     /// The seconds from which a schedule is of no interest: this many are as fast, counted from 1, or what another search has found is.
     pub(crate) fn wanted(&self, schedules: usize) -> f64 {
         self.nth(schedules).unwrap_or(f64::INFINITY).min(self.below)
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_late(&self) -> bool {
+        is_over(self.until[usize::from(!self.candidates.is_empty())])
     }
 
     /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
@@ -262,7 +254,7 @@ impl Found {
         variant: &Variant,
         prices: &Prices<'_>,
     ) -> Result<Option<Candidate>, SearchError> {
-        self.is_cut |= self.may_end && is_over(self.until[usize::from(!self.candidates.is_empty())]);
+        self.is_cut |= self.may_end && self.is_late();
         if self.is_cut {
             return Ok(None);
         }

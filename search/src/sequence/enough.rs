@@ -80,20 +80,13 @@ impl Trial for OfSequence<'_> {
             let mut meshes = known.laid(search.meshes(&known.kernels, extents), &vec![None; known.kernels.len()]);
             meshes.truncate(search.most_meshes());
             let state = State::new(search, known, self.memory);
-            let may_fit = |mut laid: Laid| {
-                let mut holds = 0f64;
-                for nth in 0..laid.ways.len() {
-                    let ways = std::mem::take(&mut laid.ways[nth]).into_iter();
-                    let with_bound = ways.map(|(seconds, along)| (state.holds(nth, &laid, &along), (seconds, along)));
-                    let may_fit: Vec<_> = with_bound.filter(|(bytes, _)| *bytes <= self.memory as f64).collect();
-                    holds = holds.max(may_fit.iter().map(|(bytes, _)| *bytes).reduce(f64::min)?);
-                    laid.ways[nth] = may_fit.into_iter().map(|(_, way)| way).collect();
-                }
-                Some((holds, laid))
-            };
-            let mut found: Vec<(f64, Laid)> = meshes.into_iter().filter_map(may_fit).collect();
-            found.sort_by(|one, other| one.0.total_cmp(&other.0));
-            found.into_iter().map(|(_, laid)| laid).collect()
+            meshes.retain_mut(|Laid { mesh, ways }| {
+                let with_nth = ways.iter_mut().enumerate();
+                with_nth.for_each(|(nth, ways)| ways.retain(|(_, along)| state.holds(nth, mesh, along) <= self.memory));
+                ways.iter().all(|ways| !ways.is_empty())
+            });
+            meshes.sort_by_cached_key(|laid| state.least_held(laid));
+            meshes
         })
     }
 

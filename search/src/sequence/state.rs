@@ -187,7 +187,7 @@ impl<'a> State<'a> {
                         return Ok(());
                     }
                     tried[nth] += 1;
-                    if self.fixed[nth].is_none() && self.holds(nth, laid, along) > self.memory as f64 {
+                    if self.fixed[nth].is_none() && self.holds(nth, &laid.mesh, along) > self.memory {
                         self.is_short = true;
                         continue;
                     }
