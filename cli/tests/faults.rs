@@ -77,9 +77,7 @@ fn interrupted(folder: &Path, signal: &str, variables: &[&str]) -> Option<i32> {
         assert!(began.elapsed() < LIMIT, "it does not begin to write");
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(
-        Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts").success()
-    );
+    kill(signal, &child.id().to_string());
     child.wait().expect("it ends").code()
 }
 
@@ -103,6 +101,15 @@ fn mpirun(variables: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
+/// The folders of all processes.
+fn processes() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc").expect("Linux has it").filter_map(|process| Some(process.ok()?.path()))
+}
+
+fn kill(signal: &str, process: &str) {
+    assert!(Command::new("kill").args(["-s", signal, process]).status().expect("kill starts").success());
+}
+
 /// Waits until something is so.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
@@ -123,8 +130,15 @@ fn mpirun_that_is_ended_while_a_result_is_written_leaves_nothing() {
     let partial = || names(&folder).into_iter().find(|name| name.ends_with(".partial"));
     let len = |name: String| fs::metadata(folder.join(name)).map_or(0, |there| there.len());
     wait_until("some of the result is written", || partial().is_some_and(|name| len(name) > 1 << 20));
-    let kill = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
-    assert!(kill.expect("kill starts").success());
+    // The process that writes waits until `mpirun` has it go on to be ended.
+    let writes = |process: &PathBuf| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
+        let mut targets = files.filter_map(|file| fs::read_link(file).ok());
+        targets.any(|target| target.starts_with(&folder) && target.extension().is_some_and(|end| end == "partial"))
+    };
+    let writer = processes().find(writes).expect("a process writes");
+    kill("STOP", &writer.file_name().expect("a number").to_string_lossy());
+    kill("TERM", &child.id().to_string());
     assert!(!child.wait().expect("it ends").success());
     wait_until("the file is removed", || partial().is_none());
     assert!(!out.exists(), "the run ended before it was interrupted");
@@ -138,7 +152,6 @@ fn a_file_that_is_cut_while_processes_read_it_is_named_once() {
     let arguments = ["einsum", "ij->i", text(&a), "--ranks", "2", "--machine", text(&machine), "--out", text(&out)];
     let child = mpirun(&[], &arguments).spawn().expect("mpirun starts");
     let maps = |process: PathBuf| fs::read_to_string(process.join("maps")).unwrap_or_default();
-    let processes = || fs::read_dir("/proc").expect("Linux has it").filter_map(|process| Some(process.ok()?.path()));
     wait_until("both map it", || processes().filter(|process| maps(process.clone()).contains(text(&a))).count() == 2);
     File::options().write(true).open(&a).and_then(|file| file.set_len(4096)).expect("the folder is ours");
     let ended = child.wait_with_output().expect("it ends");
