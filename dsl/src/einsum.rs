@@ -46,10 +46,10 @@ pub enum EinsumError {
     #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", count(*terms, "term", "terms"), count(*arrays, "array", "arrays"))]
     Terms { terms: usize, arrays: usize },
     /// An arrow of another kind.
-    #[error("`{found}` is no arrow of an einsum; write `->` between the terms and the output")]
+    #[error("`{found}` is not an einsum arrow; write `->` between the terms and the output")]
     WrongArrow { found: &'static str },
     /// A character that is no index.
-    #[error("`{found}` in the term `{term}` is no index; write a letter for each dimension, or `...`")]
+    #[error("`{found}` in the term `{term}` is not an index; write a letter for each dimension, or `...`")]
     NotAnIndex { found: char, term: String },
     /// There are several arrows.
     #[error("two `->`; write one, between the terms and the output")]
@@ -72,8 +72,8 @@ pub enum EinsumError {
         if index == "..." { "" } else { "index " }, one_extent([*first, *second])
     )]
     Extents { index: String, first: usize, first_in: String, second: usize, second_in: String },
-    /// An index is in the output alone.
-    #[error("index `{index}` is in the output alone; the operands have {there}")]
+    /// An index is only in the output.
+    #[error("index `{index}` is only in the output; the operands have {there}")]
     OutputAlone { index: String, there: String },
     /// An index is in the output twice.
     #[error("index `{index}` is twice in the output; write it once")]
@@ -102,7 +102,7 @@ pub enum EinsumError {
 
 fn one_extent(extents: [usize; 2]) -> &'static str {
     match extents.contains(&1) {
-        true => "extents of 1 are repeated by `--broadcast` alone, in Rust by `einsum_broadcast`",
+        true => "extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`",
         false => "an index has one extent",
     }
 }
@@ -206,7 +206,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
         tensors.push(name);
         let extent = |index| extents.iter().find(|(known, _)| *known == index).map(|(_, extent)| *extent);
         let index = term.iter().zip(operand.shape).map(|(&index, &own)| match extent(index) {
-            // What is repeated is read again.
+            // Broadcast dimensions have one element.
             Some(extent) if extent != own => Affine::new([], 0),
             _ => plain(&index),
         });

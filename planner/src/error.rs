@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypeError {
-    /// The text is not in the form of a type, from this column on, counted from 1.
+    /// The text is not in the form of a type; `column` is where, counted from 1.
     #[error("cannot read `{text}` at column {column}: {why}")]
     Syntax { text: String, column: usize, why: String },
     /// A dimension names an axis that the mesh lacks.

@@ -59,7 +59,7 @@ impl fmt::Debug for LowerError {
     }
 }
 
-/// What is wrong with a schedule: its text says, behind the first semicolon, what is there instead, or what to do.
+/// What is wrong with a schedule. In its text, help follows the first semicolon: the valid names, or what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
@@ -181,7 +181,7 @@ pub enum ErrorKind {
          as {accesses}"
     )]
     AmbiguousDim { tensor: Name, name: Name, count: &'static str, accesses: String },
-    /// A step that may occur once per tensor or schedule occurs twice: what was said already, and in which step.
+    /// A step that may occur once per tensor or schedule occurs twice; `first` is the number of the earlier one.
     #[error("{what} in step {first}; remove one of the two")]
     Twice { what: String, first: usize },
     /// A tensor without a sharding is communicated.
@@ -265,13 +265,13 @@ impl ErrorKind {
     }
 }
 
-/// What there is, where a name is not among these.
+/// The help for an unknown name.
 fn known(many: &str, name: &Name, names: &[Name]) -> String {
     let meant = did_you_mean(name.as_str(), names.iter().copied().map(Name::as_str));
     format!("{meant}the {many} are {}", list(names))
 }
 
-/// What to list in a `distribute` over so many axes.
+/// The help for a `distribute` with the wrong number of loops.
 fn lists([loops, outer, inner]: [usize; 3], axes: usize) -> String {
     match axes.checked_sub(loops) {
         Some(more @ 1..) if [outer, inner] == [loops; 2] && loops > 0 => {

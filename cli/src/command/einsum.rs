@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     /// A `.npy` file for each term, or for each array of the statement in the order in which it is read first.
     #[arg(required = true, value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
-    /// The `.npy` file to write, and perhaps the result's name; it is written whole or not at all. With `--print main`, a new folder for the
-    /// program.
+    /// The `.npy` file to write, after the name of the result if it is given; it is written completely or not at all. With `--print main`,
+    /// a new folder for the program.
     #[arg(long, value_name = "[NAME=]FILE.npy", required_unless_present_any = ["dry_run", "print", "why"], value_parser = array_file())]
     out: Option<ArrayFile>,
     #[command(flatten)]
@@ -63,8 +63,8 @@ pub(crate) struct Arguments {
     /// List this many schedules, the fastest first.
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// Say why not this schedule, a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or what `--print chain`
-    /// prints.
+    /// Explain why this schedule was not chosen: a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or the
+    /// output of `--print chain`.
     #[arg(long, value_name = "CHAIN")]
     why: Option<String>,
     /// Choose, and run nothing.
@@ -110,9 +110,6 @@ struct Problem {
 }
 
 /// Does what the command line asks for, and returns what to print at the end.
-///
-/// # Errors
-/// What is wrong with the text, the files or the ranks, or that nothing fits into the memory.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     if let Some(out) = arguments.array() {
         check_npy(&out.path)?;
@@ -242,7 +239,7 @@ impl Arguments {
     }
 }
 
-/// The files in the order in which kernels, one after the other, read the arrays first.
+/// The files in the order in which the kernels first read their arrays.
 fn first_read(schedules: &[Schedule], files: &[(Name, PathBuf)]) -> Result<Vec<(Name, PathBuf)>> {
     let mut read: Vec<(Name, PathBuf)> = Vec::new();
     for schedule in schedules {

@@ -81,7 +81,7 @@ enum Command {
         /// Print one JSON object instead of text, with the keys of the TOML file.
         #[arg(long)]
         json: bool,
-        /// Print the machine as a TOML file has it, to begin one of your own with.
+        /// Print the machine as TOML, as a starting point for one of your own.
         #[arg(long, conflicts_with = "json")]
         toml: bool,
     },
@@ -143,9 +143,6 @@ struct Answer<'a> {
 }
 
 /// Does what the command line asks for, and returns what to print.
-///
-/// # Errors
-/// What is wrong with the machine, the ranks or a file.
 pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),

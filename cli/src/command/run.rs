@@ -26,21 +26,18 @@ A file holds kernels as `kernel!` takes them, each with its schedule behind it, 
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Write what the last kernel computes to this `.npy` file, or the array NAME. Give it several times, each with a NAME, for several arrays: all
-    /// files are written, or none. In rounds `repeat(5, A = B)`, B is computed and A is what is left.
+    /// Write the result of the last kernel, or the array NAME, to this `.npy` file. May be given several times, each with a NAME: all files
+    /// are written, or none. Rounds `repeat(5, A = B)` compute B, and A is the result.
     #[arg(long, value_name = "[NAME=]FILE.npy", required = true, value_parser = array_file())]
     out: Vec<ArrayFile>,
     #[command(flatten)]
     choosing: Choosing,
-    /// Compare the result with a sequential computation: of one kernel some rows, of several all.
+    /// Compare the result with a sequential computation: some rows of one kernel, everything of several.
     #[arg(long)]
     check: bool,
 }
 
 /// Lowers the file, runs it and writes the result; returns what to print at the end.
-///
-/// # Errors
-/// What is wrong with the file, the arrays or the ranks.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     arguments.out.iter().try_for_each(|out| check_npy(&out.path))?;
     let mut kernels = arguments.source.read(None, true)?;
@@ -50,8 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Target], ranks: usize) -> Result<String> {
-    let files =
-        Files { inputs: kernels.inputs(), opened: kernels.opened(), outs, check: arguments.check, kernel: None };
+    let (inputs, opened) = (&kernels.inputs, &kernels.opened);
+    let files = Files { inputs, opened, outs, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
     let written = kernels.written()?;

@@ -1,4 +1,4 @@
-//! Signals that end the program: what is half written is removed, and memory that is gone is named.
+//! Signals that end the program: partial files are removed, and mapped memory that no longer exists is reported by name.
 //!
 //! Only the command line has handlers; a library leaves that to its program.
 #![cfg_attr(unix, expect(unsafe_code, reason = "handlers of signals are installed by calls of C"))]
@@ -9,12 +9,12 @@ mod tests;
 #[cfg(not(unix))]
 pub(super) fn install() {}
 
-/// Installs the handlers. Where that is not possible, the system does what it does without them.
+/// Installs the handlers. If that is not possible, the system's own remain.
 #[cfg(unix)]
 pub(super) fn install() {
     use polyshard::runtime::remove_partial_files;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    // `nohup` and shells that start something in the background have some ignored.
+    // `nohup` and shells ignore some of them in background jobs.
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
     if let Ok(mut signals) = signal_hook::iterator::Signals::new(ending) {
         // A thread may do what a handler must not.
@@ -39,8 +39,8 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Memory that has been mapped and is not there when it is touched: of a file that has been cut, or that processes share
-/// where no more is left for that. The system sends `SIGBUS`, and nothing that is under way can go on.
+/// Mapped memory that does not exist when it is accessed: a file was truncated, or there is no room left for memory that processes share.
+/// The system sends `SIGBUS`, and the program cannot continue.
 #[cfg(target_os = "linux")]
 mod bus {
     use std::fs::File;
@@ -51,10 +51,10 @@ mod bus {
     /// Room for a line of `/proc/self/maps`: a handler has little on its stack, and must not allocate.
     static LINE: Mutex<[u8; 8192]> = Mutex::new([0; 8192]);
 
-    /// What was done with the signal before.
+    /// The previous action.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-    /// Seconds in which the first of several processes says it, if it has found the same: launchers end the others then.
+    /// Seconds that a process gives the first one to report the same: the launcher then ends the others.
     static PATIENCE: AtomicU32 = AtomicU32::new(0);
 
     pub(super) fn install() {
@@ -75,13 +75,13 @@ mod bus {
     }
 
     extern "C" fn handle(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
-        // Another thread that finds the same waits here, by touching the memory again, until the first ends the process.
+        // A second thread returns and faults again, until the first one ends the process.
         let Ok(mut line) = LINE.try_lock() else { return };
-        // SAFETY: the system calls with what it knows of the signal.
+        // SAFETY: the system passes a valid description of the signal.
         let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
         let mapped = (code > 0).then(|| mapping(address, &mut line[..])).flatten();
         let Some((is_shared, path)) = mapped else {
-            // Not of a file: as before. The memory is touched again, and whoever sent the signal is not there to do it.
+            // Not a file: the previous action applies. A fault happens again by itself, a signal that was sent has to be raised again.
             // SAFETY: the action is one that was installed before.
             unsafe {
                 libc::sigaction(signal, BEFORE.get().map_or(std::ptr::null(), |before| before), std::ptr::null_mut());
@@ -91,16 +91,16 @@ mod bus {
             }
             return;
         };
-        let no_memory = "`, which processes share; make room in `/dev/shm`, or start fewer ranks\n";
+        let no_memory = "`, which processes share; free some in `/dev/shm`, or start fewer ranks\n";
         let is_cut = "`: it has become shorter since it was opened; run again when nothing writes to it\n";
         let [start, end] = match is_shared {
-            true => ["error: there is no memory for `", no_memory],
+            true => ["error: no memory left for `", no_memory],
             false => ["error: cannot read `", is_cut],
         };
-        // SAFETY: it waits.
+        // SAFETY: it only waits.
         unsafe { libc::sleep(PATIENCE.load(Ordering::Relaxed)) };
         for part in [start.as_bytes(), path, end.as_bytes()] {
-            // SAFETY: the bytes are there; the descriptor need not be open.
+            // SAFETY: the bytes are valid; the descriptor need not be open.
             unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
         }
         // SAFETY: it ends the process at once, and runs nothing else in it.

@@ -26,9 +26,6 @@ pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> 
 }
 
 /// Checks that `needed` bytes of `what` fit into the memory that is free, as far as the system tells.
-///
-/// # Errors
-/// If they do not.
 pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     match free_memory() {
         Some(free) if needed > free.into() => {

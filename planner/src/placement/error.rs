@@ -26,7 +26,7 @@ pub enum PlacementError {
         fitting(hierarchy, axes)
     )]
     Sizes { hierarchy: Vec<usize>, axes: Vec<usize> },
-    /// A matrix that is no rectangle, since a row is not as long as the first.
+    /// A matrix with a row that is not as long as the first.
     #[error("row {row} has {} and row 0 has {first}; give each axis one factor per level", counted(columns, "factor"))]
     Ragged { row: usize, columns: usize, first: usize },
     /// A matrix for another machine.

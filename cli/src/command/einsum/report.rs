@@ -110,7 +110,7 @@ struct RunAnswer {
     out: String,
     /// The array that was written there.
     array: String,
-    /// The inputs whose elements were converted, and what they were.
+    /// Inputs whose elements were converted, and the type in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     converted: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,18 +152,15 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         computing_seconds: cost.computing(),
         moving_seconds: cost.moving(),
         parts: cost.parts.iter().map(part).collect(),
-        run: ran.and_then(|ran| {
-            let written = ran.written.first()?;
-            Some(RunAnswer {
-                seconds: ran.seconds,
-                received_bytes: ran.received,
-                inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
-                out: written.path.clone(),
-                array: written.name.to_string(),
-                converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
-                checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
-                largest_error: ran.checked.as_ref().map(|checked| checked.error),
-            })
+        run: ran.and_then(|ran| Some((ran, ran.written.first()?))).map(|(ran, written)| RunAnswer {
+            seconds: ran.seconds,
+            received_bytes: ran.received,
+            inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
+            out: written.path.clone(),
+            array: written.name.to_string(),
+            converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
+            checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
+            largest_error: ran.checked.as_ref().map(|checked| checked.error),
         }),
     };
     print::json(&answer) + "\n"

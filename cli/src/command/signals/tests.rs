@@ -64,7 +64,7 @@ fn shared_memory_that_is_not_there_is_named() {
     let writable = libc::PROT_READ | libc::PROT_WRITE;
     let (status, stderr) = said(in_process(name, |path| read_what_is_cut(path, writable)));
     let expected = format!(
-        "error: there is no memory for `{} (deleted)`, which processes share; make room in `/dev/shm`, or start fewer ranks\n",
+        "error: no memory left for `{} (deleted)`, which processes share; free some in `/dev/shm`, or start fewer ranks\n",
         path(name).display()
     );
     assert_eq!((status.code(), stderr), (Some(1), expected));
