@@ -17,9 +17,12 @@ pub(super) fn constant<T: Element>(value: &Value, kernel: &Kernel) -> T {
     value.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
 }
 
+/// A part of an expression.
+type Part<T> = Box<Expression<T>>;
+
 /// The value as an expression; `next` are the numbers of the next access and of the next index.
 fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2]) -> Expression<T> {
-    let mut both = |make: fn(Box<Expression<T>>, Box<Expression<T>>) -> Expression<T>, a: &Value, b: &Value| {
+    let mut both = |make: fn(Part<T>, Part<T>) -> Expression<T>, a: &Value, b: &Value| {
         let a = Box::new(expression(a, kernel, next));
         make(a, Box::new(expression(b, kernel, next)))
     };
