@@ -44,7 +44,7 @@ impl Axes {
         match ranks.filter(|&ranks| ranks <= RANKS) {
             Some(_) => Ok(self),
             None => {
-                Err(CliError::too_much(format!("the mesh `{self}` has more than {RANKS} ranks"), "give a smaller one"))
+                Err(CliError::refused(format!("the mesh `{self}` has more than {RANKS} ranks"), "give a smaller one"))
             }
         }
     }
@@ -112,7 +112,7 @@ fn axis(part: &str, named: bool, text: &str) -> Result<(Option<String>, usize)> 
 }
 
 /// Returns whether an axis can have this name.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
 }

@@ -170,7 +170,7 @@ pub fn main() -> ExitCode {
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            // What all ranks know, the first one says, however long that takes.
+            // The first rank prints an error that all ranks have, however long that takes.
             let is_told = matches!(message, CliError::Said { .. }) && launched_rank().is_some_and(|rank| rank > 0);
             if is_speaker(true) && !is_told {
                 complain(&message);

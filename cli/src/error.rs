@@ -20,12 +20,9 @@ pub enum CliError {
     /// A text is not of the form that is expected.
     #[error("cannot read {text}; write {form}")]
     Unreadable { text: String, form: String },
-    /// A number is not of the kind that is expected.
+    /// A number is not of the kind that is expected, of which there is an example.
     #[error("give {expected}")]
-    NotANumber {
-        /// What kind, with an example.
-        expected: &'static str,
-    },
+    NotANumber { expected: &'static str },
     /// A number does not fit the type that holds it.
     #[error("the number is too large; give one that fits `{fits}`")]
     Overflow { fits: &'static str },
@@ -38,23 +35,16 @@ pub enum CliError {
     /// Something that is needed is not given.
     #[error("{what}; {give}")]
     Missing { what: String, give: String },
-    /// There is nothing of this name.
+    /// There is nothing of this name: what is sought, and where.
     #[error("no {name}; {known}")]
-    Unknown {
-        /// What is sought, and where.
-        name: String,
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// Neither a machine of the library nor a file.
     #[error("{0}; a machine of your own is a file, such as machine.toml")]
     UnknownMachine(Box<MachineError>),
     /// Something is given twice.
     #[error("two {what} are given for {subject}; give one")]
     Twice { what: &'static str, subject: String },
-    /// More is asked for than is done.
-    #[error("{what}; {instead}")]
-    TooMuch { what: String, instead: String },
-    /// A value can be read, but does not fit the others.
+    /// A value can be read, but does not fit the others, or asks for more than is done.
     #[error("{what}; {instead}")]
     Refused { what: String, instead: String },
     /// A library refuses a text.
@@ -66,13 +56,9 @@ pub enum CliError {
     /// What all ranks know, since one has found it for all, as it says it.
     #[error("{what}")]
     Said { what: String },
-    /// A trace has no program.
+    /// A trace has no program, because of a step if it is one.
     #[error("{step}{}", why.kind())]
-    Trace {
-        /// The step that cannot be done, if it is one.
-        step: String,
-        why: Box<LowerError>,
-    },
+    Trace { step: String, why: Box<LowerError> },
     /// A file cannot be used.
     #[error("cannot {doing} `{}`: {why}", path.display())]
     File { doing: &'static str, path: PathBuf, why: io::Error },
@@ -139,12 +125,7 @@ impl CliError {
         Self::Mistakes { path: option.into(), text: text.to_owned(), mistakes: mistakes.collect() }
     }
 
-    /// Returns the error for more than is done.
-    pub(crate) fn too_much(what: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self::TooMuch { what: what.into(), instead: instead.into() }
-    }
-
-    /// Returns the error for a value that does not fit the others.
+    /// Returns the error for a value that does not fit the others, or for more than is done.
     pub(crate) fn refused(what: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::Refused { what: what.into(), instead: instead.into() }
     }

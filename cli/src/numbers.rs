@@ -58,9 +58,6 @@ pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
 
 /// Reads a size in bytes: a number, which may have a fraction, and a unit behind it or not: kB, MB, GB and TB are powers of 1000, KiB, MiB,
 /// GiB and TiB of 1024. What is left of a byte is dropped.
-///
-/// # Errors
-/// What to write instead.
 pub(crate) fn size(text: &str) -> Result<usize> {
     let lower = text.trim().to_ascii_lowercase();
     let split = UNITS.iter().find_map(|&(unit, bytes)| Some((lower.strip_suffix(unit)?, bytes)));

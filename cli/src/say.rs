@@ -27,7 +27,7 @@ pub(crate) fn complain(message: &impl Display) {
 }
 
 /// How long a process that a launcher has started waits for the first one to say what is wrong: launchers end all when one has failed.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whether this process is to say what all processes that a launcher has started have found, before it ends.
 ///

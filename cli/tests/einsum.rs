@@ -254,7 +254,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         &["A.npy", "C.npy"],
         &out,
         expect![[r#"
-        error: index `l` is in the output alone; the operands have i, j, k
+        error: index `l` is only in the output; the operands have i, j, k
     "#]],
     );
     files.refused(

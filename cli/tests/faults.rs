@@ -77,9 +77,7 @@ fn interrupted(folder: &Path, signal: &str, variables: &[&str]) -> Option<i32> {
         assert!(began.elapsed() < LIMIT, "it does not begin to write");
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(
-        Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts").success()
-    );
+    kill(signal, &child.id().to_string());
     child.wait().expect("it ends").code()
 }
 
@@ -92,6 +90,75 @@ fn a_run_that_is_interrupted_while_it_writes_leaves_nothing() {
             assert_eq!(names(&folder), [""; 0], "{signal} {variables:?}");
         }
     }
+}
+
+/// Starts a command on two processes, with variables for them.
+fn mpirun(variables: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "-n", "2", "env", "--default-signal=INT,TERM,HUP"]).args(variables);
+    command.arg(PROGRAM).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// The folders of all processes.
+fn processes() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc").expect("Linux has it").filter_map(|process| Some(process.ok()?.path()))
+}
+
+fn kill(signal: &str, process: &str) {
+    assert!(Command::new("kill").args(["-s", signal, process]).status().expect("kill starts").success());
+}
+
+/// Waits until something is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn mpirun_that_is_ended_while_a_result_is_written_leaves_nothing() {
+    let folder = test_folder!("ended").canonicalize().expect("it was just made");
+    let (machine, out) = (machine(&folder), folder.join("out.npy"));
+    let [a, b] = ["A.npy", "B.npy"].map(|name| random(&folder, name, "10000", "f64"));
+    let arguments = ["einsum", "i,j->ij", text(&a), text(&b), "--ranks", "2", "--machine", text(&machine)];
+    let arguments = [&arguments[..], &["--out", text(&out)]].concat();
+    let mut child = mpirun(&["POLYSHARD_PARTIAL=named"], &arguments).spawn().expect("mpirun starts");
+    let partial = || names(&folder).into_iter().find(|name| name.ends_with(".partial"));
+    let len = |name: String| fs::metadata(folder.join(name)).map_or(0, |there| there.len());
+    wait_until("some of the result is written", || partial().is_some_and(|name| len(name) > 1 << 20));
+    // The process that writes waits until `mpirun` has it go on to be ended.
+    let writes = |process: &PathBuf| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
+        let mut targets = files.filter_map(|file| fs::read_link(file).ok());
+        targets.any(|target| target.starts_with(&folder) && target.extension().is_some_and(|end| end == "partial"))
+    };
+    let writer = processes().find(writes).expect("a process writes");
+    kill("STOP", &writer.file_name().expect("a number").to_string_lossy());
+    kill("TERM", &child.id().to_string());
+    assert!(!child.wait().expect("it ends").success());
+    wait_until("the file is removed", || partial().is_none());
+    assert!(!out.exists(), "the run ended before it was interrupted");
+}
+
+/// Each of the processes reads a half of the file, and finds that it is not there.
+#[test]
+fn a_file_that_is_cut_while_processes_read_it_is_named_once() {
+    let folder = test_folder!("cut").canonicalize().expect("it was just made");
+    let (machine, a, out) = (machine(&folder), random(&folder, "A.npy", "40000,3000", "f64"), folder.join("out.npy"));
+    let arguments = ["einsum", "ij->i", text(&a), "--ranks", "2", "--machine", text(&machine), "--out", text(&out)];
+    let child = mpirun(&[], &arguments).spawn().expect("mpirun starts");
+    let maps = |process: PathBuf| fs::read_to_string(process.join("maps")).unwrap_or_default();
+    wait_until("both map it", || processes().filter(|process| maps(process.clone()).contains(text(&a))).count() == 2);
+    File::options().write(true).open(&a).and_then(|file| file.set_len(4096)).expect("the folder is ours");
+    let ended = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && !out.exists(), "{stderr}");
+    assert_eq!(stderr.matches(&format!("cannot read `{}`", a.display())).count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
 }
 
 #[test]
@@ -117,12 +184,11 @@ fn what_a_killed_run_leaves_over_is_named_by_the_next() {
 #[test]
 fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
     let folder = test_folder!("changed");
-    // The result has more bytes than a pipe holds.
-    let a = random(&folder, "A.npy", "200,100", "f64");
     let (machine, pipe) = (machine(&folder), folder.join("out.npy"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
-    for changes in [false, true] {
-        let (a, read) = (a.clone(), pipe.clone());
+    for (start, changes) in [(Start::Plain, false), (Start::Plain, true), (Start::Mpi(2), true)] {
+        // The result has more bytes than a pipe holds.
+        let (a, read) = (random(&folder, "A.npy", "200,100", "f64"), pipe.clone());
         let reader = thread::spawn(move || {
             // Opening it waits for the run to write.
             let mut pipe = File::open(read).expect("a pipe");
@@ -135,13 +201,13 @@ fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
         let path = folder.join("A.npy");
         let arguments =
             ["einsum", "ij->ji", text(&path), "--ranks", "2", "--machine", text(&machine), "--out", text(&pipe)];
-        let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, &arguments);
+        let Ended { success, stderr, .. } = COMMAND_LINE.run(start, &arguments);
         reader.join().expect("it reads");
         let message = format!(
             "cannot use `{}`: it has changed since it was opened; run again when nothing writes to it",
             path.display()
         );
-        assert_eq!((!success, stderr.contains(&message)), (changes, changes), "{stderr}");
+        assert_eq!((!success, stderr.matches(&message).count()), (changes, changes.into()), "{stderr}");
     }
 }
 

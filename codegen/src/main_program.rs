@@ -18,8 +18,8 @@ use std::path::Path;
 
 /// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
 ///
-/// The package is called `compute-` and the name of the last kernel. It depends on the checkout that this was built from, while that is there, or else on the
-/// repository. The program compares its result with a sequential computation if its last argument is `--check`.
+/// The package is called `compute-` and the name of the last kernel. It depends on the checkout that this was built from if it still
+/// exists, or else on the repository. With `--check` as its last argument, the program compares its result with a sequential computation.
 ///
 /// The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
 /// A program without kernels gives one that reads and writes nothing.
@@ -68,10 +68,10 @@ opt-level = 3
     [("Cargo.toml", manifest), ("src/main.rs", main(program, &package))]
 }
 
-/// Where Polyshard is found that was built in this folder of its workspace, from this commit if that is known.
+/// The dependency on the Polyshard that was built in this folder of its workspace, from this commit if it is known.
 fn dependency(folder: &str, commit: Option<&str>) -> String {
     let checkout = Path::new(folder).parent().filter(|checkout| checkout.join("Cargo.toml").is_file());
-    // What Cargo has fetched, it may remove; the folder is called as the commit.
+    // Cargo may remove what it has fetched; the name of the folder is the commit.
     let fetched = checkout.filter(|checkout| checkout.join(".cargo-ok").is_file());
     match (checkout, fetched) {
         (Some(checkout), None) => format!("{{ path = {:?} }}", checkout.display().to_string()),
@@ -93,20 +93,13 @@ fn main(program: &Program, package: &str) -> String {
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
     let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
     let (import, made) = match names[..] {
-        [name] if program.body().repeats.is_empty() => {
-            ("", format!("    let program = {name}::schedule().lower()?;\n"))
-        }
+        [name] if program.body().repeats.is_empty() => ("", format!("{name}::schedule().lower()")),
         _ => {
             let stages = stages(program, &program.body().statements);
-            // What rounds leave is an output because it is asked for.
-            let is_carried = |id: &ArrayId| program.is_carried(*id);
-            let kept = program.of_kind(ArrayKind::Output).into_iter().filter(is_carried);
-            let kept: String =
-                kept.map(|id| format!("        .keep({:?})\n", program.array(id).name.as_str())).collect();
-            (
-                "use polyshard::Sequence;\n",
-                format!("    let program = Sequence::new()\n{stages}{kept}        .build()?;\n"),
-            )
+            // A carried array is an output only if it was asked for.
+            let kept = program.of_kind(ArrayKind::Output).into_iter().filter(|id| program.is_carried(*id));
+            let kept: String = kept.map(|id| format!("        .keep({})\n", quoted(program, id))).collect();
+            ("use polyshard::Sequence;\n", format!("Sequence::new()\n{stages}{kept}        .build()"))
         }
     };
     format!(
@@ -134,7 +127,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
     if inputs.len() != {count} {{
         return Err("give {files}".into());
     }}
-{made}    polyshard::spmd(program.mesh().size(), |world| {{
+    let program = {made}?;
+    polyshard::spmd(program.mesh().size(), |world| {{
         // Each rank reads its own part of each array.
         let arrays = program.inputs().zip(inputs);
         let arrays = arrays.map(|(array, file)| DistArray::<{dtype}>::read_npy(world, file, &array.sharding));
@@ -177,11 +171,9 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
         Part::Nest(id, _) => stage(program, &body.nests[id.0]),
         Part::Repeat(id, round) => {
             let Repeat { times, until, carried } = &body.repeats[id.0];
-            let name = |id: ArrayId| format!("{:?}", program.array(id).name.as_str());
-            let carried: String = carried
-                .iter()
-                .map(|carried| format!("        .carry({}, {})\n", name(carried.next), name(carried.value)))
-                .collect();
+            let name = |id| quoted(program, id);
+            let carried = carried.iter().map(|carried| [carried.next, carried.value].map(name).join(", "));
+            let carried: String = carried.map(|names| format!("        .carry({names})\n")).collect();
             let until = until.map(|until| format!("        .until({}, {:?})\n", name(until.scalar), until.below));
             let round = format!("Sequence::new()\n{}{carried}{}", stages(program, round), until.unwrap_or_default());
             format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
@@ -192,9 +184,13 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
     parts.collect()
 }
 
+fn quoted(program: &Program, id: ArrayId) -> String {
+    format!("{:?}", program.array(id).name.as_str())
+}
+
 /// A kernel of a sequence, with the values that it reads and writes.
 fn stage(program: &Program, nest: &Nest) -> String {
-    let values: Vec<_> = nest.arrays.iter().map(|&id| format!("{:?}", program.array(id).name.as_str())).collect();
+    let values: Vec<_> = nest.arrays.iter().map(|&id| quoted(program, id)).collect();
     let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
     format!("        .stage(&{}::schedule().lower()?, [{}], {output})\n", nest.kernel.name(), inputs.join(", "))
 }

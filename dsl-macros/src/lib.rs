@@ -11,8 +11,6 @@
 mod compiled;
 mod expand;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 mod vars;
 

@@ -1,5 +1,7 @@
 //! Whatever is written, the macros answer: half-typed kernels are seen by them at every key.
 
+pub(crate) mod shared;
+
 use proc_macro2::{Group, Literal, TokenStream, TokenTree};
 
 /// Returns the tokens with one removed, repeated, or replaced by a number, at every place.

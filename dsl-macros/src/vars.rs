@@ -27,7 +27,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::check_vars as check;
+    use crate::tests::shared::check_vars as check;
     use expect_test::expect;
 
     #[test]

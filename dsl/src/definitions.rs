@@ -306,7 +306,7 @@ impl Written {
         unknown.stop()?;
         if checked.element.known.is_none() {
             let (written, name) = (&checked.element.written, &checked.name);
-            let message = format!("no array says which type `{}` is in `{name}`", quote::quote!(#written));
+            let message = format!("no array gives the type `{}` of `{name}`", quote::quote!(#written));
             return Err(error(written, message, "write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"));
         }
         let kernel = spec::literal(&checked, Form::Text)?;
@@ -314,11 +314,11 @@ impl Written {
     }
 }
 
-/// The first declaration of each value that comes from outside, and the names that rounds carry and nothing declares.
+/// The first declaration of each input, and the names that rounds carry without a declaration.
 fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a Tensor>, Vec<&'a Ident>) {
     let mut found: Vec<&Tensor> = Vec::new();
     let (mut written, mut unknown): (Vec<&Ident>, Vec<&Ident>) = (Vec::new(), Vec::new());
-    // How much was written before the rounds that a kernel is in, from the outermost on.
+    // The rounds around a kernel, outermost first, each with the number of values written before it.
     let mut before: Vec<(&Repeated, usize)> = Vec::new();
     for (number, Written { block, .. }) in kernels.iter().enumerate() {
         let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
@@ -329,7 +329,7 @@ fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a 
             }
         }
         written.push(&block.output.name);
-        // Of rounds that are over, there is what they carry.
+        // After the rounds, only carried values exist.
         while let Some((rounds, _)) = before.last().filter(|(rounds, _)| rounds.kernels.end == number + 1) {
             let carried = || rounds.carried.iter().map(|(value, _)| value);
             let len = before.pop().map_or(0, |(_, len)| len);
@@ -478,7 +478,7 @@ impl Part {
         if let (Some(TokenTree::Punct(first)), next) = (tokens.next(), tokens.next())
             && !matches!(next, Some(TokenTree::Group(_)))
         {
-            return Err(error(&first, format!("`{first}` begins no kernel"), "comments begin with `//`"));
+            return Err(error(&first, format!("a kernel cannot begin with `{first}`"), "comments begin with `//`"));
         }
         let block: Block = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
         let (first, rest) = {

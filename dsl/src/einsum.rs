@@ -14,6 +14,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
+use crate::errors::count;
 use crate::text::ParseError;
 use polyshard_layout::{DType, Name};
 use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
@@ -37,107 +38,74 @@ impl fmt::Display for Operand<'_> {
 }
 
 /// Why a text is not an einsum over these arrays.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum EinsumError {
     /// There is not one term for each array.
+    #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", count(*terms, "term", "terms"), count(*arrays, "array", "arrays"))]
     Terms { terms: usize, arrays: usize },
     /// An arrow of another kind.
+    #[error("`{found}` is not an einsum arrow; write `->` between the terms and the output")]
     WrongArrow { found: &'static str },
     /// A character that is no index.
+    #[error("`{found}` in the term `{term}` is not an index; write a letter for each dimension, or `...`")]
     NotAnIndex { found: char, term: String },
     /// There are several arrows.
+    #[error("two `->`; write one, between the terms and the output")]
     Arrows,
     /// `...` stands in a term twice.
+    #[error("`...` is twice in the term `{term}`; write it once")]
     EllipsisTwice { term: String },
     /// Words stand for indices; the same einsum in letters.
+    #[error("indices are letters, not words; write `{letters}`")]
     Words { letters: String },
     /// A term has not one index for each dimension.
+    #[error(
+        "the term `{term}` has {}, but {operand} has {}; write one index for each",
+        count(*indices, "index", "indices"), count(*ndim, "dimension", "dimensions")
+    )]
     Dimensions { term: String, indices: usize, operand: String, ndim: usize },
     /// An index has two extents.
+    #[error(
+        "{}`{index}` is {first} in {first_in} and {second} in {second_in}; {}",
+        if index == "..." { "" } else { "index " }, one_extent([*first, *second])
+    )]
     Extents { index: String, first: usize, first_in: String, second: usize, second_in: String },
-    /// An index is in the output alone.
+    /// An index is only in the output.
+    #[error("index `{index}` is only in the output; the operands have {there}")]
     OutputAlone { index: String, there: String },
     /// An index is in the output twice.
+    #[error("index `{index}` is twice in the output; write it once")]
     OutputTwice { index: String },
     /// The output lacks `...`, which inputs have; the same einsum with letters in its place.
+    #[error(
+        "the operands have `...`, but the output has not; write it there too, or letters to sum over them: `{letters}`"
+    )]
     NoEllipsis { letters: String },
     /// A statement without `=`, or without accesses.
+    #[error("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")]
     NoStatement,
     /// Arrays of the statement and those that are given.
+    #[error("the statement reads {names}, and {} given; give one for each, in this order", count(*arrays, "array is", "arrays are"))]
     Tensors { names: String, arrays: usize },
     /// An index of the output of which no input says the extent.
+    #[error("nothing says the extent of index `{index}` of the output; it must stand alone in a dimension of an input")]
     NoExtent { index: String },
     /// A mistake in a statement.
+    #[error("{0}")]
     Statement(ParseError),
     /// The kernel is invalid.
+    #[error("{0}")]
     Kernel(Box<KernelError>),
 }
 
-impl fmt::Display for EinsumError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Terms { terms, arrays } => {
-                let plural = |count: &usize| if *count == 1 { "" } else { "s" };
-                write!(f, "{terms} term{} for {arrays} array{}; ", plural(terms), plural(arrays))?;
-                f.write_str("write one term for each array, such as `ij,jk->ik` for two")
-            }
-            Self::WrongArrow { found } => {
-                write!(f, "`{found}` is no arrow of an einsum; write `->` between the terms and the output")
-            }
-            Self::NotAnIndex { found, term } => {
-                write!(f, "`{found}` in the term `{term}` is no index; write a letter for each dimension, or `...`")
-            }
-            Self::Arrows => f.write_str("two `->`; write one, between the terms and the output"),
-            Self::EllipsisTwice { term } => write!(f, "`...` is twice in the term `{term}`; write it once"),
-            Self::Dimensions { term, indices, operand, ndim } => {
-                let [one, other] = [(indices, "index", "indices"), (ndim, "dimension", "dimensions")]
-                    .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }));
-                write!(f, "the term `{term}` has {one}, but {operand} has {other}; write one index for each")
-            }
-            Self::Words { letters } => write!(f, "indices are letters, not words; write `{letters}`"),
-            Self::Extents { index, first, first_in, second, second_in } => {
-                let index = if index == "..." { "`...`".to_owned() } else { format!("index `{index}`") };
-                write!(f, "{index} is {first} in {first_in} and {second} in {second_in}; ")?;
-                f.write_str(match (first, second) {
-                    (1, _) | (_, 1) => {
-                        "extents of 1 are repeated by `--broadcast` alone, in Rust by `einsum_broadcast`"
-                    }
-                    _ => "an index has one extent",
-                })
-            }
-            Self::OutputAlone { index, there } => {
-                write!(f, "index `{index}` is in the output alone; the operands have {there}")
-            }
-            Self::OutputTwice { index } => write!(f, "index `{index}` is twice in the output; write it once"),
-            Self::NoEllipsis { letters } => write!(
-                f,
-                "the operands have `...`, but the output has not; write it there too, or letters to sum over them: `{letters}`"
-            ),
-            Self::NoStatement => {
-                f.write_str("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")
-            }
-            Self::Tensors { names, arrays } => {
-                let plural = if *arrays == 1 { "" } else { "s" };
-                write!(
-                    f,
-                    "the statement reads {names}, and {arrays} array{plural} are given; give one for each, in this order"
-                )
-            }
-            Self::NoExtent { index } => {
-                write!(
-                    f,
-                    "nothing says the extent of index `{index}` of the output; it must stand alone in a dimension of an input"
-                )
-            }
-            Self::Statement(error) => error.fmt(f),
-            Self::Kernel(error) => error.fmt(f),
-        }
+fn one_extent(extents: [usize; 2]) -> &'static str {
+    match extents.contains(&1) {
+        true => "extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`",
+        false => "an index has one extent",
     }
 }
-
-impl std::error::Error for EinsumError {}
 
 /// Returns the kernel of an einsum over arrays in the order of its terms, in numpy's notation, or of one statement in index
 /// notation, over arrays in the order in which it reads them first.
@@ -188,13 +156,9 @@ pub fn einsum_broadcast(
     kernel(text, operands, dtype, output, true)
 }
 
-fn kernel(
-    text: &str,
-    operands: &[Operand<'_>],
-    dtype: DType,
-    output: &str,
-    broadcasts: bool,
-) -> Result<KernelSpec, EinsumError> {
+type Result<T, E = EinsumError> = std::result::Result<T, E>;
+
+fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broadcasts: bool) -> Result<KernelSpec> {
     if !text.contains('[') {
         // Without the arrows, no such sign is left in a text that is right.
         let without = text.replace("->", "");
@@ -205,12 +169,10 @@ fn kernel(
     if text.contains(['[', '=']) {
         return statement::kernel(text, operands, dtype, broadcasts);
     }
-    let parts: Vec<&str> = text.split("->").collect();
-    let (terms, wanted) = match parts[..] {
-        [terms] => (terms, None),
-        [terms, wanted] => (terms, Some(wanted)),
-        _ => return Err(EinsumError::Arrows),
-    };
+    let (terms, wanted) = text.split_once("->").map_or((text, None), |(terms, wanted)| (terms, Some(wanted)));
+    if wanted.is_some_and(|wanted| wanted.contains("->")) {
+        return Err(EinsumError::Arrows);
+    }
     let terms: Vec<&str> = terms.split(',').collect();
     if terms.len() != operands.len() {
         // A sign in the place of a comma makes one term of two.
@@ -220,25 +182,13 @@ fn kernel(
     let mut taken: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
     taken.sort_unstable();
     taken.dedup();
-    let read: Vec<Vec<Index>> = terms
-        .iter()
-        .zip(operands)
-        .map(|(term, operand)| indices(term, Some(operand)))
-        .collect::<Result<_, _>>()
-        .map_err(|why| match in_letters(text, operands) {
-            Some(letters) if matches!(why, EinsumError::Dimensions { .. }) => EinsumError::Words { letters },
-            _ => why,
-        })?;
+    let read = terms.iter().zip(operands).map(|(term, operand)| indices(term, Some(operand)));
+    let read = read.collect::<Result<Vec<_>>>().map_err(|why| match in_letters(text, operands) {
+        Some(letters) if matches!(why, EinsumError::Dimensions { .. }) => EinsumError::Words { letters },
+        _ => why,
+    })?;
     let extents = extents(&read, operands, broadcasts)?;
-    let written = match wanted {
-        Some(term) => written(term, &read).map_err(|why| match why {
-            EinsumError::NoEllipsis { .. } => {
-                EinsumError::NoEllipsis { letters: without_ellipsis(&read, term, &taken) }
-            }
-            why => why,
-        })?,
-        None => implied(&read),
-    };
+    let written = wanted.map_or_else(|| Ok(implied(&read)), |term| written(term, &read, &taken))?;
     let mut names =
         Names { taken: taken.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect() };
     let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
@@ -256,7 +206,7 @@ fn kernel(
         tensors.push(name);
         let extent = |index| extents.iter().find(|(known, _)| *known == index).map(|(_, extent)| *extent);
         let index = term.iter().zip(operand.shape).map(|(&index, &own)| match extent(index) {
-            // What is repeated is read again.
+            // Broadcast dimensions have one element.
             Some(extent) if extent != own => Affine::new([], 0),
             _ => plain(&index),
         });
@@ -302,6 +252,10 @@ impl Index {
             Self::Leading(number) => Name::new(&format!("batch{number}")),
         }
     }
+
+    fn letter(&self) -> Option<char> {
+        if let Self::Letter(letter) = self { Some(*letter) } else { None }
+    }
 }
 
 impl fmt::Display for Index {
@@ -314,7 +268,7 @@ impl fmt::Display for Index {
 }
 
 /// Checks that a term has letters, and perhaps `...`.
-fn letters(term: &str) -> Result<(), EinsumError> {
+fn letters(term: &str) -> Result<()> {
     let wrong = term.replace("...", "").chars().find(|letter| !letter.is_alphabetic() && !letter.is_whitespace());
     wrong.map_or(Ok(()), |found| Err(EinsumError::NotAnIndex { found, term: term.trim().to_owned() }))
 }
@@ -346,22 +300,16 @@ fn in_letters(text: &str, operands: &[Operand<'_>]) -> Option<String> {
 
 /// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`
 /// is one index.
-fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, EinsumError> {
+fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>> {
     let said = || term.trim().to_owned();
     let dense: String = term.chars().filter(|letter| !letter.is_whitespace()).collect();
-    let parts: Vec<&str> = dense.split("...").collect();
-    let letters = |part: &str| -> Result<Vec<Index>, EinsumError> {
-        let index = |found: char| match found.is_alphabetic() {
-            true => Ok(Index::Letter(found)),
-            false => Err(EinsumError::NotAnIndex { found, term: said() }),
-        };
-        part.chars().map(index).collect()
-    };
-    let (before, after) = match parts[..] {
-        [all] => (letters(all)?, None),
-        [before, after] => (letters(before)?, Some(letters(after)?)),
-        _ => return Err(EinsumError::EllipsisTwice { term: said() }),
-    };
+    let (before, after) = dense.split_once("...").map_or((&*dense, None), |(before, after)| (before, Some(after)));
+    if after.is_some_and(|after| after.contains("...")) {
+        return Err(EinsumError::EllipsisTwice { term: said() });
+    }
+    letters(term)?;
+    let letters = |part: &str| part.chars().map(Index::Letter).collect::<Vec<_>>();
+    let (before, after) = (letters(before), after.map(letters));
     let given = before.len() + after.as_ref().map_or(0, Vec::len);
     let ndim = operand.map_or(given + usize::from(after.is_some()), |operand| operand.shape.len());
     if ndim < given || (after.is_none() && ndim != given) {
@@ -373,32 +321,22 @@ fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>, Eins
 }
 
 /// The extent of each index, which all operands agree on, but for extents of 1 if these are repeated; messages name the first that has it.
-fn extents(
-    read: &[Vec<Index>],
-    operands: &[Operand<'_>],
-    broadcasts: bool,
-) -> Result<Vec<(Index, usize)>, EinsumError> {
+fn extents(read: &[Vec<Index>], operands: &[Operand<'_>], broadcasts: bool) -> Result<Vec<(Index, usize)>> {
     let mut known: Vec<(Index, usize, String)> = Vec::new();
     for (term, operand) in read.iter().zip(operands) {
-        for (dim, (&index, &extent)) in term.iter().zip(operand.shape).enumerate() {
-            let place = match index {
+        for (dim, (&index, &second)) in term.iter().zip(operand.shape).enumerate() {
+            let second_in = match index {
                 Index::Letter(_) => operand.to_string(),
                 Index::Leading(_) => format!("dimension {dim} of {operand}"),
             };
             match known.iter_mut().find(|(other, ..)| *other == index) {
-                Some((_, first, first_in)) if broadcasts && *first == 1 => (*first, *first_in) = (extent, place),
-                Some((_, first, first_in)) if *first != extent && !(broadcasts && extent == 1) => {
-                    let (index, first_in) = (index.to_string(), first_in.clone());
-                    return Err(EinsumError::Extents {
-                        index,
-                        first: *first,
-                        first_in,
-                        second: extent,
-                        second_in: place,
-                    });
+                Some((_, first, first_in)) if broadcasts && *first == 1 => (*first, *first_in) = (second, second_in),
+                Some((_, first, first_in)) if *first != second && !(broadcasts && second == 1) => {
+                    let (index, first, first_in) = (index.to_string(), *first, first_in.clone());
+                    return Err(EinsumError::Extents { index, first, first_in, second, second_in });
                 }
                 Some(_) => {}
-                None => known.push((index, extent, place)),
+                None => known.push((index, second, second_in)),
             }
         }
     }
@@ -431,22 +369,14 @@ fn leading(read: &[Vec<Index>]) -> Vec<Index> {
 }
 
 /// The indices of an output that is written.
-fn written(term: &str, read: &[Vec<Index>]) -> Result<Vec<Index>, EinsumError> {
+fn written(term: &str, read: &[Vec<Index>], taken: &[char]) -> Result<Vec<Index>> {
     let leading = leading(read);
     let mut found = Vec::new();
-    let mut has_ellipsis = false;
     for index in indices(term, None)? {
         match index {
-            Index::Leading(_) => {
-                has_ellipsis = true;
-                found.extend(leading.iter().copied());
-            }
+            Index::Leading(_) => found.extend(leading.iter().copied()),
             Index::Letter(_) if !read.iter().flatten().any(|other| *other == index) => {
-                let mut there: Vec<char> = read
-                    .iter()
-                    .flatten()
-                    .filter_map(|index| if let Index::Letter(letter) = index { Some(*letter) } else { None })
-                    .collect();
+                let mut there: Vec<char> = read.iter().flatten().filter_map(Index::letter).collect();
                 there.sort_unstable();
                 there.dedup();
                 let there: Vec<String> = there.iter().map(char::to_string).collect();
@@ -458,19 +388,17 @@ fn written(term: &str, read: &[Vec<Index>]) -> Result<Vec<Index>, EinsumError> {
             Index::Letter(_) => found.push(index),
         }
     }
-    if !leading.is_empty() && !has_ellipsis {
-        return Err(EinsumError::NoEllipsis { letters: String::new() });
+    match leading.iter().all(|index| found.contains(index)) {
+        true => Ok(found),
+        false => Err(EinsumError::NoEllipsis { letters: without_ellipsis(read, term, taken) }),
     }
-    Ok(found)
 }
 
 /// The indices of an output that is not written: leading dimensions, and the letters that occur once.
 fn implied(read: &[Vec<Index>]) -> Vec<Index> {
-    let letters =
-        read.iter().flatten().filter_map(|index| if let Index::Letter(letter) = index { Some(*letter) } else { None });
-    let letters: Vec<char> = letters.collect();
-    let mut once: Vec<char> =
-        letters.iter().copied().filter(|letter| letters.iter().filter(|other| *other == letter).count() == 1).collect();
+    let letters: Vec<char> = read.iter().flatten().filter_map(Index::letter).collect();
+    let mut once = letters.clone();
+    once.retain(|letter| letters.iter().filter(|other| *other == letter).count() == 1);
     once.sort_unstable();
     leading(read).into_iter().chain(once.into_iter().map(Index::Letter)).collect()
 }

@@ -36,7 +36,7 @@ mod spec;
 mod step;
 mod syntax;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod text;
 mod value;
 

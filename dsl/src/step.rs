@@ -129,125 +129,40 @@ pub type Clause = Placement<Dim>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[expect(missing_docs, reason = "fields are named as the parameters of the methods, which say it in full")]
 pub enum Step {
-    /// See `Schedule::split`.
-    Split {
-        /// The loop.
-        i: Name,
-        /// The new outer loop.
-        outer: Name,
-        /// The new inner loop.
-        inner: Name,
-        /// Iterations of the inner loop.
-        size: usize,
-    },
-    /// See `Schedule::divide`.
-    Divide {
-        /// The loop.
-        i: Name,
-        /// The new outer loop.
-        outer: Name,
-        /// The new inner loop.
-        inner: Name,
-        /// Iterations of the outer loop.
-        parts: usize,
-    },
+    /// See `Schedule::split`: `size` is the number of iterations of the inner loop.
+    Split { i: Name, outer: Name, inner: Name, size: usize },
+    /// See `Schedule::divide`: `parts` is the number of iterations of the outer loop.
+    Divide { i: Name, outer: Name, inner: Name, parts: usize },
     /// See `Schedule::reorder`.
-    Reorder {
-        /// The loops in their new order.
-        order: Vec<Name>,
-    },
-    /// See `Schedule::fuse`.
-    Fuse {
-        /// The outer loop.
-        i: Name,
-        /// The inner loop, directly inside.
-        j: Name,
-        /// The new loop.
-        fused: Name,
-    },
-    /// See `Schedule::distribute`.
-    Distribute {
-        /// The loops.
-        loops: Vec<Name>,
-        /// The new outer loops, one per axis.
-        outer: Vec<Name>,
-        /// The new inner loops.
-        inner: Vec<Name>,
-        /// The mesh.
-        mesh: Mesh,
-    },
+    Reorder { order: Vec<Name> },
+    /// See `Schedule::fuse`: `j` is directly inside `i`.
+    Fuse { i: Name, j: Name, fused: Name },
+    /// See `Schedule::distribute`: one outer loop for each axis.
+    Distribute { loops: Vec<Name>, outer: Vec<Name>, inner: Vec<Name>, mesh: Mesh },
     /// See `Schedule::replicate`.
-    Replicate {
-        /// The axes.
-        mesh: Mesh,
-    },
-    /// See `Schedule::rotate`.
-    Rotate {
-        /// The loop.
-        t: Name,
-        /// The loops outside it whose sum it starts from.
-        by: Vec<Name>,
-    },
+    Replicate { mesh: Mesh },
+    /// See `Schedule::rotate`: by the loops outside of `t` whose sum it starts from.
+    Rotate { t: Name, by: Vec<Name> },
     /// See `Schedule::shard`.
-    Shard {
-        /// The tensor.
-        tensor: Name,
-        /// Where its dimensions lie.
-        clauses: Vec<Clause>,
-    },
-    /// See `Schedule::communicate`.
-    Communicate {
-        /// The tensor.
-        tensor: Name,
-        /// The loop at whose head or tail it moves.
-        at: Name,
-    },
-    /// See `Schedule::pipeline`.
-    Pipeline {
-        /// The loop.
-        t: Name,
-        /// How many iterations before the one that reads it what is communicated at the loop begins to come.
-        depth: usize,
-    },
-    /// See `Schedule::halo`.
-    Halo {
-        /// The input.
-        tensor: Name,
-        /// How often the kernel is applied.
-        steps: usize,
-    },
+    Shard { tensor: Name, clauses: Vec<Clause> },
+    /// See `Schedule::communicate`: `at` is the loop at whose head or tail the tensor moves.
+    Communicate { tensor: Name, at: Name },
+    /// See `Schedule::pipeline`: `depth` iterations before a panel is read, its transfer begins.
+    Pipeline { t: Name, depth: usize },
+    /// See `Schedule::halo`: the kernel is applied `steps` times.
+    Halo { tensor: Name, steps: usize },
     /// See `Schedule::interior_first`.
-    InteriorFirst {
-        /// The input.
-        tensor: Name,
-    },
+    InteriorFirst { tensor: Name },
     /// See `Schedule::reassociate`.
-    Reassociate {
-        /// The output.
-        tensor: Name,
-    },
-    /// See `Schedule::tensorize`.
-    Tensorize {
-        /// The loops.
-        loops: Vec<Name>,
-        /// What the leaf must be.
-        kind: Option<LeafKind>,
-    },
+    Reassociate { tensor: Name },
+    /// See `Schedule::tensorize`, and for a leaf that has to be of a kind, `Schedule::tensorize_as`.
+    Tensorize { loops: Vec<Name>, kind: Option<LeafKind> },
     /// See `Schedule::expect`.
-    Expect {
-        /// The tensor.
-        tensor: Name,
-        /// The pattern that its transfer must have.
-        pattern: Pattern,
-    },
-    /// See `Schedule::expect_overlap`.
-    ExpectOverlap {
-        /// The tensor.
-        tensor: Name,
-        /// The least share of its transfer that can be hidden.
-        share: Share,
-    },
+    Expect { tensor: Name, pattern: Pattern },
+    /// See `Schedule::expect_overlap`: at least this share of the transfer can be hidden.
+    ExpectOverlap { tensor: Name, share: Share },
 }
 
 /// A share of a whole.

@@ -150,7 +150,7 @@ fn output(input: ParseStream) -> Result<Tensor> {
     input.parse()
 }
 
-/// The error on another output.
+/// The error for a second output.
 fn several_outputs(input: ParseStream) -> syn::Error {
     let help = "write a kernel for each output; a later one may read what an earlier one writes";
     syn::Error::new(input.span(), format!("a kernel has one output\nhelp: {help}"))

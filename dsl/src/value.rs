@@ -155,13 +155,13 @@ fn shown(index: &Expr) -> String {
     index.to_token_stream().to_string().replace(" * ", "*")
 }
 
-/// What is written for a sign that other languages have.
+/// The replacement for an operator of other languages.
 fn instead_of_sign(sign: char) -> Option<&'static str> {
     Some(match sign {
         '#' => "comments begin with `//`",
         '^' => "write `pow(a, b)`, or `a * a`",
         '@' => "write the sum over an index: `C[i, j] += A[i, k] * B[k, j]`",
-        '%' => "remainders are of indices alone: `A[(i + 1) % n]`",
+        '%' => "`%` is for indices only: `A[(i + 1) % n]`",
         _ => return None,
     })
 }
@@ -308,7 +308,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
 pub(crate) const FUNCTIONS: &str =
     "`exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`";
 
-/// What is written for a function that other languages have, if it can be.
+/// The replacement for a function of other languages, if there is one.
 pub(crate) fn instead(function: &str) -> Option<&'static str> {
     Some(match function {
         "relu" => "`max(a, 0)`",
@@ -325,8 +325,8 @@ pub(crate) fn instead(function: &str) -> Option<&'static str> {
         "ceil" => "`-floor(-a)`",
         "round" => "`floor(a + 0.5)`",
         "tan" => "`sin(a) / cos(a)`",
-        "sum" => "the sum as the statement: `C[i] += A[i, k]` adds up over `k`",
-        "dot" | "matmul" => "the sum as the statement: `C[i, j] += A[i, k] * B[k, j]` adds up over `k`",
+        "sum" => "the sum as a statement: `C[i] += A[i, k]` adds up over `k`",
+        "dot" | "matmul" => "the sum as a statement: `C[i, j] += A[i, k] * B[k, j]` adds up over `k`",
         _ => return None,
     })
 }

@@ -5,22 +5,6 @@
 //! learning", MLSys 2022; rings, lines and tori are added, so that a torus of TPUs is a machine too. Ranks are
 //! numbered as the levels nest: the outermost level is the most significant digit.
 //!
-//! | file | holds |
-//! | --- | --- |
-//! | `presets` | machines of the literature |
-//! | `text` | TOML in and out |
-//! | `algorithm` | ways to carry out a collective |
-//! | `grouped` | what is communicated: one collective, who takes part, how many bytes |
-//! | `route` | which links a message loads |
-//! | `flow` | which messages a collective sends |
-//! | `time` | how long that takes |
-//! | `path` | the ports that one message passes, for those who carry it out |
-//! | `calibrate` | bandwidths from measured seconds |
-//! | `link` | latency and bandwidth of one link, from messages of several sizes |
-//! | `products` | rates of products that are small or thin |
-//! | `profile` | what a library adds to the links' time, by operation and size |
-//! | `units` | amounts as people read and write them |
-//!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
 
 mod algorithm;

@@ -8,14 +8,9 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypeError {
-    /// The text is not in the form of a type.
+    /// The text is not in the form of a type; `column` is where, counted from 1.
     #[error("cannot read `{text}` at column {column}: {why}")]
-    Syntax {
-        text: String,
-        /// Where it is wrong, counted from 1.
-        column: usize,
-        why: String,
-    },
+    Syntax { text: String, column: usize, why: String },
     /// A dimension names an axis that the mesh lacks.
     #[error("dimension {dim}: no axis `{name}`; the mesh is ({mesh})")]
     UnknownAxis { dim: usize, name: String, mesh: String },
@@ -34,33 +29,19 @@ pub enum TypeError {
         if first == second { format!("dimension {first} twice") } else { format!("dimensions {first} and {second}") }
     )]
     AxisTwice { axis: Name, first: usize, second: usize },
-    /// Tile times pieces is not the size.
+    /// Indices in a tile times pieces, the product of the axes' extents, are not those of the dimension.
     #[error(
         "dimension {dim}: tiles of {tile} in {pieces} pieces make {}, not {size}{}",
         tile.saturating_mul(*pieces),
         if size.is_multiple_of(*pieces) { format!("; write tiles of {}", size / pieces) } else { String::new() }
     )]
-    Arithmetic {
-        dim: usize,
-        /// Indices in a tile.
-        tile: usize,
-        /// The product of the axes' extents.
-        pieces: usize,
-        /// Indices in all.
-        size: usize,
-    },
+    Arithmetic { dim: usize, tile: usize, pieces: usize, size: usize },
     /// The axes make more pieces than a size divides into.
     #[error(
         "dimension {dim}: a plan is made for equal tiles, and {size} indices cannot be cut into {pieces} of them; pad to \
          {}, or choose other axes", size.div_ceil(*pieces).saturating_mul(*pieces)
     )]
-    Indivisible {
-        dim: usize,
-        /// The product of the axes' extents.
-        pieces: usize,
-        /// Indices in all.
-        size: usize,
-    },
+    Indivisible { dim: usize, pieces: usize, size: usize },
     /// A named dimension has no size.
     #[error("dimension `{name}` has no size; give one, as `{name}=64`")]
     Size { name: String, array: String },

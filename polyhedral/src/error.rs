@@ -59,329 +59,225 @@ impl fmt::Debug for LowerError {
     }
 }
 
-/// What is wrong with a schedule.
-#[derive(Clone, Debug, PartialEq)]
+/// What is wrong with a schedule. In its text, help follows the first semicolon: the valid names, or what to do.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ErrorKind {
     /// The kernel itself is wrong.
+    #[error("kernel `{kernel}`: {error}")]
     Kernel { kernel: Name, error: Box<KernelError> },
-    /// There is no such loop.
-    UnknownLoop {
-        name: Name,
-        /// The loops, outermost first.
-        loops: Vec<Name>,
-    },
+    /// There is no such loop; the loops, outermost first.
+    #[error("no loop `{name}`; {}", known("loops", name, loops))]
+    UnknownLoop { name: Name, loops: Vec<Name> },
     /// There is no such tensor.
+    #[error("no tensor `{name}`; {}", known("tensors", name, tensors))]
     UnknownTensor { name: Name, tensors: Vec<Name> },
     /// There is no such axis.
+    #[error("no axis `{name}`; {}", known("axes", name, axes))]
     UnknownAxis { name: Name, axes: Vec<Name> },
     /// A new loop has a name that is in use.
+    #[error("the name `{name}` is taken by {by}; give the new loop another")]
     NameTaken { name: Name, by: &'static str },
     /// A name that cannot be written in a program.
+    #[error("`{name}` is not a name for a {what}; names are letters, digits and `_`, and do not start with a digit")]
     BadName { name: Name, what: &'static str },
     /// A count of 0, or beyond 63 bits.
+    #[error("cannot use {what} {count}; give a number from 1 to 2^62")]
     BadCount { what: &'static str, count: usize },
     /// A pipeline of no iterations, or of too many.
+    #[error(
+        "transfers cannot begin {} ahead; give a number from 1 to {most}; 1 is enough where panels are equal",
+        count(*depth, "iteration", "iterations")
+    )]
     BadDepth { depth: usize, most: usize },
     /// A list names a loop twice.
+    #[error("lists `{name}` twice; list each loop once")]
     ListedTwice { name: Name },
     /// The loop is bound to a mesh axis.
+    #[error("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed; {instead}")]
     Distributed { name: Name, axis: Name, instead: &'static str },
     /// The loop is inside the leaf.
+    #[error("loop `{name}` is tensorized, so it is inside the leaf; {instead}")]
     Tensorized { name: Name, instead: &'static str },
     /// The loop carries a `communicate`.
+    #[error("`{tensor}` is communicated at loop `{name}`, which would be gone; {method} before `communicate`")]
     Communicated { name: Name, tensor: Name, method: &'static str },
     /// A loop of the leaf carries a `communicate`.
+    #[error(
+        "loop `{name}` cannot be tensorized, since `{tensor}` is communicated at it; \
+         leave `{name}` out of `tensorize`, or communicate `{tensor}` at a loop outside the leaf"
+    )]
     CommunicatedInLeaf { name: Name, tensor: Name },
-    /// Two loops to fuse are not nested directly.
-    NotAdjacent {
-        /// The outer loop.
-        i: Name,
-        /// The inner loop.
-        j: Name,
-        /// The loops, outermost first.
-        loops: String,
-    },
+    /// Two loops to fuse are not nested directly, `j` inside `i`; the loops, outermost first.
+    #[error("loop `{j}` is not directly inside `{i}`; the loops are {loops}; reorder them first")]
+    NotAdjacent { i: Name, j: Name, loops: String },
     /// Lists of a `distribute` have different lengths.
+    #[error(
+        "distributes {} into {outer} outer and {inner} inner over {} ({mesh}); {}",
+        count(*loops, "loop", "loops"), count(mesh.ndim(), "axis", "axes"), lists([*loops, *outer, *inner], mesh.ndim())
+    )]
     DistributeCounts { loops: usize, outer: usize, inner: usize, mesh: Mesh },
     /// Two steps use one axis.
+    #[error(
+        "axis `{axis}` is an axis of the mesh already; distribute over other axes, or give the inner mesh its own names"
+    )]
     AxisDistributed { axis: Name },
     /// The output of copies that are not owned by the ranks that make them.
+    #[error(
+        "all ranks along `{axis}` compute `{tensor}`, but it is sharded {sharding}; each has to own what it computes: leave `{axis}` \
+         out of the sharding of `{tensor}`, or distribute a loop over `{axis}` in place of `replicate`"
+    )]
     CopiesApart { tensor: Name, axis: Name, sharding: String },
-    /// An input whose sums are still open.
-    PartialInput {
-        tensor: Name,
-        /// The axes along which each coordinate holds a term.
-        axes: String,
-    },
-    /// An output that is no sum, and is to hold partial sums.
-    NoSum {
-        tensor: Name,
-        assign: String,
-        /// The axes along which each coordinate would hold a term.
-        axes: String,
-    },
-    /// Nothing is communicated at a loop that is pipelined.
-    NothingAhead {
-        name: Name,
-        /// The tensors, and where each is communicated.
-        tensors: String,
-    },
+    /// An input whose sums are still open: along these axes each coordinate holds a term.
+    #[error(
+        "`{tensor}` would be read while its sums are open along {axes}; close them first: `redistribute` it to a sharding \
+         without `partial`, and shard it so here"
+    )]
+    PartialInput { tensor: Name, axes: String },
+    /// An output that is no sum, and is to hold partial sums: along these axes each coordinate would hold a term.
+    #[error("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
+    NoSum { tensor: Name, assign: String, axes: String },
+    /// Nothing is communicated at a loop that is pipelined; where the tensors are communicated.
+    #[error(
+        "nothing is communicated at `{name}`, so there is nothing to pipeline; communicate a tensor at `{name}`; {tensors}"
+    )]
+    NothingAhead { name: Name, tensors: String },
     /// A transfer between whose beginning and end there cannot be that number of iterations.
+    #[error("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}; {help}")]
     NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
     /// An input that cannot come while the interior of the leaf is computed.
+    #[error(
+        "the interior cannot be computed before `{tensor}` is there: {why}; leave `interior_first` out, or have it come as a halo \
+         at the innermost loop around a nest"
+    )]
     NoInterior { tensor: Name, why: &'static str },
     /// A kernel that cannot be applied several times between two transfers.
+    #[error(
+        "the kernel cannot be applied several times with one halo of `{tensor}`: {why}; apply it once, and `repeat` that; or make it \
+         a stencil in blocks that are as wide as the halo"
+    )]
     NoTimeSteps { tensor: Name, why: &'static str },
     /// A number of time steps that is 0 or too large.
+    #[error("a halo cannot be for {}; give a number from 1 to {most}", count(*steps, "time step", "time steps"))]
     BadTimeSteps { steps: usize, most: usize },
     /// The sums of an input are to be reassociated.
+    #[error("`{tensor}` is an input, so ranks do not sum it; reassociate the sums of the output, `{output}`")]
     NotSummed { tensor: Name, output: Name },
-    /// A loop is rotated by one that is not outside it.
-    NotOutside {
-        name: Name,
-        by: Name,
-        /// The loops, outermost first.
-        loops: String,
-    },
+    /// A loop is rotated by one that is not outside it; the loops, outermost first.
+    #[error(
+        "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"
+    )]
+    NotOutside { name: Name, by: Name, loops: String },
     /// An invalid sharding.
+    #[error("{0}")]
     Sharding(ShardingError),
     /// There is no mesh yet.
+    #[error("there is no mesh yet; call `distribute` first: it defines the mesh")]
     NoMesh,
-    /// No dimension of the tensor, or several, go by this variable.
-    AmbiguousDim {
-        tensor: Name,
-        name: Name,
-        /// "no dimension" or "more than one dimension".
-        count: &'static str,
-        accesses: String,
-    },
-    /// A step that may occur once per tensor or schedule occurs twice.
-    Twice {
-        /// What was said already.
-        what: String,
-        /// The earlier step's number.
-        first: usize,
-    },
+    /// No dimension of the tensor, or several, go by this variable; the count is "no dimension" or "more than one dimension".
+    #[error(
+        "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, `dim(0).at(..)`; `{tensor}` is read or written \
+         as {accesses}"
+    )]
+    AmbiguousDim { tensor: Name, name: Name, count: &'static str, accesses: String },
+    /// A step that may occur once per tensor or schedule occurs twice; `first` is the number of the earlier one.
+    #[error("{what} in step {first}; remove one of the two")]
+    Twice { what: String, first: usize },
     /// A tensor without a sharding is communicated.
+    #[error(
+        "`{tensor}` has no sharding, so there is nothing to communicate; \
+         `shard` it first (a tensor that no step shards is replicated)"
+    )]
     NoSharding { tensor: Name },
     /// Tensorized loops are not the innermost ones.
+    #[error("the loops {loops} are not the innermost ones: `{inside}` is inside; reorder it out, or tensorize it too")]
     NotInnermost { loops: String, inside: Name },
     /// The tensorized instances are not a box.
+    #[error(
+        "the instances that loops {loops} run for one tile are not a box in {vars}; leave out the fused or oddly split ones"
+    )]
     NotABox { loops: String, vars: String },
     /// The leaf is of another kind than asserted.
+    #[error("the leaf is a {found}, not a {asserted}: {why}")]
     OtherLeaf { found: String, asserted: String, why: String },
     /// A leaf with a name cannot take the operands as tiles.
+    #[error("leaf `{leaf}` cannot run here: {why}; {help}")]
     NoTiles { leaf: Name, why: String, help: &'static str },
     /// A transfer has another pattern than expected.
+    #[error("the transfer of `{tensor}` is {found}, not {expected}; `explain()` prints the tests that led to it")]
     Unexpected { tensor: Name, found: String, expected: Pattern },
     /// Less of a transfer can be hidden than expected.
+    #[error(
+        "at most {:.1} % of the transfer of `{tensor}`, {pattern}, can be hidden, not {:.1} %: {why}; {help}",
+        100.0 * hidden, 100.0 * expected
+    )]
     LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
     /// A share of a transfer is expected to be hidden, but there is none.
+    #[error("`{tensor}` is not moved, since each rank owns all that it uses of it; leave `expect_overlap` out")]
     NotMoved { tensor: Name },
     /// An expected share that is not from 0 to 1.
+    #[error("{share} is no share of a transfer; give a number from 0 to 1: 0.8 is four fifths")]
     BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
+    #[error("{what} needs more elements than 63 bits count; use smaller tiles")]
     TooLarge { what: String },
-    /// A loop or an index is too large for sums of a few to fit 64 bits.
-    OutOfReach {
-        /// The loop, or the index expression with its tensor.
-        what: String,
-    },
-    /// More ranks than can be numbered.
-    TooManyRanks {
-        /// The mesh, with the axes of all levels.
-        mesh: String,
-    },
+    /// A loop, or an index expression with its tensor, is too large for sums of a few to fit 64 bits.
+    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts")]
+    OutOfReach { what: String },
+    /// More ranks than can be numbered, over the mesh with the axes of all levels.
+    #[error("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents")]
+    TooManyRanks { mesh: String },
     /// isl failed or gave up.
+    #[error("the polyhedral library failed while it decided {what}: {message}")]
     Isl { what: String, message: String },
     /// A proof failed: not the caller's fault.
+    #[error(
+        "cannot prove {what} of this schedule, so it is not run; this is a bug of polyshard, please report it with the trace:\n{trace}"
+    )]
     Unproved { what: String, trace: String },
 }
 
 impl ErrorKind {
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// Returns what is there instead, or what to do.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        self.parts().1
+    }
+
     fn parts(&self) -> (String, Option<String>) {
-        match self {
-            Self::Kernel { kernel, error } => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
-            Self::UnknownLoop { name, loops } => unknown("loop", "loops", name, loops),
-            Self::UnknownTensor { name, tensors } => unknown("tensor", "tensors", name, tensors),
-            Self::UnknownAxis { name, axes } => unknown("axis", "axes", name, axes),
-            Self::NameTaken { name, by } => {
-                (format!("the name `{name}` is taken by {by}"), Some("give the new loop another".into()))
+        match (self, self.to_string()) {
+            (Self::Kernel { kernel, error }, _) => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
+            (Self::Sharding(error), _) => (error.message(), error.help()),
+            // Their texts are those of others, and have no help.
+            (Self::OtherLeaf { .. } | Self::Isl { .. }, text) => (text, None),
+            (_, text) => {
+                let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+                (message.to_owned(), Some(help.to_owned()))
             }
-            Self::BadName { name, what } => (
-                format!("`{name}` is not a name for a {what}"),
-                Some("names are letters, digits and `_`, and do not start with a digit".into()),
-            ),
-            Self::BadCount { what, count } => {
-                (format!("cannot use {what} {count}"), Some("give a number from 1 to 2^62".into()))
-            }
-            Self::BadDepth { depth, most } => (
-                format!("transfers cannot begin {} ahead", count(*depth, "iteration", "iterations")),
-                Some(format!("give a number from 1 to {most}; 1 is enough where panels are equal")),
-            ),
-            Self::ListedTwice { name } => (format!("lists `{name}` twice"), Some("list each loop once".into())),
-            Self::Distributed { name, axis, instead } => (
-                format!("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed"),
-                Some((*instead).into()),
-            ),
-            Self::Tensorized { name, instead } => {
-                (format!("loop `{name}` is tensorized, so it is inside the leaf"), Some((*instead).into()))
-            }
-            Self::Communicated { name, tensor, method } => (
-                format!("`{tensor}` is communicated at loop `{name}`, which would be gone"),
-                Some(format!("{method} before `communicate`")),
-            ),
-            Self::CommunicatedInLeaf { name, tensor } => (
-                format!("loop `{name}` cannot be tensorized, since `{tensor}` is communicated at it"),
-                Some(format!(
-                    "leave `{name}` out of `tensorize`, or communicate `{tensor}` at a loop outside the leaf"
-                )),
-            ),
-            Self::NotAdjacent { i, j, loops } => (
-                format!("loop `{j}` is not directly inside `{i}`"),
-                Some(format!("the loops are {loops}; reorder them first")),
-            ),
-            Self::DistributeCounts { loops, outer, inner, mesh } => {
-                let axes = mesh.ndim();
-                let help = match axes.checked_sub(*loops) {
-                    Some(more @ 1..) if [outer, inner] == [loops; 2] && *loops > 0 => format!(
-                        "list {more} more, so that each axis has a loop, or distribute over a mesh of {}",
-                        count(*loops, "axis", "axes")
-                    ),
-                    _ => "list one loop, one outer and one inner loop per axis".into(),
-                };
-                let (loops, axes) = (count(*loops, "loop", "loops"), count(axes, "axis", "axes"));
-                (format!("distributes {loops} into {outer} outer and {inner} inner over {axes} ({mesh})"), Some(help))
-            }
-            Self::AxisDistributed { axis } => (
-                format!("axis `{axis}` is an axis of the mesh already"),
-                Some("distribute over other axes, or give the inner mesh its own names".into()),
-            ),
-            Self::CopiesApart { tensor, axis, sharding } => (
-                format!("all ranks along `{axis}` compute `{tensor}`, but it is sharded {sharding}"),
-                Some(format!(
-                    "each has to own what it computes: leave `{axis}` out of the sharding of `{tensor}`, or distribute a loop over \
-                     `{axis}` in place of `replicate`"
-                )),
-            ),
-            Self::PartialInput { tensor, axes } => (
-                format!("`{tensor}` would be read while its sums are open along {axes}"),
-                Some(
-                    "close them first: `redistribute` it to a sharding without `partial`, and shard it so here".into(),
-                ),
-            ),
-            Self::NoSum { tensor, assign, axes } => (
-                format!("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}"),
-                Some("leave `partial` out".into()),
-            ),
-            Self::NothingAhead { name, tensors } => (
-                format!("nothing is communicated at `{name}`, so there is nothing to pipeline"),
-                Some(format!("communicate a tensor at `{name}`; {tensors}")),
-            ),
-            Self::NotAhead { tensor, pattern, depth, why, help } => (
-                format!("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}"),
-                Some((*help).into()),
-            ),
-            Self::NoInterior { tensor, why } => (
-                format!("the interior cannot be computed before `{tensor}` is there: {why}"),
-                Some(
-                    "leave `interior_first` out, or have it come as a halo at the innermost loop around a nest".into(),
-                ),
-            ),
-            Self::NoTimeSteps { tensor, why } => (
-                format!("the kernel cannot be applied several times with one halo of `{tensor}`: {why}"),
-                Some(
-                    "apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo"
-                        .into(),
-                ),
-            ),
-            Self::BadTimeSteps { steps, most } => (
-                format!("a halo cannot be for {}", count(*steps, "time step", "time steps")),
-                Some(format!("give a number from 1 to {most}")),
-            ),
-            Self::NotSummed { tensor, output } => (
-                format!("`{tensor}` is an input, so ranks do not sum it"),
-                Some(format!("reassociate the sums of the output, `{output}`")),
-            ),
-            Self::NotOutside { name, by, loops } => (
-                format!("cannot rotate `{name}` by `{by}`, which is not outside it"),
-                Some(format!("reorder it outside first: the loops are {loops}")),
-            ),
-            Self::Sharding(error) => (error.message(), error.help()),
-            Self::NoMesh => {
-                ("there is no mesh yet".into(), Some("call `distribute` first: it defines the mesh".into()))
-            }
-            Self::AmbiguousDim { tensor, name, count, accesses } => (
-                format!("{count} of `{tensor}` is indexed by `{name}` alone"),
-                Some(format!("name it by number, `dim(0).at(..)`; `{tensor}` is read or written as {accesses}")),
-            ),
-            Self::Twice { what, first } => (format!("{what} in step {first}"), Some("remove one of the two".into())),
-            Self::NoSharding { tensor } => (
-                format!("`{tensor}` has no sharding, so there is nothing to communicate"),
-                Some("`shard` it first (a tensor that no step shards is replicated)".into()),
-            ),
-            Self::NotInnermost { loops, inside } => (
-                format!("the loops {loops} are not the innermost ones: `{inside}` is inside"),
-                Some("reorder it out, or tensorize it too".into()),
-            ),
-            Self::NotABox { loops, vars } => (
-                format!("the instances that loops {loops} run for one tile are not a box in {vars}"),
-                Some("leave out the fused or oddly split ones".into()),
-            ),
-            Self::OtherLeaf { found, asserted, why } => {
-                (format!("the leaf is a {found}, not a {asserted}: {why}"), None)
-            }
-            Self::NoTiles { leaf, why, help } => {
-                (format!("leaf `{leaf}` cannot run here: {why}"), Some((*help).into()))
-            }
-            Self::Unexpected { tensor, found, expected } => (
-                format!("the transfer of `{tensor}` is {found}, not {expected}"),
-                Some("`explain()` prints the tests that led to it".into()),
-            ),
-            Self::LittleOverlap { tensor, pattern, hidden, expected, why, help } => (
-                format!(
-                    "at most {:.1} % of the transfer of `{tensor}`, {pattern}, can be hidden, not {:.1} %: {why}",
-                    100.0 * hidden,
-                    100.0 * expected
-                ),
-                Some(help.clone()),
-            ),
-            Self::NotMoved { tensor } => (
-                format!("`{tensor}` is not moved, since each rank owns all that it uses of it"),
-                Some("leave `expect_overlap` out".into()),
-            ),
-            Self::BadShare { share } => (
-                format!("{share} is no share of a transfer"),
-                Some("give a number from 0 to 1: 0.8 is four fifths".into()),
-            ),
-            Self::TooLarge { what } => {
-                (format!("{what} needs more elements than 63 bits count"), Some("use smaller tiles".into()))
-            }
-            Self::OutOfReach { what } => (
-                format!("{what} goes beyond 2^60, so that sums of indices might overflow"),
-                Some("use smaller extents, tiles and parts".into()),
-            ),
-            Self::TooManyRanks { mesh } => (
-                format!("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number"),
-                Some("use smaller extents".into()),
-            ),
-            Self::Isl { what, message } => {
-                (format!("the polyhedral library failed while it decided {what}: {message}"), None)
-            }
-            Self::Unproved { what, trace } => (
-                format!("cannot prove {what} of this schedule, so it is not run"),
-                Some(format!("this is a bug of polyshard, please report it with the trace:\n{trace}")),
-            ),
         }
     }
 }
 
-/// What is said of a name that nothing has; `names` are those that there are.
-fn unknown(one: &str, many: &str, name: &Name, names: &[Name]) -> (String, Option<String>) {
+/// The help for an unknown name.
+fn known(many: &str, name: &Name, names: &[Name]) -> String {
     let meant = did_you_mean(name.as_str(), names.iter().copied().map(Name::as_str));
-    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {}", list(names))))
+    format!("{meant}the {many} are {}", list(names))
 }
 
-polyshard_layout::message_and_help!(ErrorKind);
+/// The help for a `distribute` with the wrong number of loops.
+fn lists([loops, outer, inner]: [usize; 3], axes: usize) -> String {
+    match axes.checked_sub(loops) {
+        Some(more @ 1..) if [outer, inner] == [loops; 2] && loops > 0 => {
+            let fitting = count(loops, "axis", "axes");
+            format!("list {more} more, so that each axis has a loop, or distribute over a mesh of {fitting}")
+        }
+        _ => "list one loop, one outer and one inner loop per axis".into(),
+    }
+}

@@ -91,13 +91,8 @@ fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
         return Vec::new();
     }
     let terms: Vec<_> = terms(kernel.written_value()).into_iter().filter(|term| !term.accesses().is_empty()).collect();
-    let has = |term: &Value, name: Name| {
-        term.accesses().iter().any(|access| access.index.iter().any(|index| index.coefficient(name) != 0))
-    };
-    let summed = kernel.vars().iter().filter(|var| {
-        let target = &kernel.target().index;
-        var.extent > 1 && target.iter().all(|index| index.coefficient(var.name) == 0)
-    });
+    let has = |term: &Value, name: Name| term.accesses().iter().any(|access| has(access, name));
+    let summed = kernel.vars().iter().filter(|var| var.extent > 1 && !self::has(kernel.target(), var.name));
     // What no term depends on is a factor of all of them.
     let summed: Vec<_> = summed.filter(|var| terms.iter().any(|term| has(term, var.name))).collect();
     let hint = |term: &&Value| {
@@ -108,6 +103,11 @@ fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
         (!indices.is_empty()).then_some(Hint::RepeatedTerm { term, indices, times, tensor })
     };
     terms.iter().filter_map(hint).collect()
+}
+
+/// Whether an index variable occurs in an access.
+fn has(access: &Access, name: Name) -> bool {
+    access.index.iter().any(|index| index.coefficient(name) != 0)
 }
 
 /// What a value is the sum of, up to signs.
@@ -125,18 +125,15 @@ fn lone_indices(kernel: &Kernel) -> Vec<Hint> {
         return Vec::new();
     }
     let (value, target) = (kernel.written_value(), kernel.written_target());
-    let has = |access: &Access, name| access.index.iter().any(|index| index.coefficient(name) != 0);
     let hint = |var: &IndexVar| {
         let is_number = value.indices().iter().any(|index| index.coefficient(var.name) != 0);
-        let [access] = value.accesses().into_iter().filter(|access| has(access, var.name)).collect::<Vec<_>>()[..]
-        else {
-            return None;
-        };
+        let mut accesses = value.accesses().into_iter().filter(|access| has(access, var.name));
+        let (Some(access), None) = (accesses.next(), accesses.next()) else { return None };
         if var.extent == 1 || is_number || has(target, var.name) {
             return None;
         }
-        let term =
-            terms(value).into_iter().find(|term| term.accesses().iter().any(|other| std::ptr::eq(*other, access)))?;
+        let is_its = |term: &&Value| term.accesses().iter().any(|other| std::ptr::eq(*other, access));
+        let term = terms(value).into_iter().find(is_its)?;
         let lacks = |other: &&IndexVar| {
             let name = other.name;
             other.extent > 1 && !has(access, name) && term.accesses().iter().any(|factor| has(factor, name))

@@ -98,7 +98,7 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 - run backwards: combining exchange
             lower bound
                 at least 108 bytes received by one of 4 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
-                - here at most 576 bytes, 5.49 times as many
+                - here at most 576 bytes, 5.33 times as many
                 - each element of B is on 4 ranks at the start, which need not fetch it
                 - so with these shardings, at least 0 bytes
         "#]],
@@ -134,7 +134,7 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 - owners are at the offsets y: any from the rank
             lower bound
                 at least 120 bytes received by one of 6 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
-                - here at most 712 bytes, 6.13 times as many
+                - here at most 712 bytes, 5.93 times as many
                 - each element of A is on 2 ranks at the start, which need not fetch it
                 - each element of B is on 6 ranks at the start, which need not fetch it
                 - each element of C must be on 3 ranks in the end, so all but one of them receive it

@@ -137,16 +137,15 @@ impl Nest {
     /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.
     fn explain_bound(&self, text: &mut String) -> std::fmt::Result {
         let [here, single] = self.lower_bounds();
-        let size = self.kernel.dtype().size() as f64;
         let received = self.report.traffic_bytes;
-        let ratio = |bound: &LowerBound| match bound.words > 0.0 && received > 0 {
-            true => format!(", {:.2} times as many", received as f64 / (bound.words * size)),
-            false => String::new(),
+        let bytes = |bound: &LowerBound| bound.elements().saturating_mul(self.kernel.dtype().size() as u64);
+        let ratio = |bound: &LowerBound| match (received, bytes(bound)) {
+            (0, _) | (_, 0) => String::new(),
+            (received, bound) => format!(", {:.2} times as many", received as f64 / bound as f64),
         };
         if single.words.max(here.words) == 0.0 {
             return Ok(());
         }
-        let bytes = |bound: &LowerBound| bound.elements().saturating_mul(self.kernel.dtype().size() as u64);
         let (least, ranks) = (bytes(&single), self.mesh.size());
         let of_all = "by any algorithm that divides the work evenly, from one copy of each tensor";
         writeln!(text, "lower bound")?;

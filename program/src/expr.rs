@@ -421,16 +421,10 @@ impl Expr {
 impl Atom {
     /// The minimum or maximum with `value` added to what it is of.
     fn offset_by(&self, value: i64) -> Option<Self> {
-        let both = |a: &Expr, b: &Expr| (Box::new(a.offset_by(value)), Box::new(b.offset_by(value)));
+        let moved = |e: &Expr| Box::new(e.offset_by(value));
         match self {
-            Self::Min(a, b) => {
-                let (a, b) = both(a, b);
-                Some(Self::Min(a, b))
-            }
-            Self::Max(a, b) => {
-                let (a, b) = both(a, b);
-                Some(Self::Max(a, b))
-            }
+            Self::Min(a, b) => Some(Self::Min(moved(a), moved(b))),
+            Self::Max(a, b) => Some(Self::Max(moved(a), moved(b))),
             _ => None,
         }
     }

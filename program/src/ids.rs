@@ -4,33 +4,53 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::Deref;
 
-/// The number of an array of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ArrayId(pub usize);
+/// Declares a number of its own for each of these.
+macro_rules! ids {
+    ($($(#[$attribute:meta])* $id:ident;)*) => { $(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $id(pub usize);
+    )* };
+}
 
-/// The number of a nest of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NestId(pub usize);
-
-/// The number of a move of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct MoveId(pub usize);
-
-/// The number of a repetition of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RepeatId(pub usize);
-
-/// The number of a tensor of a kernel: an input's position, or the number of inputs for the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TensorId(pub usize);
-
-/// The number of an operand of a leaf: its accesses in the order in which the kernel's value reads them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct OperandId(pub usize);
-
-/// The number of an axis of a mesh: its position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AxisId(pub usize);
+ids! {
+    /// The number of an array of a program.
+    ArrayId;
+    /// The number of a nest of a program.
+    NestId;
+    /// The number of a move of a program.
+    MoveId;
+    /// The number of a repetition of a program.
+    RepeatId;
+    /// The number of a tensor of a kernel: an input's position, or the number of inputs for the output.
+    TensorId;
+    /// The number of an operand of a leaf: its accesses in the order in which the kernel's value reads them.
+    OperandId;
+    /// The number of an axis of a mesh: its position.
+    AxisId;
+    /// The number of a step of a schedule, from 1.
+    StepId;
+    /// The number of a loop of a nest: how many are around it.
+    LoopId;
+    /// The number of a transfer of a nest, and of its tile.
+    TileId;
+    /// The number of a leg of a transfer's route, from the owners of what it moves.
+    LegId;
+    /// The number of a loop of a leaf: how many of the leaf's are around it.
+    LeafLoopId;
+    /// The number of a product of a leaf of several: how many run before it.
+    ProductId;
+    /// The number of a room: memory that arrays of a program use in turns.
+    RoomId;
+    /// The number of a statement of a program, from 1, as its text counts them.
+    StatementId;
+    /// A place in a nest: inside this many of its serial loops, outermost first.
+    #[derive(Default)]
+    Depth;
+    /// A place in a leaf of several products: inside this many of the loops that run in blocks, outermost first.
+    #[derive(Default)]
+    BlockDepth;
+}
 
 /// Axes of a mesh, each once, ascending; a slice of their positions.
 ///
@@ -79,22 +99,6 @@ impl Deref for Axes {
     }
 }
 
-/// The number of a step of a schedule, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StepId(pub usize);
-
-/// The number of a loop of a nest: how many are around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct LoopId(pub usize);
-
-/// The number of a transfer of a nest, and of its tile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TileId(pub usize);
-
-/// A place in a nest: inside this many of its serial loops, outermost first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Depth(pub usize);
-
 impl Depth {
     /// Returns the innermost of the loops that it is inside of.
     #[must_use]
@@ -107,30 +111,6 @@ impl Depth {
         (0..self.0).map(LoopId)
     }
 }
-
-/// The number of a leg of a transfer's route, from the owners of what it moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct LegId(pub usize);
-
-/// The number of a loop of a leaf: how many of the leaf's are around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct LeafLoopId(pub usize);
-
-/// The number of a product of a leaf of several: how many run before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ProductId(pub usize);
-
-/// A place in a leaf of several products: inside this many of the loops that run in blocks, outermost first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BlockDepth(pub usize);
-
-/// The number of a room: memory that arrays of a program use in turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RoomId(pub usize);
-
-/// The number of a statement of a program, from 1, as its text counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StatementId(pub usize);
 
 /// A transfer of a program, by what is at the other end of its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -45,7 +45,9 @@ impl LowerBound {
     /// Returns the bound in whole elements, of which none is received in part; rounding makes none of its own.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        (self.words * (1.0 - 1e-9)).ceil() as u64
+        // It is the difference of what is touched and what is there.
+        let touched: f64 = self.touched.iter().map(|(_, elements)| elements).sum();
+        (self.words - 1e-9 * self.words.max(touched)).ceil() as u64
     }
 }
 

@@ -355,8 +355,8 @@ impl Program {
     /// [copied](Nest::copied) from shards of other ranks are counted, too.
     ///
     /// How much that is depends on the processor, which a program does not ask for, so this is a bound for all that have vectors with fused
-    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 4.2 MB and half of its second-level cache. No search
-    /// counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes). With the feature `blas` of the runtime, it is what that library has instead.
+    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 4.2 MB
+    /// and half of its second-level cache. No search counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes).
     ///
     /// ```
     /// # use polyshard_dsl::*;

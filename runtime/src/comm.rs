@@ -4,28 +4,6 @@
 //! alone. Data are bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its
 //! length.
 //!
-//! | module | what |
-//! | --- | --- |
-//! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
-//! | [`mpi`] | ranks are processes; the only module that knows MPI; it finds ranks that wait for what cannot come, and checks calls if asked to |
-//! | `emulated` | threads again, as the devices of a machine whose network takes its time |
-//! | `alone` | a group of one, which needs neither |
-//! | `flight` | messages that do not wait, with the memory that they own until they are done |
-//! | `piece` | that memory, which is cut and joined without copies |
-//! | `lane` | groups by which a progress thread communicates |
-//! | `rounds` | collectives as data, and the machine that runs them over such messages |
-//! | `layout` | where the bytes of a message are in a buffer |
-//! | `shared` | memory that ranks see of one another |
-//! | `collective` | a collective as a value, with its buffers |
-//! | `call` | what a rank calls, without its buffers, and whether the calls of a group fit |
-//! | `check` | what all refuse alike |
-//! | `received` | what a rank counts of what it receives |
-//! | `combine` | buffers of bytes, combined element by element by a type that is a value |
-//! | `in_order` | reductions whose bits do not depend on who carries them out |
-//! | `launcher` | whether an MPI launcher has started this process |
-//! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
-//! | `words` | sentences about ranks |
-//!
 //! Nothing here knows meshes, arrays or programs.
 
 mod alone;

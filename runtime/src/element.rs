@@ -3,7 +3,7 @@
 use crate::instances::Instances;
 use crate::math;
 use crate::mix::mix;
-use polyshard_program::{Function, ScalarType};
+use polyshard_program::{Assign, Function, Number, ScalarType};
 use std::fmt;
 
 /// How two elements meet: the operation of a reduction or of an accumulating write.
@@ -17,6 +17,46 @@ pub enum ReduceOp {
     Max,
     /// Minimum; identity plus infinity or the greatest integer. A NaN is smaller than any number.
     Min,
+}
+
+/// Runs this with a name for the type that a native [`DType`](crate::DType) is.
+macro_rules! with_native {
+    (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
+        match $dtype {
+            $(crate::DType::$kind => {
+                type $name = $type;
+                $run
+            })*
+            dtype => unreachable!("programs do not compute in {dtype}; this is a bug of polyshard"),
+        }
+    };
+    ($dtype:expr, $name:ident => $run:expr) => {
+        crate::element::with_native!(@match $dtype, $name, $run, F32 f32 F64 f64 I32 i32 I64 i64)
+    };
+}
+pub(crate) use with_native;
+
+/// Declares functions that integers do not have, by the names that kernels call them by.
+macro_rules! functions_of_floats {
+    ($($(#[$doc:meta])* fn $name:ident($self:ident $(, $other:ident)?) = $function:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Panics
+        /// If the type is an integer: kernels that are checked call it on floats alone.
+        fn $name($self $(, $other: Self)?) -> Self {
+            of_floats($function, Self::DTYPE.name())
+        }
+    )* };
+}
+
+/// Defines functions from elements to an element, each by what it is equal to.
+macro_rules! inlined {
+    ($(fn $name:ident($self:ident $(, $other:ident)?) = $value:expr;)*) => { $(
+        #[inline(always)]
+        fn $name($self $(, $other: Self)?) -> Self {
+            $value
+        }
+    )* };
 }
 
 /// A type that arrays hold: `f32`, `f64`, `i32` or `i64`.
@@ -92,73 +132,28 @@ pub trait Element:
         }
     }
 
-    /// e to the power of `self`.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn exponential(self) -> Self {
-        of_floats("exp", Self::DTYPE.name())
-    }
-
-    /// The natural logarithm of `self`; a NaN for negative numbers.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn logarithm(self) -> Self {
-        of_floats("log", Self::DTYPE.name())
-    }
-
-    /// The square root of `self`; a NaN for negative numbers.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn square_root(self) -> Self {
-        of_floats("sqrt", Self::DTYPE.name())
-    }
-
-    /// The hyperbolic tangent of `self`.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn hyperbolic_tangent(self) -> Self {
-        of_floats("tanh", Self::DTYPE.name())
-    }
-
-    /// The sine of `self`, an angle in radians of any size.
-    ///
-    /// ```
-    /// use polyshard_runtime::Element;
-    /// assert_eq!((0.5f64.sine(), 1e22.sine()), (0.479425538604203, -0.8522008497671888));
-    /// ```
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn sine(self) -> Self {
-        of_floats("sin", Self::DTYPE.name())
-    }
-
-    /// The cosine of `self`, an angle in radians of any size.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn cosine(self) -> Self {
-        of_floats("cos", Self::DTYPE.name())
-    }
-
-    /// The greatest whole number that is not greater than `self`.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn floored(self) -> Self {
-        of_floats("floor", Self::DTYPE.name())
-    }
-
-    /// `self` to the power of `exponent`; a NaN for a negative number to the power of one that is not whole.
-    ///
-    /// # Panics
-    /// If the type is an integer: kernels that are checked call it on floats alone.
-    fn power(self, _exponent: Self) -> Self {
-        of_floats("pow", Self::DTYPE.name())
+    functions_of_floats! {
+        /// e to the power of `self`.
+        fn exponential(self) = "exp";
+        /// The natural logarithm of `self`; a NaN for negative numbers.
+        fn logarithm(self) = "log";
+        /// The square root of `self`; a NaN for negative numbers.
+        fn square_root(self) = "sqrt";
+        /// The hyperbolic tangent of `self`.
+        fn hyperbolic_tangent(self) = "tanh";
+        /// The sine of `self`, an angle in radians of any size.
+        ///
+        /// ```
+        /// use polyshard_runtime::Element;
+        /// assert_eq!((0.5f64.sine(), 1e22.sine()), (0.479425538604203, -0.8522008497671888));
+        /// ```
+        fn sine(self) = "sin";
+        /// The cosine of `self`, an angle in radians of any size.
+        fn cosine(self) = "cos";
+        /// The greatest whole number that is not greater than `self`.
+        fn floored(self) = "floor";
+        /// `self` to the power of `exponent`; a NaN for a negative number to the power of one that is not whole.
+        fn power(self, _exponent) = "pow";
     }
 
     /// How far two numbers are apart; two NaNs are not, and a NaN is infinitely far from a number.
@@ -206,6 +201,15 @@ pub trait Element:
     }
 }
 
+/// The element that a number of a kernel is.
+pub(crate) fn of_number<T: Element>(number: Number) -> T {
+    let cast = match number {
+        Number::Int(value) => T::from(value),
+        Number::Float(value) => T::from(value),
+    };
+    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::DTYPE.name()))
+}
+
 #[cold]
 fn of_floats(function: &str, given: &str) -> ! {
     panic!("`{function}` is a function of floats and was called on {given}; this is a bug of polyshard")
@@ -231,40 +235,24 @@ macro_rules! float {
             const ONE: Self = 1.0;
             const LEAST: Self = $type::NEG_INFINITY;
             const GREATEST: Self = $type::INFINITY;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn subtract(self, other: Self) -> Self {
-                self - other
-            }
-            #[inline(always)]
-            fn multiply(self, other: Self) -> Self {
-                self * other
-            }
-            #[inline(always)]
-            fn divide(self, other: Self) -> Self {
-                self / other
-            }
-            fn distance(self, other: Self) -> f64 {
-                if self == other || self.is_nan() && other.is_nan() {
-                    return 0.0;
-                }
-                let distance = (f64::from(self) - f64::from(other)).abs();
-                if distance.is_nan() { f64::INFINITY } else { distance }
-            }
-            #[inline(always)]
-            fn negate(self) -> Self {
-                -self
-            }
-            #[inline(always)]
-            fn maximum(self, other: Self) -> Self {
-                if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.greater(other) }
-            }
-            #[inline(always)]
-            fn minimum(self, other: Self) -> Self {
-                if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.smaller(other) }
+            inlined! {
+                fn add(self, other) = self + other;
+                fn subtract(self, other) = self - other;
+                fn multiply(self, other) = self * other;
+                fn divide(self, other) = self / other;
+                fn negate(self) = -self;
+                fn maximum(self, other) =
+                    if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.greater(other) };
+                fn minimum(self, other) =
+                    if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.smaller(other) };
+                fn absolute(self) = self.abs();
+                fn exponential(self) = math::$functions::exp(self);
+                fn logarithm(self) = math::$functions::log(self);
+                fn square_root(self) = self.sqrt();
+                fn hyperbolic_tangent(self) = math::$functions::tanh(self);
+                fn sine(self) = math::$functions::sin(self);
+                fn cosine(self) = math::$functions::cos(self);
+                fn floored(self) = self.floor();
             }
             #[inline(always)]
             fn greater(self, other: Self) -> Self {
@@ -279,40 +267,15 @@ macro_rules! float {
                     (if self < other { self } else { other }, if other < self { other } else { self });
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
-            #[inline(always)]
-            fn absolute(self) -> Self {
-                self.abs()
-            }
-            #[inline(always)]
-            fn exponential(self) -> Self {
-                math::$functions::exp(self)
-            }
-            #[inline(always)]
-            fn logarithm(self) -> Self {
-                math::$functions::log(self)
-            }
-            #[inline(always)]
-            fn square_root(self) -> Self {
-                self.sqrt()
-            }
-            #[inline(always)]
-            fn hyperbolic_tangent(self) -> Self {
-                math::$functions::tanh(self)
-            }
-            #[inline(always)]
-            fn sine(self) -> Self {
-                math::$functions::sin(self)
-            }
-            #[inline(always)]
-            fn cosine(self) -> Self {
-                math::$functions::cos(self)
-            }
-            #[inline(always)]
-            fn floored(self) -> Self {
-                self.floor()
-            }
             fn power(self, exponent: Self) -> Self {
                 math::$functions::pow(self, exponent)
+            }
+            fn distance(self, other: Self) -> f64 {
+                if self == other || self.is_nan() && other.is_nan() {
+                    return 0.0;
+                }
+                let distance = (f64::from(self) - f64::from(other)).abs();
+                if distance.is_nan() { f64::INFINITY } else { distance }
             }
         }
     };
@@ -325,17 +288,16 @@ macro_rules! integer {
             const ONE: Self = 1;
             const LEAST: Self = $type::MIN;
             const GREATEST: Self = $type::MAX;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-            #[inline(always)]
-            fn subtract(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
-            #[inline(always)]
-            fn multiply(self, other: Self) -> Self {
-                self.wrapping_mul(other)
+            inlined! {
+                fn add(self, other) = self.wrapping_add(other);
+                fn subtract(self, other) = self.wrapping_sub(other);
+                fn multiply(self, other) = self.wrapping_mul(other);
+                fn negate(self) = self.wrapping_neg();
+                fn maximum(self, other) = self.max(other);
+                fn minimum(self, other) = self.min(other);
+                fn greater(self, other) = self.max(other);
+                fn smaller(self, other) = self.min(other);
+                fn absolute(self) = self.wrapping_abs();
             }
             #[inline(always)]
             fn divide(self, other: Self) -> Self {
@@ -347,30 +309,6 @@ macro_rules! integer {
             fn distance(self, other: Self) -> f64 {
                 self.abs_diff(other) as f64
             }
-            #[inline(always)]
-            fn negate(self) -> Self {
-                self.wrapping_neg()
-            }
-            #[inline(always)]
-            fn maximum(self, other: Self) -> Self {
-                self.max(other)
-            }
-            #[inline(always)]
-            fn minimum(self, other: Self) -> Self {
-                self.min(other)
-            }
-            #[inline(always)]
-            fn greater(self, other: Self) -> Self {
-                self.max(other)
-            }
-            #[inline(always)]
-            fn smaller(self, other: Self) -> Self {
-                self.min(other)
-            }
-            #[inline(always)]
-            fn absolute(self) -> Self {
-                self.wrapping_abs()
-            }
         }
     };
 }
@@ -381,6 +319,16 @@ integer!(i32);
 integer!(i64);
 
 impl ReduceOp {
+    /// What combines values where a statement assigns.
+    pub(crate) fn of(assign: Assign) -> Self {
+        match assign {
+            Assign::Set | Assign::Add => Self::Sum,
+            Assign::Mul => Self::Product,
+            Assign::Max => Self::Max,
+            Assign::Min => Self::Min,
+        }
+    }
+
     /// Returns what no terms at all combine to, which an output starts from; combined with another value it leaves that
     /// unchanged, but that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]

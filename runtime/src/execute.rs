@@ -16,8 +16,8 @@ pub use typed::TypedProgram;
 pub(crate) use verify::verify;
 
 use crate::layout::Name;
-use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
-use polyshard_program::{Assign, Program};
+use crate::{DistArray, Element, Result, RunError, World};
+use polyshard_program::Program;
 use std::panic::Location;
 
 /// Running a program on a world of ranks.
@@ -192,16 +192,6 @@ fn check_type<T: Element>(program: &Program) -> Result<()> {
         return Ok(());
     }
     Err(RunError::ElementType { kernel: only_kernel(program), wanted, given: T::DTYPE }.into())
-}
-
-/// What combines values where a statement assigns.
-fn reduce_op(assign: Assign) -> ReduceOp {
-    match assign {
-        Assign::Set | Assign::Add => ReduceOp::Sum,
-        Assign::Mul => ReduceOp::Product,
-        Assign::Max => ReduceOp::Max,
-        Assign::Min => ReduceOp::Min,
-    }
 }
 
 /// The name of the program's kernel, if it has exactly one: messages call the program by it.

@@ -5,19 +5,6 @@
 //! figure is measured or asked of the system; where that fails there is an error, never a guess. [`recall`] alone does with less:
 //! where it does not pay to measure, figures are those of similar processors, and it says so.
 //!
-//! | module | what |
-//! | --- | --- |
-//! | `topology` | which ranks share a node, cores, memory |
-//! | `clock` | timing what all ranks do together |
-//! | `calls` | the calls that are timed |
-//! | `probe` | links and devices |
-//! | `measure` | collectives, and a machine from all that was measured |
-//! | `measured` | predictions against measurements |
-//! | `assumed` | figures of processors that were not measured |
-//! | `noise` | whether other work disturbed the measurement |
-//! | `progress` | what is timed next |
-//! | `recall` | machines that were measured before |
-//!
 //! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
 
 mod assumed;

@@ -174,7 +174,7 @@ impl OutputFile {
     /// If not all of them can be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match &mut self.writer {
-            Writer::File { file, .. } => file.file().write_all(bytes),
+            Writer::File { file, .. } => file.file.write_all(bytes),
             Writer::Stream(stream) => stream.write_all(bytes),
         };
         written.map_err(|why| failed(&self.path, refusal(why, "it")))
@@ -205,9 +205,9 @@ impl OutputFile {
         // Pipes and devices have nothing to wait for.
         if let Writer::File { file, place } = &self.writer {
             if let Ok(there) = fs::metadata(place) {
-                file.file().set_permissions(there.permissions()).map_err(failed)?;
+                file.file.set_permissions(there.permissions()).map_err(failed)?;
             }
-            file.file().sync_all().map_err(failed)?;
+            file.file.sync_all().map_err(failed)?;
         }
         Ok(CompleteFile(self))
     }

@@ -6,10 +6,10 @@
 mod blocked;
 mod row;
 
-use crate::{Element, Result, RunError};
+use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
-use polyshard_program::{Access, Affine, Assign, IndexVar, Kernel};
+use polyshard_program::{Affine, Assign, IndexVar, Kernel};
 use row::{Arrays, Offsets, Row};
 
 /// The instances that are computed together.
@@ -36,10 +36,10 @@ pub(crate) fn evaluate<T: Element>(
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
         return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
-    let shape = &kernel.output().shape;
+    let (shape, op) = (&kernel.output().shape, ReduceOp::of(kernel.assign()));
     let mut output = match into {
         Some(into) => into.as_standard_layout().into_owned(),
-        None => ArrayD::from_elem(IxDyn(shape), identity(kernel)),
+        None => ArrayD::from_elem(IxDyn(shape), op.identity()),
     };
     let arrays = inputs.iter().copied().chain([&output]);
     for (array, tensor) in arrays.zip(kernel.tensors()) {
@@ -83,24 +83,17 @@ pub(crate) fn evaluate<T: Element>(
     Ok(output)
 }
 
-/// What an element holds before the first term.
-fn identity<T: Element>(kernel: &Kernel) -> T {
-    match kernel.assign() {
-        Assign::Set | Assign::Add => T::ZERO,
-        Assign::Mul => T::ONE,
-        Assign::Max => T::LEAST,
-        Assign::Min => T::GREATEST,
-    }
-}
-
 /// Has each element that the kernel writes hold what it does before the first term.
 pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
     // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
     let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
     let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
+    let elements = output.as_slice_mut().expect("it is made in row-major order");
     for at in points(extents.collect()) {
-        if let Some(element) = output.get_mut(&index(kernel.target(), kernel, &at)[..]) {
-            *element = identity(kernel);
+        // A row along no index is one instance.
+        let row = Row { at, along: kernel.vars().len(), len: 1 };
+        if let Offsets::Same(offset) = row.offsets(kernel.target(), kernel, &kernel.output().shape) {
+            elements[offset] = ReduceOp::of(kernel.assign()).identity();
         }
     }
 }
@@ -146,21 +139,6 @@ fn points(extents: Vec<usize>) -> impl Iterator<Item = Vec<i64>> {
         }
         at
     })
-}
-
-fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
-    let value = |name| {
-        let var = kernel.vars().iter().position(|var| var.name == name);
-        at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
-    };
-    let dims = access.index.iter().map(|index| {
-        // A periodic index may be large before its remainder is taken.
-        let terms = index.terms.iter().map(|&(name, factor)| i128::from(factor) * i128::from(value(name)));
-        let sum = terms.sum::<i128>() + i128::from(index.constant);
-        let element = index.period().map_or(sum, |period| sum.rem_euclid(i128::from(period)));
-        usize::try_from(element).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
-    });
-    dims.collect()
 }
 
 #[cfg(test)]

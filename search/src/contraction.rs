@@ -180,12 +180,11 @@ impl<'a> ContractionSearch<'a> {
         let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
         for (bound, order) in orders {
             let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
-            let at_most = self.limits.at_most.map(|limit| limit.saturating_sub(start.elapsed()));
-            let limits = Limits { at_most, ..self.limits };
+            let limits = self.limits.since(start);
             if bound >= so_far {
                 continue;
             }
-            if (best.is_some() || failed.is_some()) && at_most == Some(Duration::ZERO) {
+            if (best.is_some() || failed.is_some()) && limits.at_most == Some(Duration::ZERO) {
                 open.leave(bound);
                 are_all = false;
                 continue;
@@ -222,29 +221,24 @@ impl<'a> ContractionSearch<'a> {
             }
             // Another order may need less.
             (None, Some(failed)) => {
-                let failed = self.with_enough(failed);
+                let failed = failed.with_enough(|memory| self.enough(memory, start));
                 Err(if are_all { failed } else { failed.with_least(false) })
             }
             (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
         }
     }
 
-    /// The same error, with the number of ranks with which the order that is given fits into the memory, or one kernel; in an order of its own
-    /// that may with fewer.
-    fn with_enough(&self, error: SearchError) -> SearchError {
+    /// The number of ranks with which the order that is given fits into the memory, or one kernel; in an order of its own that may with fewer.
+    fn enough(&self, memory: u64, start: Instant) -> Enough {
         if let Some(order) = &self.order {
-            return self.ordered(order, self.limits).with_enough(error);
+            return self.ordered(order, self.limits).enough(memory, start);
         }
         let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(self.limits);
-        let mut error = whole.with_enough(error);
-        if let (SearchError::Memory { enough, .. }, true) = (&mut error, self.has_orders()) {
-            *enough = match *enough {
-                Enough::Fewest(ranks) => Enough::Found(ranks),
-                Enough::Never => Enough::NotSought,
-                other => other,
-            };
+        match whole.enough(memory, start) {
+            Enough::Fewest(ranks) if self.has_orders() => Enough::Found(ranks),
+            Enough::Never if self.has_orders() => Enough::NotSought,
+            enough => enough,
         }
-        error
     }
 
     /// Whether the kernel is a product that can be contracted in an order.

@@ -36,19 +36,28 @@ pub(crate) trait Trial {
     fn fits(&self, ranks: usize, way: &Self::Way) -> Option<bool>;
 
     /// Whether a search with this many ranks looks at all that one with fewer does.
-    fn is_counted(&self, ranks: usize) -> bool;
+    fn is_counted(&self, _ranks: usize) -> bool {
+        true
+    }
 
     /// Whether a search with this many ranks is refused, as it would compare too much.
-    fn is_refused(&self, ranks: usize) -> bool;
+    fn is_refused(&self, _ranks: usize) -> bool {
+        false
+    }
 }
 
 /// How many ranks would do, more than these. With more than `iterations` there is nothing for some of them. It takes this long at most, but for the
 /// way that is tried last.
-pub(crate) fn enough<T: Trial>(trial: &T, ranks: usize, iterations: usize, at_most: Option<Duration>) -> Enough {
+pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_most: Option<Duration>) -> Enough {
     let most = most_ranks(iterations);
     let start = Instant::now();
     let is_later = |part: u32| at_most.is_some_and(|limit| start.elapsed() > limit / part);
-    let first = ranks + 1;
+    let found = |ranks: usize, is_sure: bool| match is_sure {
+        _ if trial.is_refused(ranks) => Enough::NotFound(ranks - 1),
+        true => Enough::Fewest(ranks),
+        false => Enough::Found(ranks),
+    };
+    let first = given + 1;
     let (mut ranks, mut left, mut is_sure) = (first, MAX_PRICED, true);
     'counted: while ranks <= most.min(MOST_COUNTED) && trial.is_counted(ranks) {
         let ways = trial.ways(ranks);
@@ -62,9 +71,7 @@ pub(crate) fn enough<T: Trial>(trial: &T, ranks: usize, iterations: usize, at_mo
                 break 'counted;
             }
             match trial.fits(ranks, way) {
-                Some(true) if trial.is_refused(ranks) => return Enough::NotFound(ranks - 1),
-                Some(true) if is_sure => return Enough::Fewest(ranks),
-                Some(true) => return Enough::Found(ranks),
+                Some(true) => return found(ranks, is_sure),
                 Some(false) => {}
                 None => is_sure = false,
             }
@@ -75,21 +82,24 @@ pub(crate) fn enough<T: Trial>(trial: &T, ranks: usize, iterations: usize, at_mo
         return Enough::Never;
     }
     let mut tried = if ranks > first { Some(ranks - 1) } else { None };
-    ranks = ranks.next_power_of_two();
     let mut left = Vec::new();
-    while ranks <= most && !is_later(1) && !trial.is_refused(ranks) {
+    let is_likely =
+        |ranks: &usize| ranks.is_power_of_two() || ranks.is_multiple_of(given) && (ranks / given).is_power_of_two();
+    for ranks in (ranks..=most).filter(is_likely) {
+        if is_later(1) {
+            break;
+        }
         let mut ways = trial.ways(ranks).into_iter();
         if ways.by_ref().take(MAX_OF_EACH).any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
-            return Enough::Found(ranks);
+            return found(ranks, false);
         }
         tried = Some(ranks);
         left.push((ranks, ways));
-        ranks *= 2;
     }
     // Where a limit says how long it may take, the rest of each is tried, too.
     for (ranks, mut ways) in left.into_iter().filter(|_| at_most.is_some()) {
         if ways.any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
-            return Enough::Found(ranks);
+            return found(ranks, false);
         }
     }
     tried.map_or(Enough::NotSought, Enough::NotFound)

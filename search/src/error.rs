@@ -178,6 +178,14 @@ impl SearchError {
         }
     }
 
+    /// The same, with the number of ranks that would do with that memory, if it is one of memory.
+    pub(crate) fn with_enough(mut self, of: impl FnOnce(u64) -> Enough) -> Self {
+        if let Self::Memory { memory, enough, .. } = &mut self {
+            *enough = of(*memory);
+        }
+        self
+    }
+
     /// The same, where the memory that it says is the least of all if `is_it`.
     pub(crate) fn with_least(mut self, is_it: bool) -> Self {
         if let Self::Memory { is_least, .. } = &mut self {

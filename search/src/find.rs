@@ -6,7 +6,7 @@ use crate::choice::{Choice, Open, kernel_alone};
 use crate::error::{Enough, SearchError};
 use crate::found::Found;
 use crate::grid::{self, Bounds};
-use crate::limits::Limits;
+use crate::limits::{Limits, is_over};
 use crate::space::Space;
 use crate::variant::{Grid, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
@@ -36,6 +36,9 @@ pub struct Search<'a> {
 /// ranks it has; and the fewest of which that many are.
 const MOST_AHEAD: usize = 1 << 13;
 const FEWEST_AHEAD: usize = 16;
+
+/// The fewest grids, the fastest by their bounds, among which those that need little memory are sought though the time is over.
+const FEWEST_SMALL: usize = 1 << 10;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(schedule: Schedule, ranks: usize, machine: &'a Machine) -> Self {
@@ -145,7 +148,9 @@ impl<'a> Search<'a> {
     /// # Panics
     /// If it finds neither a schedule nor an error: a bug of polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
-        let found = self.find_below(f64::INFINITY, &mut Open::default()).map_err(|why| self.with_enough(why))?;
+        let start = Instant::now();
+        let found = self.find_below(f64::INFINITY, &mut Open::default());
+        let found = found.map_err(|why| why.with_enough(|memory| self.enough(memory, start)))?;
         Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
     }
 
@@ -179,43 +184,46 @@ impl<'a> Search<'a> {
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
-        let is_late = || self.limits.at_most.is_some_and(|limit| start.elapsed() > limit);
-        let mut is_cut = false;
+        found.until = [2, 4].map(|quarters| self.limits.until(start, quarters));
         // Where something lies as it is told to, no bound on the memory is known.
         let needs = |grid: &Grid| if self.homes.is_empty() { bounds.memory(grid) } else { 0.0 };
-        for Bounded { least: [bound, _], way, .. } in &grids {
-            if *bound >= found.wanted(self.at_least) {
-                break;
-            }
-            if needs(&way.0) > memory as f64 {
-                continue;
-            }
-            if (!found.candidates.is_empty() || found.least.is_some()) && is_late() {
-                open.leave(*bound);
-                is_cut = true;
-                break;
-            }
+        let look = |found: &mut Found, way| {
             self.variants(&space, way, |variant| match bounds.seconds_along(variant) < found.wanted(self.at_least) {
                 true => found.add(&space, variant, &prices),
                 false => Ok(()),
-            })?;
-        }
-        // Of what does not fit, the least that something needs is said.
-        if found.candidates.is_empty() {
-            let mut small: Vec<(f64, &Bounded)> = grids.iter().map(|grid| (needs(&grid.way.0), grid)).collect();
-            small.retain(|(needs, _)| *needs > memory as f64);
-            small.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.order(other.1, 0)));
-            for (needs, Bounded { way, .. }) in small {
-                if found.least.is_some_and(|least| needs >= least as f64) {
-                    break;
-                }
-                if found.least.is_some() && is_late() {
-                    is_cut = true;
-                    break;
-                }
-                self.variants(&space, way, |variant| found.add(&space, variant, &prices))?;
+            })
+        };
+        let (mut left, mut is_least) = (grids.len(), true);
+        for (nth, Bounded { least: [bound, _], way, .. }) in grids.iter().enumerate() {
+            if *bound >= found.wanted(self.at_least) {
+                break;
+            }
+            let may_fit = needs(&way.0) <= memory as f64;
+            if may_fit {
+                look(&mut found, way)?;
+            }
+            if found.is_cut || !may_fit && found.is_late() {
+                open.leave(*bound);
+                left = nth;
+                break;
             }
         }
+        // Where nothing fits, what needs little memory is next, and the least that something needs is said.
+        if found.candidates.is_empty() && seconds == f64::INFINITY {
+            (found.is_cut, found.until[0]) = (false, self.limits.until(start, 3));
+            let small = grids.iter().enumerate().take_while(|(nth, _)| *nth < FEWEST_SMALL || !found.is_late());
+            let small = small.map(|(nth, grid)| (nth, needs(&grid.way.0), grid));
+            let mut small: Vec<_> = small.filter(|(nth, needs, _)| *nth >= left || *needs > memory as f64).collect();
+            small.sort_by(|one, other| one.1.total_cmp(&other.1).then_with(|| one.2.order(other.2, 0)));
+            is_least = !found.is_late();
+            for (_, needs, Bounded { way, .. }) in small {
+                if found.is_cut || found.least.is_some_and(|least| needs >= least.max(memory) as f64) {
+                    break;
+                }
+                look(&mut found, way)?;
+            }
+        }
+        is_least &= !std::mem::take(&mut found.is_cut);
         // What is pipelined must be clearly faster than all so far.
         grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
         grids.sort_by(|one, other| one.order(other, 1));
@@ -224,7 +232,7 @@ impl<'a> Search<'a> {
             if *bound >= found.clearly() {
                 break;
             }
-            if left == 0 || is_late() {
+            if left == 0 || is_over(found.until[1]) {
                 open.leave(*bound);
                 break;
             }
@@ -256,7 +264,7 @@ impl<'a> Search<'a> {
             }
             (None, Some(least), _) => {
                 let (kernel, enough) = (name(), Enough::NotSought);
-                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least: !is_cut, enough })
+                Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
             (None, None, Some(failed)) => Err(SearchError::Home {

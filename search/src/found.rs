@@ -3,6 +3,7 @@
 use crate::choice::{Candidate, Form, Open};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds};
+use crate::limits::is_over;
 use crate::space::Space;
 use crate::stay::{Stay, memory_without, seconds_without};
 use crate::variant::{Panels, Variant};
@@ -11,14 +12,16 @@ use polyshard_layout::Name;
 use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Direction, Leg, Nest, Priced, Program, Transfer, Unproved};
+use std::time::Instant;
 
 /// The most panels that a loop is cut into to fit into the memory.
-const MOST_PANELS: usize = 1 << 12;
+pub(crate) const MOST_PANELS: usize = 1 << 12;
 
 /// The part of the time that `pipeline` must save to be worth its buffers and messages: times of one program differ by as much from run to run.
 pub(crate) const NOISE: f64 = 0.03;
 
 /// What is known so far.
+#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) memory: u64,
     /// Seconds below which another search has found something.
@@ -34,13 +37,18 @@ pub(crate) struct Found {
     pub(crate) smallest: Option<Vec<Candidate>>,
     /// The inputs that other stages of a sequence read, too.
     shared: Vec<Name>,
+    /// When it ends while nothing fits into the memory, and when at last.
+    pub(crate) until: [Option<Instant>; 2],
+    /// Whether something was looked at, so that it may end.
+    pub(crate) may_end: bool,
+    /// Whether it has ended, and something was left out.
+    pub(crate) is_cut: bool,
 }
 
 impl Found {
     /// Nothing is known, but that what takes `below` seconds or more is not wanted.
     pub(crate) fn new(memory: u64, below: f64) -> Self {
-        let (candidates, cut) = (Vec::new(), Open::default());
-        Self { memory, below, candidates, least: None, failed: None, cut, smallest: None, shared: Vec::new() }
+        Self { memory, below, ..Self::default() }
     }
 
     /// No schedule is of interest but those that need the least memory for where their arrays lie.
@@ -82,6 +90,11 @@ impl Found {
         self.nth(schedules).unwrap_or(f64::INFINITY).min(self.below)
     }
 
+    /// Whether its time is over.
+    pub(crate) fn is_late(&self) -> bool {
+        is_over(self.until[usize::from(!self.candidates.is_empty())])
+    }
+
     /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
     /// be legal, makes place for the next.
     pub(crate) fn proved(&mut self, prices: &Prices<'_>) -> Result<Option<Program>, SearchError> {
@@ -111,6 +124,7 @@ impl Found {
 
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
+        self.may_end |= self.least.is_some();
         let kernel = space.kernel;
         let grid = whole.grid();
         let [summed, others] = grid::serial(kernel, &grid);
@@ -179,6 +193,10 @@ impl Found {
                     *left -= 1;
                     let variant = Variant { panels: Some(panels.clone()), ..whole.clone() };
                     let candidate = self.candidate(space, &variant, prices)?;
+                    if self.is_cut {
+                        self.cut.leave(bound);
+                        break;
+                    }
                     let least = |one: &Candidate| seconds_without(&one.cost, one.stays.iter());
                     let seconds = candidate.as_ref().map_or(f64::INFINITY, least);
                     if seconds < self.clearly() {
@@ -229,13 +247,17 @@ impl Found {
         Ok(fits)
     }
 
-    /// A schedule with its price; none if it is not legal, or does not fit into the memory though other stages keep what they may.
+    /// A schedule with its price; none if it is not legal, or does not fit into the memory though other stages keep what they may, or comes too late.
     fn candidate(
         &mut self,
         space: &Space<'_>,
         variant: &Variant,
         prices: &Prices<'_>,
     ) -> Result<Option<Candidate>, SearchError> {
+        self.is_cut |= self.may_end && self.is_late();
+        if self.is_cut {
+            return Ok(None);
+        }
         let schedule = space.schedule(variant);
         match schedule.unproved() {
             Ok(program) => self.priced(space, variant, schedule, &program, prices),

@@ -1,5 +1,10 @@
 //! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
 
+#[cfg(test)]
+mod tests;
+
+use crate::found::MOST_PANELS;
+use crate::space::Space;
 use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
 use polyshard_machine::{Interconnect, Level, Machine};
@@ -166,27 +171,34 @@ impl<'a> Bounds<'a> {
     }
 
     /// Bytes that a rank holds at least by every schedule on this grid: even shares, and what a leaf touches besides, of which one loop may run in
-    /// panels.
+    /// panels. Of what is not in a share, each panel brings some, and one of them no less than all do on average.
     pub(crate) fn memory(&self, grid: &Grid) -> f64 {
         let (ranks, extents) = (grid.iter().product::<usize>() as f64, self.extents(grid));
-        let share = |tensor: &Tensor| {
+        let of_tensor = |tensor: &Tensor| {
             let elements: f64 = tensor.shape.iter().map(|&extent| extent as f64).product();
-            (elements / ranks).ceil()
+            let accesses = self.accesses.iter().zip(&self.indexed).filter(|(access, _)| access.tensor == tensor.name);
+            // Of what is read outside of the tensor, or again, there may be fewer.
+            let is_known =
+                |access: &Access| access.outside.is_none() && access.index.iter().all(|index| index.modulus.is_none());
+            let touched = accesses.filter(|(access, _)| is_known(access));
+            let touched = touched.map(|(access, &indexed)| (self.elements(access, &extents), indexed));
+            let (touched, indexed) = touched.fold((0.0, 0), |all, one| (f64::max(all.0, one.0), all.1 | one.1));
+            let share = (elements / ranks).ceil();
+            (share, (touched - share).max(0.0), indexed)
         };
-        let tiles = |extents: &[usize]| -> f64 {
-            let of_tensor = |tensor: &Tensor| {
-                let accesses = self.accesses.iter().filter(|access| access.tensor == tensor.name);
-                accesses.map(|access| self.elements(access, extents) - self.held(access, grid)).fold(0.0, f64::max)
-            };
-            self.kernel.tensors().map(of_tensor).sum()
+        let tensors: Vec<_> = self.kernel.tensors().map(of_tensor).collect();
+        let in_panels = |panels: usize, var: usize| -> f64 {
+            let brought = |indexed: u64| if indexed >> var & 1 == 1 { panels as f64 } else { 1.0 };
+            tensors.iter().map(|&(share, besides, indexed)| share + besides / brought(indexed)).sum()
         };
-        let in_panels = (0..extents.len()).map(|var| {
-            let mut extents = extents.clone();
-            extents[var] = extents[var].min(1);
-            tiles(&extents)
+        let [summed, others] = serial(self.kernel, grid);
+        let space = Space { kernel: self.kernel, homes: &[], rotates: false };
+        let least = summed.iter().take(1).chain(&others).filter(|var| **var < 64).map(|&var| {
+            let owned = space.owned_panels(grid, var);
+            let finer = (extents[var].min(MOST_PANELS) / owned).checked_ilog2();
+            in_panels(finer.map_or(1, |finer| owned << finer), var)
         });
-        let shares: f64 = self.kernel.tensors().map(share).sum();
-        self.kernel.dtype().size() as f64 * (shares + in_panels.fold(tiles(&extents), f64::min))
+        (self.kernel.dtype().size() as f64 * least.fold(in_panels(1, 0), f64::min)).floor()
     }
 
     /// Operations that a leaf of these extents takes at least. A product of several tensors is computed two at a time, so each of them

@@ -1,6 +1,6 @@
 //! What a search may take, and what it may find.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Limits of a search, as data: where they come from elsewhere than a program's text.
 ///
@@ -19,6 +19,24 @@ use std::time::Duration;
 pub struct Limits {
     /// The bytes that a rank may hold, in place of what the machine's devices have.
     pub memory: Option<u64>,
-    /// After so long the search ends, once there is a schedule.
+    /// After so long the search ends, once there is a schedule. While nothing fits into the memory, half of it goes to what is fast, and a quarter each to
+    /// what needs little memory, and to how many ranks would do.
     pub at_most: Option<Duration>,
+}
+
+impl Limits {
+    /// When so many quarters of the time are over of what began then; none if no clock goes so far.
+    pub(crate) fn until(&self, start: Instant, quarters: u32) -> Option<Instant> {
+        start.checked_add(self.at_most? / 4 * quarters)
+    }
+
+    /// What is left of them for what goes on.
+    pub(crate) fn since(self, start: Instant) -> Self {
+        Self { at_most: self.at_most.map(|limit| limit.saturating_sub(start.elapsed())), ..self }
+    }
+}
+
+/// Whether it is later than that.
+pub(crate) fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() > until)
 }

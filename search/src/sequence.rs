@@ -160,7 +160,9 @@ impl<'a> SequenceSearch<'a> {
     /// [`SearchError::Rounds`] if rounds are not of kernels that there are; [`SearchError::Sequence`] if the kernels do not fit together;
     /// [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
-        let found = self.find_below(f64::INFINITY, &mut Open::default()).map_err(|why| self.with_enough(why))?;
+        let start = Instant::now();
+        let found = self.find_below(f64::INFINITY, &mut Open::default());
+        let found = found.map_err(|why| why.with_enough(|memory| self.enough(memory, start)))?;
         found.ok_or_else(|| SearchError::NoMesh { kernels: self.names(), ranks: self.ranks })
     }
 
@@ -179,6 +181,7 @@ impl<'a> SequenceSearch<'a> {
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
+        let start = Instant::now();
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
         self.around.check(kernels.len())?;
         // Kernels that do not fit are said before any search; schedules do not matter for that.
@@ -201,12 +204,9 @@ impl<'a> SequenceSearch<'a> {
         };
         let considered = meshes.len();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
-        // A limit that no clock reaches ends nothing.
-        let after = |limit: Duration| Instant::now().checked_add(limit);
         let mut state = State::new(self, &known, memory);
         state.below = seconds;
-        state.until = self.limits.at_most.and_then(after);
-        state.until_short = self.limits.at_most.and_then(|limit| after(limit / 2));
+        [state.until_short, state.until] = [2, 4].map(|quarters| self.limits.until(start, quarters));
         if self.is_long() {
             state.open.leave(known.bounds.iter().map(|bounds| bounds.least_of_all(self.ranks)).sum());
         }
@@ -233,7 +233,9 @@ impl<'a> SequenceSearch<'a> {
             let looked_at = &meshes[..meshes.len().min(most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
             if seconds == f64::INFINITY {
+                let until = std::mem::replace(&mut state.until, self.limits.until(start, 3));
                 state.smallest(looked_at, looked_at.len() == meshes.len() && !self.is_long())?;
+                state.until = until;
             }
         }
         state.pipeline()?;

@@ -202,5 +202,5 @@ fn kernels_that_reuse_tiles_compute_what_loops_do() {
         Ok(())
     };
     runner.run(&(mesh, 1..8usize, 0..4usize, stages), law).unwrap_or_else(|error| panic!("{error}"));
-    assert!(shared.get() > cases as usize / 10, "{} of {cases} sequences share a tile", shared.get());
+    assert!(shared.get() > cases as usize / 20, "{} of {cases} sequences share a tile", shared.get());
 }

@@ -23,13 +23,13 @@ use std::time::Instant;
 
 /// The files of a run.
 pub(crate) struct Files<'a> {
-    /// Those that arrays are read from, by name.
+    /// The input files, by the names of their arrays.
     pub(crate) inputs: &'a [(Name, PathBuf)],
-    /// The same, opened before anything was chosen.
+    /// The same files, opened before a schedule was chosen.
     pub(crate) opened: &'a [NpyFile],
-    /// Those to write, all or none.
+    /// The files to write, all or none.
     pub(crate) outs: &'a [Target],
-    /// Whether the results are to be compared.
+    /// Whether to check the results.
     pub(crate) check: bool,
     /// What is computed, if it is one kernel, whichever the program computes it by.
     pub(crate) kernel: Option<&'a Kernel>,
@@ -59,11 +59,11 @@ pub(crate) struct Ran {
     pub(crate) seconds: f64,
     /// The rounds of each repetition.
     pub(crate) rounds: Vec<u64>,
-    /// What did not end rounds that it was to end.
+    /// Scalars of `until` that did not end their rounds.
     pub(crate) unended: Vec<String>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
-    /// The inputs whose elements were converted, and what they were.
+    /// Inputs whose elements were converted, and the type in the file.
     pub(crate) converted: Vec<(String, DType)>,
     pub(crate) written: Vec<Written>,
     pub(crate) dtype: DType,
@@ -204,9 +204,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
 
 /// The number of the repetition that carries an output from round to round, if one does.
 fn around(program: &Program, output: Name) -> Option<usize> {
-    let is_it = |id: ArrayId| {
-        let array = program.array(id);
-        array.kind == ArrayKind::Output && array.name == output
-    };
+    let outputs = program.of_kind(ArrayKind::Output);
+    let is_it = |id: ArrayId| outputs.contains(&id) && program.array(id).name == output;
     program.body().repeats.iter().position(|repeat| repeat.carried.iter().any(|carried| is_it(carried.value)))
 }

@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// List the N fastest schedules.
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// Explain why this schedule was not chosen: steps such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or the
+    /// Explain why this schedule was not chosen: a chain such as 'distribute([i], [io], [ii], mesh(x: 2)).tensorize([ii, k, j])', or the
     /// output of `--print chain`.
     #[arg(long, value_name = "CHAIN")]
     why: Option<String>,
@@ -110,9 +110,6 @@ struct Problem {
 }
 
 /// Does what the command line asks for, and returns what to print at the end.
-///
-/// # Errors
-/// What is wrong with the text, the files or the ranks, or that nothing fits into the memory.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     if let Some(out) = arguments.array() {
         check_npy(&out.path)?;
@@ -140,10 +137,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 /// Reads the text and the headers of the files.
 fn problem(arguments: &Arguments) -> Result<Problem> {
     let opened = arguments.inputs.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
-    let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
     let sources: Vec<String> = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let dtype = opened.iter().map(NpyFile::dtype).fold(opened[0].dtype(), wider);
-    let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    let operands = sources.iter().zip(&opened).map(|(source, file)| Operand { source, shape: file.shape() });
+    let operands: Vec<_> = operands.collect();
     let out = arguments.array();
     let named = out.and_then(|out| out.name);
     let stem = out.and_then(|out| out.path.file_stem()).and_then(|stem| stem.to_str()).unwrap_or("out");
@@ -154,22 +151,15 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         why => why.into(),
     })?;
     // One file that is given twice may be one tensor.
-    let mut inputs: Vec<PathBuf> = arguments.inputs.clone();
-    if spec.inputs.len() < inputs.len() {
-        let mut seen: Vec<PathBuf> = Vec::new();
-        inputs.retain(|path| {
-            !seen.contains(path) && {
-                seen.push(path.clone());
-                true
-            }
-        });
-    }
+    let given = &arguments.inputs;
+    let is_shared = spec.inputs.len() < given.len();
+    let inputs = (0..given.len()).filter(|&nth| !is_shared || !given[..nth].contains(&given[nth]));
     let kernel = spec.check().map_err(|error: KernelError| EinsumError::Kernel(Box::new(error)))?;
     let result = kernel.output().name;
     if let Some(name) = named.filter(|name| *name != result) {
         return Err(CliError::unknown(format!("result `{name}`"), format!("the result is `{result}`")));
     }
-    let inputs = kernel.inputs().iter().map(|tensor| tensor.name).zip(inputs).collect();
+    let inputs = kernel.inputs().iter().map(|tensor| tensor.name).zip(inputs.map(|nth| given[nth].clone())).collect();
     Ok(Problem { schedule: Schedule::new(kernel), dtype, inputs, opened })
 }
 
@@ -198,14 +188,8 @@ impl Arguments {
     }
 
     /// The search for a schedule of one kernel.
-    fn search<'a>(
-        &self,
-        schedule: &Schedule,
-        ranks: usize,
-        machine: &'a Machine,
-        limits: Limits,
-    ) -> Result<Search<'a>> {
-        let mut search = schedule.auto(ranks, machine).limits(limits).at_least(self.top.unwrap_or(1));
+    fn search<'a>(&self, of: &Schedule, ranks: usize, machine: &'a Machine, limits: Limits) -> Result<Search<'a>> {
+        let mut search = of.auto(ranks, machine).limits(limits).at_least(self.top.unwrap_or(1));
         if let Some(mesh) = self.mesh() {
             search = search.on(&mesh);
         }
@@ -255,7 +239,7 @@ impl Arguments {
     }
 }
 
-/// The files in the order in which kernels, one after the other, read the arrays first.
+/// The files in the order in which the kernels first read their arrays.
 fn first_read(schedules: &[Schedule], files: &[(Name, PathBuf)]) -> Result<Vec<(Name, PathBuf)>> {
     let mut read: Vec<(Name, PathBuf)> = Vec::new();
     for schedule in schedules {

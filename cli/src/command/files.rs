@@ -1,4 +1,4 @@
-//! Files of the command line: arrays by name or by place; those that are written besides are drawings, and machines as TOML.
+//! Files of the command line: arrays by name or by position, drawings, and machines as TOML.
 
 use crate::error::{CliError, Result};
 use crate::say::remark;
@@ -33,10 +33,7 @@ pub(crate) fn failed(doing: &'static str, path: &Path, why: io::Error) -> CliErr
     CliError::File { doing, path: path.into(), why }
 }
 
-/// Looks at a place to write to, and names what runs that were killed have left over beside it.
-///
-/// # Errors
-/// If it cannot be written.
+/// Checks that a file can be written, and prints the names of partial files that killed runs have left beside it.
 pub(crate) fn output(path: &Path) -> Result<Output> {
     let output = Output::new(path)?;
     for file in output.left_over() {
@@ -47,9 +44,6 @@ pub(crate) fn output(path: &Path) -> Result<Output> {
 }
 
 /// Looks at the place of a file that is asked for, before the work for it is done.
-///
-/// # Errors
-/// If it cannot be written.
 pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     path.map_or(Ok(()), |path| output(path).map(drop))
 }
@@ -72,9 +66,6 @@ pub(crate) fn check_npy(path: &Path) -> Result<()> {
 }
 
 /// Writes a file, all of it or nothing.
-///
-/// # Errors
-/// If it cannot be written.
 pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
     Ok(Output::new(path)?.write(text.as_bytes())?)
 }

@@ -60,7 +60,7 @@ impl Hardware {
         let devices = machine.devices();
         if devices > DEVICES {
             let instead = format!("times are simulated for {DEVICES} at most");
-            return Err(CliError::too_much(format!("{machine} makes {devices} devices"), instead));
+            return Err(CliError::refused(format!("{machine} makes {devices} devices"), instead));
         }
         Ok(Some(machine))
     }
@@ -85,7 +85,7 @@ impl Hardware {
             6..=8 => 1,
             _ => {
                 let what = format!("reductions are sought over 8 levels at most, and this one crosses {levels}");
-                return Err(CliError::too_much(what, "join some of them"));
+                return Err(CliError::refused(what, "join some of them"));
             }
         };
         match self.max_steps {
@@ -93,7 +93,7 @@ impl Hardware {
             steps if steps > most => {
                 let levels = counted(levels, "level");
                 let what = format!("there are too many programs of {steps} steps over {levels} to search");
-                Err(CliError::too_much(what, format!("give `--max-steps {most}` or less")))
+                Err(CliError::refused(what, format!("give `--max-steps {most}` or less")))
             }
             steps => Ok(steps),
         }

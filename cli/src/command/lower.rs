@@ -55,9 +55,6 @@ enum Print {
 }
 
 /// Lowers the file and returns what to print.
-///
-/// # Errors
-/// What is wrong with the file or the arrays, or that the folder cannot be written.
 pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     if arguments.out.is_some() && arguments.print != Print::Main {
         return Err(CliError::refused("`--out` is for `--print main`", "leave it out, or print `main`"));
@@ -86,7 +83,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
             texts.join("\n")
         }
-        Print::Chain => chains(schedules, rounds, kernels.inputs())?,
+        Print::Chain => chains(schedules, rounds, &kernels.inputs)?,
         Print::Main => match &arguments.out {
             Some(folder) => write(folder, &rust_main(program))?,
             None => listed(&rust_main(program)),
@@ -94,13 +91,12 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// Kernels in sequence, each with its chain behind it and in its rounds, as a file of kernels has them; after the files of the arrays that they
-/// read, in the order in which they do.
+/// Kernels in sequence as a file of kernels has them, with their chains and rounds, after a comment that lists the input files in order.
 pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name, PathBuf)]) -> Result<String> {
     let mut text = String::new();
     if !inputs.is_empty() {
         let files: Vec<_> = inputs.iter().map(|(name, path)| format!("{name}={}", path.display())).collect();
-        // A comment ends with its line.
+        // A line break would end the comment.
         text = format!("// files in this order: {}\n", files.join(" ").replace(char::is_control, "?"));
     }
     for (number, schedule) in schedules.iter().enumerate() {

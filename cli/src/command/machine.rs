@@ -7,6 +7,7 @@ pub mod show;
 
 use crate::command::files;
 use crate::command::hardware::find;
+use crate::command::print;
 use crate::error::{CliError, Result};
 use crate::numbers::{count, size};
 use crate::progress::Shown;
@@ -80,7 +81,7 @@ enum Command {
         /// Print one JSON object instead of text, with the keys of the TOML file.
         #[arg(long)]
         json: bool,
-        /// Print a TOML file to start your own from.
+        /// Print the machine as TOML, as a starting point for one of your own.
         #[arg(long, conflicts_with = "json")]
         toml: bool,
     },
@@ -142,16 +143,13 @@ struct Answer<'a> {
 }
 
 /// Does what the command line asks for, and returns what to print.
-///
-/// # Errors
-/// What is wrong with the machine, the ranks or a file.
 pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),
         Command::Show { machine, json, toml } => {
             let machine = find(machine, None)?;
             Ok(match (json, toml) {
-                (true, _) => to_json(&machine),
+                (true, _) => print::json(&machine) + "\n",
                 (_, true) => machine.to_toml(),
                 _ => show::machine(&machine),
             })
@@ -161,7 +159,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
             let Some(Survey { machine, topology, noise }) = found else { return Ok(String::new()) };
             warn(&noise, &machine);
             save(out.as_deref(), &machine)?;
-            Ok(if *json { to_json(&machine) } else { format!("{topology}\n{}", show::machine(&machine)) })
+            Ok(if *json { print::json(&machine) + "\n" } else { format!("{topology}\n{}", show::machine(&machine)) })
         }
         Command::Measure { ranks, sizes, quick, out, plot, json } => {
             let options = options(sizes, *quick);
@@ -183,7 +181,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
             }
             let errors = measured.errors();
             Ok(match json {
-                true => to_json(&Answer { measured: &measured, errors }),
+                true => print::json(&Answer { measured: &measured, errors }) + "\n",
                 false => show::measured(&measured, &errors),
             })
         }
@@ -199,7 +197,7 @@ fn warn(noise: &Noise, machine: &Machine) {
 
 fn list(json: bool) -> Result<String> {
     let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_>>()?;
-    Ok(if json { to_json(&machines) } else { show::list(&machines) })
+    Ok(if json { print::json(&machines) + "\n" } else { show::list(&machines) })
 }
 
 fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
@@ -246,8 +244,4 @@ fn measurements(measured: &Measured) -> Result<String, DrawError> {
 fn save(path: Option<&Path>, machine: &Machine) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     files::save(path, &machine.to_toml())
-}
-
-fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("what is printed is plain data") + "\n"
 }

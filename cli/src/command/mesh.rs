@@ -2,10 +2,10 @@
 //!
 //! Everything is read by hand, so that what is wrong is said with the text in which it is.
 
-use crate::axes::Axes;
+use crate::axes::{Axes, is_name};
 use crate::error::{CliError, Result};
 use polyshard::{Mesh, ParallelismMatrix};
-use std::num::IntErrorKind;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// The most ranks of a mesh: plans list groups rank by rank.
 const RANKS: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
 fn checked(mesh: Mesh) -> Result<Mesh> {
     match mesh.size() {
         ..=RANKS => Ok(mesh),
-        _ => Err(CliError::too_much(format!("the mesh has more than {RANKS} ranks"), "plan on a smaller one")),
+        _ => Err(CliError::refused(format!("the mesh has more than {RANKS} ranks"), "plan on a smaller one")),
     }
 }
 
@@ -46,17 +46,12 @@ fn checked(mesh: Mesh) -> Result<Mesh> {
 /// # Errors
 /// If it is not names and whole numbers, or one is too large.
 pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
-    let pair = |pair: &str| {
-        let (name, number) = pair.split_once('=')?;
-        let name = name.trim();
-        let is_name =
-            name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
-        (is_name && !name.is_empty()).then_some((name.to_owned(), whole(number)?))
-    };
-    let read = |part: &str| match pair(part) {
-        Some((name, Ok(number))) => Ok((name, number)),
-        Some((_, Err(TooLarge))) => Err(too_large(what, text, part)),
-        None => Err(unreadable(what, text, part, format!("names and whole numbers, such as {like}"))),
+    let form = format!("names and whole numbers, such as {like}");
+    let read = |part: &str| match part.split_once('=') {
+        Some((name, number)) if is_name(name.trim()) => {
+            Ok((name.trim().to_owned(), whole(what, text, part, number, &form)?))
+        }
+        _ => Err(unreadable(what, text, part, &form)),
     };
     text.split(',').map(read).collect()
 }
@@ -66,12 +61,8 @@ pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(S
 /// # Errors
 /// If it is not whole numbers, or one is too large.
 pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>> {
-    let read = |part: &str| match whole(part) {
-        Some(Ok(number)) => Ok(number),
-        Some(Err(TooLarge)) => Err(too_large(what, text, part)),
-        None => Err(unreadable(what, text, part, format!("whole numbers, such as {like}"))),
-    };
-    text.split(',').map(read).collect()
+    let form = format!("whole numbers, such as {like}");
+    text.split(',').map(|part| whole(what, text, part, part, &form)).collect()
 }
 
 /// Reads a parallelism matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
@@ -86,22 +77,14 @@ pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
     ParallelismMatrix::new(rows).map_err(|why| CliError::invalid(named, why))
 }
 
-/// A whole number that does not fit.
-struct TooLarge;
-
-/// Reads a whole number, if it is one.
-fn whole(text: &str) -> Option<Result<usize, TooLarge>> {
-    match text.trim().parse::<usize>() {
-        Ok(number) => Some(Ok(number)),
-        Err(why) if *why.kind() == IntErrorKind::PosOverflow => Some(Err(TooLarge)),
-        Err(_) => None,
-    }
+/// Reads the whole number of a part of the text `what`.
+fn whole(what: &'static str, text: &str, part: &str, number: &str, form: &str) -> Result<usize> {
+    number.trim().parse().map_err(|why: ParseIntError| match why.kind() {
+        IntErrorKind::PosOverflow => CliError::Uncountable { part: part.into(), what, text: text.into() },
+        _ => unreadable(what, text, part, form),
+    })
 }
 
-fn too_large(what: &'static str, text: &str, part: &str) -> CliError {
-    CliError::Uncountable { part: part.into(), what, text: text.into() }
-}
-
-fn unreadable(what: &str, text: &str, part: &str, form: String) -> CliError {
+fn unreadable(what: &str, text: &str, part: &str, form: &str) -> CliError {
     CliError::unreadable(format!("`{part}` in the {what} `{text}`"), form)
 }

@@ -139,20 +139,20 @@ fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<()> {
         if sizes.len() > LEVELS {
             let many = counted(sizes.len(), what);
             let instead = format!("give {LEVELS} at most, and leave out those of extent 1");
-            return Err(CliError::too_much(format!("`--{flag}` has {many}"), instead));
+            return Err(CliError::refused(format!("`--{flag}` has {many}"), instead));
         }
     }
     // What overflows is told by the planner.
     let devices = hierarchy.iter().try_fold(1usize, |devices, &count| devices.checked_mul(count));
     if let Some(devices) = devices.filter(|&devices| devices > DEVICES) {
         let what = format!("the hierarchy {hierarchy:?} has {devices} devices");
-        return Err(CliError::too_much(what, format!("give {DEVICES} at most")));
+        return Err(CliError::refused(what, format!("give {DEVICES} at most")));
     }
     match count(hierarchy, axes)? {
         found if found > most => {
             let done = if most == LISTED { "listed" } else { "timed" };
             let found = format!("there are {found} placements of the axes {axes:?} on {hierarchy:?}");
-            Err(CliError::too_much(format!("{found}, but {most} at most are {done}"), "join axes or levels"))
+            Err(CliError::refused(format!("{found}, but {most} at most are {done}"), "join axes or levels"))
         }
         _ => Ok(()),
     }

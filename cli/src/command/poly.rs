@@ -47,13 +47,13 @@ fn value(text: &str) -> Result<(Name, Number, String)> {
 pub(crate) struct Kernels {
     path: PathBuf,
     text: String,
-    opened: Vec<NpyFile>,
+    pub(crate) opened: Vec<NpyFile>,
     stages: Vec<Stage>,
     rounds: Vec<Rounds>,
     schedules: Vec<Schedule>,
-    /// The arrays that the kernels read, in the order in which they are declared, and their files, called as they are if none is given.
-    inputs: Vec<(Name, PathBuf)>,
-    /// The arrays that are asked for, of those that the kernels leave.
+    /// The input arrays in the order in which they are declared, and their files: `A.npy` for `A` if none is given.
+    pub(crate) inputs: Vec<(Name, PathBuf)>,
+    /// The results that were asked for.
     asked: Vec<Name>,
 }
 
@@ -89,27 +89,24 @@ impl Source {
         let names = file.inputs();
         let paths = self.placed(&names)?;
         let opened = paths.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
-        let shapes: Vec<Vec<usize>> = opened.iter().map(|file| file.shape().to_vec()).collect();
         let sources: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+        let operands = sources.iter().zip(&opened).map(|(source, file)| Operand { source, shape: file.shape() });
+        let operands: Vec<_> = operands.collect();
         let found = opened.iter().map(NpyFile::dtype).reduce(wider);
         let arrays = (needs_arrays || !operands.is_empty()).then_some(&operands[..]);
         let values: Vec<_> = self.values.iter().map(|(name, number, _)| (*name, *number)).collect();
         let given = Given { arrays, values: &values, dtype: found.or(dtype) };
         let (stages, rounds) = file.bind(&given).and_then(|stages| Ok((stages, file.rounds(&given)?))).map_err(said)?;
-        let other = stages.iter().filter(|stage| found.is_some_and(|found| stage.kernel.dtype != found));
-        let other: Vec<_> = other
-            .map(|stage| {
-                let (name, dtype) = (stage.kernel.name, stage.kernel.dtype);
-                let file = opened.iter().position(|file| file.dtype() != dtype).unwrap_or(0);
-                let (file, found) = (&sources[file], opened[file].dtype());
-                let what = format!("`{name}` computes in {dtype}, but `{file}` is of {found}");
-                let help = "write `T` for the type that the arrays have, or convert them";
-                Mistake::new(&text, stage.at.clone(), what, Some(help.into()))
-            })
-            .collect();
-        if !other.is_empty() {
-            return Err(mistaken(&self.file, &text, other));
+        let mut mistakes = Vec::new();
+        for stage in stages.iter().filter(|stage| found.is_some_and(|found| stage.kernel.dtype != found)) {
+            let (name, dtype) = (stage.kernel.name, stage.kernel.dtype);
+            let file = opened.iter().position(|file| file.dtype() != dtype).unwrap_or(0);
+            let what = format!("`{name}` computes in {dtype}, but `{}` holds {}", sources[file], opened[file].dtype());
+            let help = "write `T` for the type that the arrays have, or convert them";
+            mistakes.push(Mistake::new(&text, stage.at.clone(), what, Some(help.into())));
+        }
+        if !mistakes.is_empty() {
+            return Err(mistaken(&self.file, &text, mistakes));
         }
         let schedules = stages.iter().map(Schedule::from).collect();
         let called = |name: &Name| PathBuf::from(format!("{name}.npy"));
@@ -129,7 +126,7 @@ impl Source {
         for (nth, ArrayFile { name, path }) in self.inputs.iter().enumerate() {
             let path = path.display();
             let Some(name) = name else {
-                let what = format!("the file of `{first}` is given by name, and `{path}` is not");
+                let what = format!("`{first}` is given by name, but `{path}` is not");
                 return Err(CliError::refused(what, format!("write `NAME={path}`, or leave out all names")));
             };
             if !names.contains(name) {
@@ -184,24 +181,14 @@ fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
 }
 
 impl Kernels {
-    /// The arrays that were given, in the order of the command line.
-    pub(crate) fn opened(&self) -> &[NpyFile] {
-        &self.opened
-    }
-
     /// The element type.
     pub(crate) fn dtype(&self) -> Result<DType> {
         let first = self.stages.first().ok_or_else(|| CliError::Bug { what: "a file without kernels was read".into() });
         Ok(first?.kernel.dtype)
     }
 
-    /// The arrays that the kernels read, in the order in which they are declared, and their files.
-    pub(crate) fn inputs(&self) -> &[(Name, PathBuf)] {
-        &self.inputs
-    }
-
-    /// The arrays that there are after the last kernel, each with the last kernel that writes it: those of kernels outside of rounds, and
-    /// what rounds carry. What is carried may be another array that is carried, which no kernel writes by this name.
+    /// The arrays that exist after the last kernel, each with the last kernel that writes it: outputs of kernels outside of rounds, and
+    /// carried arrays. Where `A = B` and `B = C` are carried, no kernel writes B by this name.
     fn results(&self) -> Vec<(Name, Option<usize>)> {
         let mut results: Vec<(Name, Option<usize>)> = Vec::new();
         let mut number = 0;
@@ -233,17 +220,17 @@ impl Kernels {
         carried.or_else(|| round.clone().rev().find(|&number| self.stages[number].kernel.output.0 == value))
     }
 
-    /// The array that is written last, of those that there are at the end; none if no kernel writes any of several.
+    /// The array that is written last, of those that exist at the end; none if there are several and no kernel writes any.
     fn last(&self) -> Option<Name> {
         let results = self.results();
         let last = results.iter().max_by_key(|(_, writer)| *writer)?;
         (last.1.is_some() || results.len() == 1).then_some(last.0)
     }
 
-    /// Returns what to write where, and has programs leave it.
+    /// Returns what to write where, and makes these arrays outputs of the programs.
     ///
     /// # Errors
-    /// If there is no array of a name, one is to be written twice, or several files are given without names.
+    /// If a name is unknown or given twice, or if there are several files without names.
     pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
         let names: Vec<Name> = self.results().into_iter().map(|(name, _)| name).collect();
         self.asked.clear();
@@ -272,7 +259,7 @@ impl Kernels {
         Ok(self.asked.iter().zip(files).map(target).collect())
     }
 
-    /// The shape of an array as kernels declare it, or as that of what becomes of it.
+    /// The shape of an array as kernels declare it, or of the next version if it is carried and not declared.
     fn shape(&self, name: Name) -> &[i128] {
         let declared = |name: Name| {
             let tensors = self.stages.iter().flat_map(|stage| stage.kernel.inputs.iter().chain([&stage.kernel.output]));
@@ -325,13 +312,8 @@ impl Kernels {
         };
         let nest = program.body().only_nest();
         let bound = nest.map(|nest| nest.lower_bounds()[0].elements());
-        Ok((!has_auto).then(|| Lowered {
-            program,
-            schedules: self.schedules.clone(),
-            rounds: self.rounds.clone(),
-            chosen: None,
-            bound,
-        }))
+        let (schedules, rounds) = (self.schedules.clone(), self.rounds.clone());
+        Ok((!has_auto).then_some(Lowered { program, schedules, rounds, chosen: None, bound }))
     }
 
     /// The seconds that chosen schedules take on a machine.
@@ -379,24 +361,20 @@ impl Kernels {
         let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
         let sequence = self.asked.iter().fold(sequence, |sequence, name| sequence.keep(*name));
         if let Some(around) = self.rounds.first() {
-            return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string()));
+            return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string(), None));
         }
         let first = |count: usize| in_rounds(stage, 0..count, &[]).build();
         let wrong = |all: Box<SequenceError>| {
             // The first that does not fit those before it.
             let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));
             let (count, error) = failed.unwrap_or((programs.len(), all));
-            self.mistake(self.stages[count - 1].at.clone(), error.to_string())
+            self.mistake(self.stages[count - 1].at.clone(), error.to_string(), None)
         };
         sequence.build().map_err(wrong)
     }
 
     /// An error at a place of the file.
-    fn mistake(&self, at: Range<usize>, message: String) -> CliError {
-        self.mistake_with(at, message, None)
-    }
-
-    fn mistake_with(&self, at: Range<usize>, message: String, help: Option<String>) -> CliError {
+    fn mistake(&self, at: Range<usize>, message: String, help: Option<String>) -> CliError {
         mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message, help)])
     }
 
@@ -404,7 +382,7 @@ impl Kernels {
     fn illegal(&self, error: &LowerError, steps: &[(Step, Range<usize>)], kernel: Range<usize>) -> CliError {
         let step = error.step().and_then(|number| steps.get(number - 1));
         let place = step.map_or(kernel, |(_, place)| place.clone());
-        self.mistake_with(place, error.message(), error.help())
+        self.mistake(place, error.message(), error.help())
     }
 }
 

@@ -13,7 +13,7 @@ const PIECE: usize = 1 << 20;
 pub(crate) fn random<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran: bool) -> Result<String> {
     let bytes = shape.iter().try_fold(size_of::<T>() as u128, |bytes, &extent| bytes.checked_mul(extent as u128));
     let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
-        return Err(CliError::too_much(format!("an array of shape {shape:?} does not fit a file"), "make it smaller"));
+        return Err(CliError::refused(format!("an array of shape {shape:?} does not fit a file"), "make it smaller"));
     };
     write::<T>(shape, seed, &output(out)?, fortran, bytes)?;
     Ok(String::new())

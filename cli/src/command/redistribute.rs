@@ -115,7 +115,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     Ok(said(plan.explain(dtype.size()), seconds, trial.as_ref()))
 }
 
-/// How it is done, and what came of it if it was run.
+/// The plan as text, with the result of its run if there was one.
 fn said(mut text: String, seconds: Option<f64>, trial: Option<&Trial>) -> String {
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
     text.extend(

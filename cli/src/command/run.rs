@@ -38,9 +38,6 @@ pub(crate) struct Arguments {
 }
 
 /// Lowers the file, runs it and writes the result; returns what to print at the end.
-///
-/// # Errors
-/// What is wrong with the file, the arrays or the ranks.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     arguments.out.iter().try_for_each(|out| check_npy(&out.path))?;
     let mut kernels = arguments.source.read(None, true)?;
@@ -50,8 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Target], ranks: usize) -> Result<String> {
-    let files =
-        Files { inputs: kernels.inputs(), opened: kernels.opened(), outs, check: arguments.check, kernel: None };
+    let (inputs, opened) = (&kernels.inputs, &kernels.opened);
+    let files = Files { inputs, opened, outs, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
     // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
     let written = kernels.written()?;

@@ -17,7 +17,7 @@ pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> 
     if ranks > most {
         let ranks = counted(ranks, "rank");
         let what = format!("`--run` starts a thread per rank, {most} at most, but {owner} has {ranks}");
-        return Err(CliError::too_much(what, "run a smaller one"));
+        return Err(CliError::refused(what, "run a smaller one"));
     }
     if polyshard::runtime::launched_ranks().is_some_and(|started| started > 1) {
         return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
@@ -26,14 +26,11 @@ pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> 
 }
 
 /// Checks that `needed` bytes of `what` fit into the memory that is free, as far as the system tells.
-///
-/// # Errors
-/// If they do not.
 pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     match free_memory() {
         Some(free) if needed > free.into() => {
             let what = format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free");
-            Err(CliError::too_much(what, "run a smaller array"))
+            Err(CliError::refused(what, "run a smaller array"))
         }
         _ => Ok(()),
     }

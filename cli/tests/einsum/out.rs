@@ -113,7 +113,7 @@ fn what_is_wrong_is_said_once_by_all_processes() {
     let cases: [(&[&str], &str); 6] = [
         // What clap refuses, what a file lacks, what has no place, and what the search does not find.
         (&["einsum", "ij,jk->ik", &a, &b, "--otu", "C.npy"], "error: unexpected argument '--otu' found"),
-        (&["einsum", "ij,jk->il", &a, &b, "--out", "C.npy"], "error: index `l` is in the output alone"),
+        (&["einsum", "ij,jk->il", &a, &b, "--out", "C.npy"], "error: index `l` is only in the output"),
         (&["einsum", "ij,jk->ik", &a, &b, "--out", &nowhere], "error: cannot write `"),
         (
             &["einsum", "ij,jk->ik", &a, &b, "--memory", "8B", "--machine", "a100", out[0], out[1]],
@@ -182,7 +182,7 @@ fn extents_of_1_broadcast_where_that_is_asked_for_and_an_einsum_may_begin_as_an_
         &["A.npy", "B.npy"],
         &["--out", &out],
         expect![[r#"
-            error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are repeated by `--broadcast` alone, in Rust by `einsum_broadcast`
+            error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`
         "#]],
     );
     for ranks in ["1", "3"] {

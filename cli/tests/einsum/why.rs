@@ -58,7 +58,7 @@ fn chains_that_cannot_be_read_are_shown() {
     refused(
         "auto",
         expect![[r#"
-        error: `--why auto` names no schedule; write the steps to compare
+        error: `--why auto` does not name a schedule; write the steps to compare
     "#]],
     );
     refused(
@@ -97,7 +97,7 @@ fn chains_that_cannot_be_read_are_shown() {
     refused(
         other,
         expect![[r#"
-        error: `--why` is about `fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[i] }`, and what is chosen for is `fn einsum(A: [f32; 8, 8], B: [f32; 8, 8]) -> out: [f32; 8, 8] { out[i, k] = A[i, j] * B[j, k] }`; give the chain alone
+        error: `--why` is about `fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[i] }`, but the einsum is `fn einsum(A: [f32; 8, 8], B: [f32; 8, 8]) -> out: [f32; 8, 8] { out[i, k] = A[i, j] * B[j, k] }`; give the chain alone
     "#]],
     );
 }

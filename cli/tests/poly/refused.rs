@@ -100,7 +100,7 @@ fn mistakes_are_shown_where_they_stand() {
     refused(
         &summa.replace("[T; ", "[f64; "),
         expect![[r#"
-        error: `summa` computes in f64, but `0.npy` is of f32
+        error: `summa` computes in f64, but `0.npy` holds f32
          --> kernels.poly:3:4
           |
         3 | fn summa(A: [f64; m, k], B: [f64; k, n]) -> C: [f64; m, n] {

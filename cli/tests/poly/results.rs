@@ -172,7 +172,7 @@ fn a_chain_that_is_printed_says_which_files_it_reads_in_which_order() {
     refused(
         &[&named[0], &arrays[0], &named[1]],
         expect![[r#"
-        error: the file of `T1` is given by name, and `0.npy` is not; write `NAME=0.npy`, or leave out all names
+        error: `T1` is given by name, but `0.npy` is not; write `NAME=0.npy`, or leave out all names
     "#]],
     );
     refused(

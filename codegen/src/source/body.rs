@@ -451,7 +451,7 @@ pub(super) fn along_of(reach: &Neighbours) -> TokenStream {
     quote! { [#(#axes),*] }
 }
 
-/// The elements of an array that lies so which a kernel writes.
+/// The elements that a kernel writes of an array with this sharding.
 pub(super) fn written_field(name: &Ident, written: &Written, sharding: &Ident) -> Field {
     let Written { base, strides, counts } = written;
     let number = |&number: &i64| Literal::i64_unsuffixed(number);

@@ -44,8 +44,8 @@ enum Action<'a> {
     Make { array: &'a Ident, sharding: &'a Ident },
     /// Makes an array in memory that rounds use again: with the identity of an operation, or with anything in it.
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
-    /// Has an array be a next version: what its kernel writes starts from nothing, and all else is copied from the one before. `=` clears
-    /// by itself.
+    /// Begins the next version of an array: elements that its kernel writes are cleared, unless it does so itself with `=`, and the others
+    /// are copied from the previous version.
     Begin { step: &'a Ident, array: &'a Ident, before: Argument<'a>, identity: Option<Assign> },
     /// Runs a kernel, which makes its output or writes `into` the one that is there.
     Run {

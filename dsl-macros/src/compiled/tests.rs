@@ -1,6 +1,6 @@
 //! Modules of scheduled kernels, and schedules that are refused on the method that is wrong.
 
-use crate::testing::check_module as check;
+use crate::tests::shared::check_module as check;
 use expect_test::{Expect, expect};
 
 #[test]

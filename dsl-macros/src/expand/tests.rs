@@ -1,6 +1,6 @@
 //! The run-time form as text.
 
-use crate::testing::check_kernel as check;
+use crate::tests::shared::check_kernel as check;
 use expect_test::expect;
 
 #[test]

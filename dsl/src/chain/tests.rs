@@ -1,6 +1,6 @@
 //! Chains as the steps they say, and their mistakes with the text that the error points at.
 
-use crate::testing::check_chain as check;
+use crate::tests::check_chain as check;
 use expect_test::expect;
 
 #[test]

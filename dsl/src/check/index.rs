@@ -114,7 +114,7 @@ fn sum(index: &Expr) -> Result<Sum> {
         },
         Expr::Lit(_) => Ok(Sum { terms: Vec::new(), constant: evaluate(index).ok_or_else(wrong)? }),
         Expr::Index(_) => {
-            let help = "reorder the array before, since a gather, `A[P[i]]`, does not exist";
+            let help = "gathers such as `A[P[i]]` do not exist; reorder the array first";
             Err(error(index, "this index is an element of an array", help))
         }
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => sum(&unary.expr)?.multiply(-1).ok_or_else(large),

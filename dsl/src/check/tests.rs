@@ -1,6 +1,6 @@
 //! Every mistake with the text that its error points at.
 
-use crate::testing::check_checked as check;
+use crate::tests::check_checked as check;
 use expect_test::expect;
 
 #[test]
@@ -169,7 +169,7 @@ fn indices_are_affine() {
             error on `i * i`: this index is not affine
               help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
             error on `B[i]`: this index is an element of an array
-              help: reorder the array before, since a gather, `A[P[i]]`, does not exist
+              help: gathers such as `A[P[i]]` do not exist; reorder the array first
             error on `i / 2`: this index is not affine
               help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
             error on `f(i)`: this index is not affine
@@ -406,7 +406,7 @@ fn what_other_languages_have_is_answered_with_the_form_to_write() {
         &kernel("A[P[i]]"),
         expect![[r#"
             error on `P[i]`: this index is an element of an array
-              help: reorder the array before, since a gather, `A[P[i]]`, does not exist
+              help: gathers such as `A[P[i]]` do not exist; reorder the array first
         "#]],
     );
     check(

@@ -252,7 +252,7 @@ fn literal_of(value: &Syntax) -> Option<&Lit> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::check_checked as check;
+    use crate::tests::check_checked as check;
     use expect_test::expect;
 
     #[test]

@@ -181,7 +181,7 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
         if around.carried.is_empty() {
             let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let what = "rounds carry nothing from one to the next, so that each does what the first does";
-            let help = format!("say what becomes of `{written}` in the next round: `A = {written}`");
+            let help = format!("carry `{written}` to the next round: `A = {written}`");
             errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
         }
         // What a round writes: kernels do, and rounds in it carry.

@@ -222,7 +222,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         expect![[r#"
             line 1, column 1: rounds carry nothing from one to the next, so that each does what the first does
-            help: say what becomes of `B` in the next round: `A = B`
+            help: carry `B` to the next round: `A = B`
         "#]],
     );
     // An array that would have to be given though no kernel says its shape.
@@ -271,7 +271,7 @@ fn what_other_languages_have_in_files_is_answered() {
         &[&[5, 7], &[7, 3]],
         &[],
         expect![[r#"
-            line 1, column 1: `#` begins no kernel
+            line 1, column 1: a kernel cannot begin with `#`
             help: comments begin with `//`
         "#]],
     );
@@ -280,7 +280,7 @@ fn what_other_languages_have_in_files_is_answered() {
         &[&[5, 7], &[7, 3]],
         &[],
         expect![[r#"
-            line 5, column 6: `#` begins no kernel
+            line 5, column 6: a kernel cannot begin with `#`
             help: comments begin with `//`
         "#]],
     );

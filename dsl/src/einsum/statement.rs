@@ -10,7 +10,7 @@
 //! The statement is looked at only for its accesses before that text is read as any kernel. So what is wrong in it is found by the
 //! same checks, and its place is moved back by the line in front of it.
 
-use super::{EinsumError, Operand};
+use super::{EinsumError, Operand, Result};
 use crate::text::{self, parse_kernel};
 use polyshard_layout::DType;
 use polyshard_program::KernelSpec;
@@ -22,12 +22,7 @@ struct Written<'a> {
 }
 
 /// The kernel of a statement over these arrays.
-pub(super) fn kernel(
-    text: &str,
-    operands: &[Operand<'_>],
-    dtype: DType,
-    broadcasts: bool,
-) -> Result<KernelSpec, EinsumError> {
+pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadcasts: bool) -> Result<KernelSpec> {
     // Where the text has no tokens, what looks like its accesses means nothing.
     text::read(text, |_| Ok(())).map_err(EinsumError::Statement)?;
     let repeated = if broadcasts { repeated(text, operands) } else { text.to_owned() };
@@ -43,16 +38,15 @@ pub(super) fn kernel(
         let names = if names.is_empty() { "no array".to_owned() } else { names.join(", ") };
         return Err(EinsumError::Tensors { names, arrays: operands.len() });
     }
+    let of = |access: &Written<'_>| inputs.iter().position(|name| *name == access.name).map(|at| &operands[at]);
     let extent = |wanted: &str| {
         read.iter().find_map(|access| {
-            let operand = operands[inputs.iter().position(|name| *name == access.name)?];
             let dim = access.index.iter().position(|index| *index == wanted)?;
-            operand.shape.get(dim).copied()
+            of(access)?.shape.get(dim).copied()
         })
     };
     // Two extents of one index are said with the names of files.
     for (nth, access) in read.iter().enumerate() {
-        let of = |access: &Written<'_>| inputs.iter().position(|name| *name == access.name).map(|at| &operands[at]);
         let Some(operand) = of(access) else { continue };
         if operand.shape.len() != access.index.len() {
             let term = format!("{}[{}]", access.name, access.index.join(", "));
@@ -72,22 +66,11 @@ pub(super) fn kernel(
             }
         }
     }
-    let shape = target
-        .index
-        .iter()
-        .map(|index| extent(index).ok_or_else(|| EinsumError::NoExtent { index: (*index).to_owned() }));
-    let shape = shape.collect::<Result<Vec<_>, _>>()?;
-    let declared = |name: &str, shape: &[usize]| {
-        let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-        if extents.is_empty() {
-            format!("{name}: {dtype}")
-        } else {
-            format!("{name}: [{dtype}; {}]", extents.join(", "))
-        }
-    };
-    let declared_inputs: Vec<_> =
-        inputs.iter().zip(operands).map(|(name, operand)| declared(name, operand.shape)).collect();
-    let head = format!("fn einsum({}) -> {} {{\n", declared_inputs.join(", "), declared(target.name, &shape));
+    let missing = |index: &str| EinsumError::NoExtent { index: index.to_owned() };
+    let shape = target.index.iter().map(|index| extent(index).ok_or_else(|| missing(index)));
+    let output = declared(target.name, dtype, &shape.collect::<Result<Vec<_>>>()?);
+    let declared = inputs.iter().zip(operands).map(|(name, operand)| declared(name, dtype, operand.shape));
+    let head = format!("fn einsum({}) -> {output} {{\n", declared.collect::<Vec<_>>().join(", "));
     parse_kernel(&format!("{head}{text}\n}}")).map_err(|mut error| {
         // The statement begins on the second line.
         for mistake in &mut error.mistakes {
@@ -98,6 +81,11 @@ pub(super) fn kernel(
         }
         EinsumError::Statement(error)
     })
+}
+
+fn declared(name: &str, dtype: DType, shape: &[usize]) -> String {
+    let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
+    if extents.is_empty() { format!("{name}: {dtype}") } else { format!("{name}: [{dtype}; {}]", extents.join(", ")) }
 }
 
 /// The arrays that are read, in the order in which they are read first.

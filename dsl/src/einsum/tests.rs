@@ -91,12 +91,12 @@ fn what_is_wrong_is_said_with_the_files() {
         "ij,jk->ik",
         &[&[2, 53], &[1, 5]],
         expect![
-            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 are repeated by `--broadcast` \
-             alone, in Rust by `einsum_broadcast`"
+            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 are broadcast only \
+             with `--broadcast`, in Rust by `einsum_broadcast`"
         ],
     );
     let fits: &[&[usize]] = &[&[2, 3], &[3, 5]];
-    check("ij,jk->il", fits, expect!["error: index `l` is in the output alone; the operands have i, j, k"]);
+    check("ij,jk->il", fits, expect!["error: index `l` is only in the output; the operands have i, j, k"]);
     check("ij,jk->ii", fits, expect!["error: index `i` is twice in the output; write it once"]);
     check(
         "ij,jk,kl->il",
@@ -117,7 +117,7 @@ fn what_is_wrong_is_said_with_the_files() {
     check(
         "i2,jk->ik",
         fits,
-        expect!["error: `2` in the term `i2` is no index; write a letter for each dimension, or `...`"],
+        expect!["error: `2` in the term `i2` is not an index; write a letter for each dimension, or `...`"],
     );
     check("batch seq, seq dim -> batch dim", fits, expect!["error: indices are letters, not words; write `bs,sd->bd`"]);
     check("row rank, rank row -> row", fits, expect!["error: indices are letters, not words; write `ra,ar->r`"]);
@@ -155,14 +155,13 @@ fn what_is_wrong_is_said_with_the_files() {
             help: write `pow(a, b)`, or `a * a`"#]],
     );
     for (text, found) in [("ij,jk=>ik", "=>"), ("ij,jk-ik", "-"), ("ij,jk>ik", ">")] {
-        let expected =
-            format!("error: `{found}` is no arrow of an einsum; write `->` between the terms and the output");
+        let expected = format!("error: `{found}` is not an einsum arrow; write `->` between the terms and the output");
         assert_eq!(said(text, fits), expected);
     }
     check(
         "ij;jk->ik",
         fits,
-        expect!["error: `;` in the term `ij;jk` is no index; write a letter for each dimension, or `...`"],
+        expect!["error: `;` in the term `ij;jk` is not an index; write a letter for each dimension, or `...`"],
     );
     check(
         "C[i, k] = A[i, j] * B[j, k",
@@ -195,7 +194,7 @@ fn dimensions_without_letters_are_named_where_they_do_not_fit() {
         &[&[1, 2, 3], &[5, 3, 4]],
         expect![
             "error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are \
-             repeated by `--broadcast` alone, in Rust by `einsum_broadcast`"
+             broadcast only with `--broadcast`, in Rust by `einsum_broadcast`"
         ],
     );
     check(

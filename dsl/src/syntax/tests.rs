@@ -1,6 +1,6 @@
 //! Blocks that cannot be read, with the text that the error points at.
 
-use crate::testing::check_checked as check;
+use crate::tests::check_checked as check;
 use expect_test::expect;
 
 #[test]
@@ -205,7 +205,7 @@ fn other_operators_are_unexpected() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] % 2 }",
         expect![[r#"
             error on `%`: `%` has no meaning here
-              help: remainders are of indices alone: `A[(i + 1) % n]`
+              help: `%` is for indices only: `A[(i + 1) % n]`
         "#]],
     );
 }

@@ -1,6 +1,6 @@
 //! Functions, choices and ranges as they are written, and the errors on what is not one.
 
-use crate::testing::check_checked as check;
+use crate::tests::check_checked as check;
 use expect_test::expect;
 
 #[test]

@@ -11,24 +11,13 @@ use std::fmt;
 pub enum PlacementError {
     /// A hierarchy without levels or a mesh without axes.
     #[error("no {what} to place; give at least one")]
-    Nothing {
-        /// Which of the two.
-        what: &'static str,
-    },
-    /// An invalid size.
+    Nothing { what: &'static str },
+    /// An axis or a level of size 0.
     #[error("{what} {position} has size 0; give 1 or more")]
-    Zero {
-        /// `axis` or `level`.
-        what: &'static str,
-        position: usize,
-    },
-    /// A product that overflows.
+    Zero { what: &'static str, position: usize },
+    /// Axes or levels whose product overflows.
     #[error("the {what} {sizes:?} multiply to more than can be counted; give smaller ones")]
-    TooLarge {
-        /// `axes` or `levels`.
-        what: &'static str,
-        sizes: Vec<usize>,
-    },
+    TooLarge { what: &'static str, sizes: Vec<usize> },
     /// The mesh has not as many ranks as the machine has devices.
     #[error(
         "the axes {axes:?} make {}, but the hierarchy {hierarchy:?} has {}; {}",
@@ -37,14 +26,9 @@ pub enum PlacementError {
         fitting(hierarchy, axes)
     )]
     Sizes { hierarchy: Vec<usize>, axes: Vec<usize> },
-    /// A matrix that is no rectangle.
+    /// A matrix with a row that is not as long as the first.
     #[error("row {row} has {} and row 0 has {first}; give each axis one factor per level", counted(columns, "factor"))]
-    Ragged {
-        row: usize,
-        columns: usize,
-        /// The first row's length.
-        first: usize,
-    },
+    Ragged { row: usize, columns: usize, first: usize },
     /// A matrix for another machine.
     #[error("the matrix {matrix} is for the hierarchy {given:?}, but `{machine}` has {hierarchy:?}")]
     Machine { matrix: String, given: Vec<usize>, machine: String, hierarchy: Vec<usize> },
@@ -54,13 +38,9 @@ pub enum PlacementError {
     /// There is no such machine.
     #[error(transparent)]
     NoMachine(#[from] MachineError),
-    /// An axis that a mesh lacks.
+    /// An axis that a mesh lacks, by its name in backticks or its position.
     #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
-    UnknownAxis {
-        /// The name in backticks, or the position.
-        axis: String,
-        mesh: String,
-    },
+    UnknownAxis { axis: String, mesh: String },
     /// An axis that the matrix lacks.
     #[error("no axis {axis}; the matrix {matrix} has axes 0..{axes}")]
     NoAxis { axis: usize, matrix: String, axes: usize },

@@ -34,34 +34,18 @@ pub enum ReduceError {
         "levels of {counts:?} members are not a hierarchy; give each 1 or more, and fewer than 2^64 devices in all"
     )]
     Counts { counts: Vec<usize> },
-    /// A step all of whose groups hold nothing.
+    /// A step, counted from 1, all of whose groups hold nothing.
     #[error("step {step}, {collective}: no group of two ranks or more holds anything; leave the step out")]
-    Nothing {
-        /// The step, counted from 1.
-        step: usize,
-        collective: Collective,
-    },
-    /// A step whose ranks hold different amounts.
+    Nothing { step: usize, collective: Collective },
+    /// A step, counted from 1, whose ranks hold different amounts: `all of the array`, `1/4 of the array`, `nothing`.
     #[error(
         "step {step}, {collective}: one rank holds {first} and another {other}; all ranks of a step must hold the \
              same amount"
     )]
-    Uneven {
-        /// The step, counted from 1.
-        step: usize,
-        collective: Collective,
-        /// What one holds: `all of the array`, `1/4 of the array`, `nothing`.
-        first: String,
-        other: String,
-    },
-    /// A gather of more pieces than there are.
+    Uneven { step: usize, collective: Collective, first: String, other: String },
+    /// A gather of more pieces than there are, in a step counted from 1.
     #[error("step {step}, AllGather: {ranks} ranks hold {held} each, which is more than the array; scatter it first")]
-    Whole {
-        /// The step, counted from 1.
-        step: usize,
-        ranks: usize,
-        held: String,
-    },
+    Whole { step: usize, ranks: usize, held: String },
     /// More elements than any memory can hold.
     #[error("no array has {elements} elements of `{dtype}`; give at most {most}")]
     TooLong { elements: usize, dtype: DType, most: usize },

@@ -50,34 +50,13 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     builder.add_items(&items)?;
     let Builder { arrays, body, .. } = builder;
     match Program::new(&mesh, dtype, arrays, body.with_kept_tiles()) {
-        Ok(program) => rims_are_kept(&program).map(|()| program),
+        Ok(program) => Ok(program),
+        Err(ProgramError::LostRim { kernel, value, carried }) => {
+            Err(Box::new(SequenceError::LostRim { kernel, value, carried }))
+        }
         Err(ProgramError::AnyOrder { scalar, of, .. }) => Err(Box::new(SequenceError::AnyOrder { value: scalar, of })),
         Err(error) => panic!("stages that fit make no program: {error}; this is a bug of polyshard"),
     }
-}
-
-/// Checks that what rounds carry has all its elements: a kernel that does not write all of them leaves the others to the version before, which
-/// has to lie as its output does. A move in between, to rounds inside that go on from it in another sharding, has no rim to move.
-fn rims_are_kept(program: &Program) -> Result<()> {
-    let Body { moves, repeats, .. } = program.body();
-    for nest in program.nests() {
-        if nest.kernel.written().is_none() || program.body().version_before(nest).is_some() {
-            continue;
-        }
-        let carried = || repeats.iter().flat_map(|repeat| &repeat.carried);
-        let mut versions = vec![nest.writes()];
-        let mut at = 0;
-        while let Some(&version) = versions.get(at) {
-            versions.extend(carried().filter(|carried| carried.first == version).map(|carried| carried.value));
-            versions.extend(moves.iter().filter(|moved| moved.source == version).map(|moved| moved.target));
-            at += 1;
-        }
-        if let Some(carried) = carried().find(|carried| versions.contains(&carried.next)) {
-            let [value, carried] = [nest.writes(), carried.value].map(|id| program.array(id).name);
-            return Err(Box::new(SequenceError::LostRim { kernel: nest.kernel.name(), value, carried }));
-        }
-    }
-    Ok(())
 }
 
 /// Checks what stages and rounds are by themselves; returns the mesh and the element type of all.

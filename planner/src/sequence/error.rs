@@ -14,13 +14,9 @@ pub enum SequenceError {
     /// There is nothing to run.
     #[error("the sequence has no stage; add one with `stage`")]
     Empty,
-    /// A stage is a program of several kernels or of none.
+    /// A stage, counted from 1, is a program of several kernels or of none.
     #[error("stage {number} is a program of {statements} statements, not one kernel; add its kernels one by one")]
-    NotAKernel {
-        /// The stage's number, from 1.
-        number: usize,
-        statements: usize,
-    },
+    NotAKernel { number: usize, statements: usize },
     /// An output is written by no stage.
     #[error("no stage writes the output `{value}`; the stages write {written}")]
     Output { value: Name, written: String },
@@ -49,24 +45,12 @@ pub enum SequenceError {
     /// A value has another shape than the tensor that a kernel reads it as.
     #[error("{stage}: `{tensor}` has shape {expected:?}, but `{value}` has {found:?}, {origin}; make them match")]
     Shape { stage: String, tensor: Name, expected: Vec<usize>, value: Name, found: Vec<usize>, origin: String },
-    /// Stages are lowered for different meshes.
+    /// A stage is lowered for another mesh than the first.
     #[error("{stage} runs on the mesh ({mesh}), but {other} on ({other_mesh}); lower all stages for one mesh")]
-    Mesh {
-        stage: String,
-        mesh: String,
-        /// The first stage.
-        other: String,
-        other_mesh: String,
-    },
-    /// Stages have different element types.
+    Mesh { stage: String, mesh: String, other: String, other_mesh: String },
+    /// A stage has another element type than the first.
     #[error("{stage} is over {dtype}, but {other} over {other_dtype}; give all stages one element type")]
-    Type {
-        stage: String,
-        dtype: DType,
-        /// The first stage.
-        other: String,
-        other_dtype: DType,
-    },
+    Type { stage: String, dtype: DType, other: String, other_dtype: DType },
     /// A value is written that there is already.
     #[error(
         "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"

@@ -1,6 +1,6 @@
 //! What a program does: nests and moves in tables, and one tree of statements that carries them out.
 
-use super::{Array, ArrayKind, Move, Repeat};
+use super::{Array, ArrayKind, Carried, Move, Repeat};
 use crate::ids::{ArrayId, Depth, LoopId, MoveId, NestId, RepeatId, RoomId, StatementId, TileId, TransferId};
 use crate::nest::{Direction, Nest, Transfer};
 use crate::statement::{Iteration, Statement};
@@ -119,14 +119,28 @@ impl Body {
     pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
         nest.kernel.written()?;
         let around = self.repeat_around(&self.statements, None, nest.writes())?;
-        let mut versions = vec![nest.writes()];
+        let mut carried = self.carried_on(nest.writes(), &[]);
+        carried.find(|carried| around.carried.contains(carried)).map(|carried| carried.value)
+    }
+
+    /// What rounds carry of a nest that does not write all of it, if the other elements have no version before: a move in between, to rounds
+    /// inside that go on from it in another sharding, has no rim to move.
+    pub(super) fn lost_rim(&self, nest: &Nest) -> Option<&Carried> {
+        nest.kernel.written()?;
+        if self.version_before(nest).is_some() { None } else { self.carried_on(nest.writes(), &self.moves).next() }
+    }
+
+    /// What is carried to a next round with the elements of an array, from which rounds inside may go on, or which these moves may move.
+    fn carried_on(&self, array: ArrayId, moves: &[Move]) -> impl Iterator<Item = &Carried> + use<'_> {
+        let carried = || self.repeats.iter().flat_map(|repeat| &repeat.carried);
+        let mut versions = vec![array];
         let mut at = 0;
         while let Some(&version) = versions.get(at) {
-            let carried = self.repeats.iter().flat_map(|repeat| &repeat.carried);
-            versions.extend(carried.filter(|carried| carried.first == version).map(|carried| carried.value));
+            versions.extend(carried().filter(|carried| carried.first == version).map(|carried| carried.value));
+            versions.extend(moves.iter().filter(|moved| moved.source == version).map(|moved| moved.target));
             at += 1;
         }
-        around.carried.iter().find(|carried| versions.contains(&carried.next)).map(|carried| carried.value)
+        carried().filter(move |carried| versions.contains(&carried.next))
     }
 
     /// The innermost repetition around the nest that writes an array.

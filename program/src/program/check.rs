@@ -36,6 +36,12 @@ pub enum ProgramError {
          might end after the same one", .statement.0
     )]
     AnyOrder { statement: StatementId, scalar: Name, of: Name },
+    /// Rounds carry an array that a kernel writes in part, moved to another sharding.
+    #[error(
+        "`{kernel}` does not write all of `{value}`, which is moved and then the next version of `{carried}`: the other elements of \
+         `{carried}` would be lost; give all of them one sharding"
+    )]
+    LostRim { kernel: Name, value: Name, carried: Name },
     /// A nest, a move or a repetition is left out, or a move is not awaited.
     #[error("{what}")]
     Unfinished { what: String },
@@ -88,6 +94,10 @@ pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) ->
         Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, together, statement, depth: 0 };
     check.parts(&body.statements)?;
     check.end()?;
+    if let Some((nest, carried)) = body.nests.iter().find_map(|nest| Some((nest, body.lost_rim(nest)?))) {
+        let [value, carried] = [nest.writes(), carried.value].map(|id| arrays[id.0].name);
+        return Err(ProgramError::LostRim { kernel: nest.kernel.name(), value, carried });
+    }
     match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
         Some((array, _)) => Err(ProgramError::NoOutput { array: array.name }),
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! Statements that begin, await, read or overwrite in another order than was proved.
 
 use super::*;
-use polyshard_program::Iteration;
+use polyshard_program::{Iteration, KernelSpec};
 
 /// A product whose panels come `depth` iterations ahead.
 fn ahead(depth: usize) -> Program {
@@ -17,11 +17,10 @@ fn ahead(depth: usize) -> Program {
     panels.pipeline("ko", depth).lower().expect("a program")
 }
 
-/// A stencil whose interior is computed while the halo comes.
-fn interior_first() -> Program {
-    let (mesh, x) = mesh();
+/// A stencil that leaves out the ends of what it writes.
+pub(super) fn near() -> KernelSpec {
     let near = |by| Value::Access(Access::new(Name::new("u"), vec![Affine::new([(Name::new("i"), 1)], by)]));
-    let spec = polyshard_program::KernelSpec {
+    KernelSpec {
         name: Name::new("near"),
         dtype: DType::F64,
         inputs: vec![(Name::new("u"), vec![12])],
@@ -32,8 +31,13 @@ fn interior_first() -> Program {
         target: Access::plain("v", &["i"]),
         assign: Assign::Set,
         value: Value::Add(Box::new(near(-1)), Box::new(near(1))),
-    };
-    let halo = Schedule::from_spec(spec)
+    }
+}
+
+/// The stencil, whose interior is computed while the halo comes.
+fn interior_first() -> Program {
+    let (mesh, x) = mesh();
+    let halo = Schedule::from_spec(near())
         .distribute(["i"], ["io"], ["ii"], &mesh)
         .shard("u", [polyshard_dsl::dim(0).at(x)])
         .shard("v", [polyshard_dsl::dim(0).at(x)]);

@@ -1,8 +1,9 @@
 //! What are no rounds.
 
-use super::{array, by_columns, by_rows, check, mesh, run};
+use super::{array, by_columns, by_rows, check, mesh, run, sharding};
 use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
+use polyshard_layout::{Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{
     Array, ArrayId, ArrayKind, Body, Brought, Carried, DType, Move, Program, Repeat, Until, example,
@@ -119,6 +120,48 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
         run(nest, &[0, 1, 2]),
         expect![
             "statement 1: `matmul` brings `B` in the first round alone, but no rounds are around it that leave `B` as it is"
+        ],
+    );
+}
+
+/// `V` has its ends from `U`, as long as it is the next version of that, and not the source of a move to it.
+#[test]
+fn what_is_carried_by_a_move_has_no_ends_that_its_kernel_does_not_write() {
+    let (mesh, x) = mesh();
+    let by = |placements: &[Placement]| sharding(&[12], placements);
+    let (blocks, whole) = (by(&[Placement::block(0, x)]), by(&[]));
+    let stencil = |written: &Sharding| {
+        let stencil = Schedule::from_spec(super::flow::near()).distribute(["i"], ["io"], ["ii"], &mesh);
+        let dims: &[_] = if *written == blocks { &[polyshard_dsl::dim(0).at(x)] } else { &[] };
+        let stencil = stencil.shard("u", [polyshard_dsl::dim(0).at(x)]).shard("v", dims.iter().cloned());
+        stencil.lower().expect("a program").nest().clone()
+    };
+    let program = |written: &Sharding| {
+        let mut arrays = vec![
+            array("A", blocks.clone(), ArrayKind::Input),
+            array("U", blocks.clone(), ArrayKind::Output),
+            array("V", written.clone(), ArrayKind::Temporary),
+        ];
+        let mut round = run(stencil(written), &[1, 2]);
+        if *written != blocks {
+            arrays.push(array("V", blocks.clone(), ArrayKind::Temporary));
+            round.transfer(Move::direct([2, 3].map(ArrayId), [written, &blocks], DType::F64, Vec::new()));
+        }
+        let carried = vec![Carried { first: ArrayId(0), value: ArrayId(1), next: ArrayId(arrays.len() - 1) }];
+        let statements = std::mem::take(&mut round.statements);
+        round.repeat(Repeat { times: 2, until: None, carried }, statements);
+        (arrays, round)
+    };
+    let (arrays, body) = program(&blocks);
+    Program::new(&mesh, DType::F64, arrays, body).expect("`V` is the next version of `U`");
+    let (arrays, body) = program(&whole);
+    check(
+        DType::F64,
+        arrays,
+        body,
+        expect![
+            "`near` does not write all of `V`, which is moved and then the next version of `U`: the other elements of `U` would be lost; \
+             give all of them one sharding"
         ],
     );
 }

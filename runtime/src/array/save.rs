@@ -25,19 +25,6 @@ impl<T: Element> DistArray<T> {
             .map_err(|error| error.at(at))
     }
 
-    /// As [`to_npy`](Self::to_npy), for several arrays, each with its path: no file takes its place before all are complete, so all are written
-    /// or none is, unless the system refuses to rename one.
-    ///
-    /// # Errors
-    /// As for [`to_npy`](Self::to_npy); all files then are what they were before, up to the one that could not be renamed.
-    #[track_caller]
-    pub fn to_npy_files(world: &World, files: &[(&Self, &Path)]) -> Result<()> {
-        let at = Location::caller();
-        let complete = files.iter().map(|(array, path)| T::complete_npy(array, world, path));
-        let complete = complete.collect::<Result<Vec<_>>>();
-        complete.and_then(|files| CompleteNpy::commit(world, files)).map_err(|error| error.at(at))
-    }
-
     /// Writes the array to a `.npy` file as [`to_npy`](Self::to_npy) does, but does not put it in its place yet:
     /// [`CompleteNpy::commit`] does that. Collective over the world.
     ///

@@ -3,6 +3,7 @@
 //! The element type is a value here, so one match per buffer picks a loop over the type; no element is
 //! matched on. Buffers need not be aligned.
 
+use crate::element::with_native;
 use crate::{DType, Element, ReduceOp};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::ops::Range;
@@ -15,13 +16,7 @@ pub(crate) const CHUNK: usize = 512;
 /// # Panics
 /// If the lengths differ or are not whole elements, or `dtype` is not native; callers have checked both.
 pub(crate) fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) {
-    match dtype {
-        DType::F32 => typed::<f32>(op, into, with),
-        DType::F64 => typed::<f64>(op, into, with),
-        DType::I32 => typed::<i32>(op, into, with),
-        DType::I64 => typed::<i64>(op, into, with),
-        DType::I8 | DType::Bf16 => unreachable!("callers have checked that {dtype} is native"),
-    }
+    with_native!(dtype, T => typed::<T>(op, into, with));
 }
 
 /// Combines terms as long as `into`, the first to the last, into `into`, whatever it holds.

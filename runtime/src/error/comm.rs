@@ -42,47 +42,25 @@ pub enum CommError {
     ElementCounts { sum: usize, len: usize },
     /// The counts do not sum to the bytes of a buffer.
     #[error("the counts sum to {}, but `{buffer}` has {len}", plural(*.sum, "byte"))]
-    ByteCounts {
-        sum: usize,
-        buffer: &'static str,
-        /// The bytes of the buffer.
-        len: usize,
-    },
+    ByteCounts { sum: usize, buffer: &'static str, len: usize },
     /// The count of this rank is not the number of bytes of its buffer.
     #[error("this rank's count is {}, but `{buffer}` has {len}", plural(*.count, "byte"))]
-    OwnCount {
-        count: usize,
-        buffer: &'static str,
-        /// The bytes of the buffer.
-        len: usize,
-    },
+    OwnCount { count: usize, buffer: &'static str, len: usize },
     /// The ranks do not compute in the element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
     /// Data end in the middle of an element.
     #[error("{} {} not a whole number of `{dtype}`", plural(*.bytes, "byte"), if *bytes == 1 { "is" } else { "are" })]
-    PartialElement {
-        /// The bytes of the data.
-        bytes: usize,
-        dtype: DType,
-    },
+    PartialElement { bytes: usize, dtype: DType },
     /// A count ends in the middle of an element.
     #[error("a count of {} is not a whole number of `{dtype}`", plural(*.bytes, "byte"))]
-    PartialCount {
-        /// The count, in bytes.
-        bytes: usize,
-        dtype: DType,
-    },
+    PartialCount { bytes: usize, dtype: DType },
     /// Data do not begin at an address at which an element can lie.
     #[error("data of `{dtype}` are not aligned to {} bytes: cast them from `[{dtype}]`", .dtype.size())]
     Unaligned { dtype: DType },
     /// A color or a key of a split is too large for MPI.
     #[error("{argument} {value} of a split does not fit a C int")]
-    Split {
-        /// Which of the two, `color` or `key`.
-        argument: &'static str,
-        value: usize,
-    },
+    Split { argument: &'static str, value: usize },
     /// A message is spread over more bytes, or in more pieces, than MPI counts.
     #[error("{} of a message do not fit MPI's counts: send it in parts", plural(*.count, "byte or piece"))]
     Long { count: usize },

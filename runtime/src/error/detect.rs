@@ -15,57 +15,27 @@ pub enum DetectError {
         "ranks {rank} and {other} are on one node, but rank {between} between them is on another: levels nest only if \
          the ranks of a node follow one another; start them node by node, with `mpirun --map-by slot`"
     )]
-    Interleaved {
-        rank: usize,
-        /// The next one on its node.
-        other: usize,
-        /// One between them, on another node.
-        between: usize,
-    },
+    Interleaved { rank: usize, other: usize, between: usize },
     /// Nodes have different numbers of ranks.
     #[error(
         "node 0 has {first} of the ranks and node {node} has {ranks}: levels nest only if all nodes have as many; start \
          as many on each, with `mpirun --map-by ppr:{fewest}:node`"
     )]
-    Uneven {
-        /// The ranks on the first node.
-        first: usize,
-        /// A node with another number of them.
-        node: usize,
-        ranks: usize,
-        /// The fewest ranks on a node.
-        fewest: usize,
-    },
+    Uneven { first: usize, node: usize, ranks: usize, fewest: usize },
     /// Messages are to be measured on one rank.
     #[error("measuring messages needs at least 2 ranks")]
     OneRank,
     /// A size to measure is less than an element for each rank.
     #[error("size {size} does not have an element for each of {ranks} ranks; give sizes of {min} bytes or more")]
-    SizeTooSmall {
-        /// The size in bytes.
-        size: usize,
-        ranks: usize,
-        /// The least size that can be measured.
-        min: usize,
-    },
+    SizeTooSmall { size: usize, ranks: usize, min: usize },
     /// There are fewer than two different sizes to measure.
     #[error("{sizes:?} are too few sizes to tell latency from bandwidth; give at least two, {unit} bytes apart")]
-    TooFewSizes {
-        /// The sizes in bytes, each once.
-        sizes: Vec<usize>,
-        /// The bytes of an element for each rank, by which sizes are rounded down.
-        unit: usize,
-    },
+    TooFewSizes { sizes: Vec<usize>, unit: usize },
     /// A size to measure is more than an eighth of a rank's memory.
     #[error(
         "buffers of {size} bytes do not fit a rank's part of the memory, {memory} bytes; give sizes up to {}", .memory / 8
     )]
-    SizeTooLarge {
-        /// The size in bytes.
-        size: usize,
-        /// The bytes of memory for each rank.
-        memory: u64,
-    },
+    SizeTooLarge { size: usize, memory: u64 },
     /// The measured times fit no machine model.
     #[error("the measured times fit no machine model: {0}")]
     Times(Box<MachineError>),

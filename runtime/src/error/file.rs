@@ -50,18 +50,10 @@ pub enum FileErrorKind {
     Version { major: u8, minor: u8 },
     /// The file ends inside of its header.
     #[error("it is cut short: its header ends after {held} bytes; write it again")]
-    HeaderCutShort {
-        /// The bytes that there are.
-        held: usize,
-    },
+    HeaderCutShort { held: usize },
     /// The file ends before its last element.
     #[error("it is cut short: {held} bytes of elements instead of {bytes}; write it again")]
-    ElementsCutShort {
-        /// The bytes of elements that there are.
-        held: u64,
-        /// The bytes of elements that the header says.
-        bytes: u64,
-    },
+    ElementsCutShort { held: u64, bytes: u64 },
     /// The file became shorter while it was read.
     #[error("it is cut short; write it again")]
     CutShort,
@@ -108,18 +100,10 @@ pub enum FileErrorKind {
         units::bytes(*.needed),
         units::bytes((*.free).into())
     )]
-    Room {
-        /// The bytes that the file takes.
-        needed: u128,
-        /// The bytes that are free.
-        free: u64,
-    },
+    Room { needed: u128, free: u64 },
     /// The file to write is one of those that are read.
     #[error("it is the input `{}`; write to another file", .input.display())]
-    Input {
-        /// The file that is read, as it was named.
-        input: PathBuf,
-    },
+    Input { input: PathBuf },
 }
 
 impl From<io::Error> for FileErrorKind {

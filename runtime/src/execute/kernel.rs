@@ -108,7 +108,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         Ok(Self {
             nest,
             grid,
-            op: super::reduce_op(nest.kernel.assign()),
+            op: ReduceOp::of(nest.kernel.assign()),
             groups,
             tiles,
             out_tile,

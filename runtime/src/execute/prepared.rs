@@ -586,7 +586,7 @@ fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
     Ok(match moved.way.procedure() {
         Some(procedure) => {
-            PreparedMove::Reduce(Reduction::between(world, source, target, procedure)?, super::reduce_op(moved.op))
+            PreparedMove::Reduce(Reduction::between(world, source, target, procedure)?, ReduceOp::of(moved.op))
         }
         None => {
             let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.way)?;

@@ -1,9 +1,10 @@
 //! The kernel's right-hand side as something to evaluate.
 
 use crate::Element;
+use crate::element::of_number;
 use crate::leaf::Expression;
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, Number, Value};
+use polyshard_program::{Kernel, Value};
 
 /// The kernel's value as an expression over operands: its accesses, numbered left to right, then the indices in it.
 pub(super) fn of_kernel<T: Element>(kernel: &Kernel) -> Expression<T> {
@@ -16,11 +17,14 @@ pub(super) fn constant<T: Element>(value: &Value, kernel: &Kernel) -> T {
     value.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
 }
 
+/// A part of an expression.
+type Part<T> = Box<Expression<T>>;
+
 /// The value as an expression; `next` are the numbers of the next access and of the next index.
 fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2]) -> Expression<T> {
-    let mut both = |a: &Value, b: &Value| {
-        let a = expression(a, kernel, next);
-        (Box::new(a), Box::new(expression(b, kernel, next)))
+    let mut both = |make: fn(Part<T>, Part<T>) -> Expression<T>, a: &Value, b: &Value| {
+        let a = Box::new(expression(a, kernel, next));
+        make(a, Box::new(expression(b, kernel, next)))
     };
     match value {
         Value::Access(_) | Value::Index(_) => {
@@ -28,37 +32,16 @@ fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2])
             *next += 1;
             Expression::Operand(*next - 1)
         }
-        Value::Literal(number) => Expression::Const(element(*number)),
+        Value::Literal(number) => Expression::Const(of_number(*number)),
         Value::Scalar(name) => Expression::Const(scalar(*name, kernel)),
         Value::Neg(inner) => Expression::Neg(Box::new(expression(inner, kernel, next))),
-        Value::Add(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Add(a, b)
-        }
-        Value::Sub(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Sub(a, b)
-        }
-        Value::Mul(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Mul(a, b)
-        }
-        Value::Div(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Div(a, b)
-        }
-        Value::Max(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Max(a, b)
-        }
-        Value::Min(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Min(a, b)
-        }
-        Value::Pow(a, b) => {
-            let (a, b) = both(a, b);
-            Expression::Pow(a, b)
-        }
+        Value::Add(a, b) => both(Expression::Add, a, b),
+        Value::Sub(a, b) => both(Expression::Sub, a, b),
+        Value::Mul(a, b) => both(Expression::Mul, a, b),
+        Value::Div(a, b) => both(Expression::Div, a, b),
+        Value::Max(a, b) => both(Expression::Max, a, b),
+        Value::Min(a, b) => both(Expression::Min, a, b),
+        Value::Pow(a, b) => both(Expression::Pow, a, b),
         Value::Call(function, a) => Expression::Call(*function, Box::new(expression(a, kernel, next))),
         Value::If(choice) => {
             let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
@@ -70,13 +53,5 @@ fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2])
 /// The value of a scalar of the kernel.
 pub(super) fn scalar<T: Element>(name: Name, kernel: &Kernel) -> T {
     let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == name);
-    element(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
-}
-
-fn element<T: Element>(number: Number) -> T {
-    let cast = match number {
-        Number::Int(value) => T::from(value),
-        Number::Float(value) => T::from(value),
-    };
-    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::DTYPE.name()))
+    of_number(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
 }

@@ -5,7 +5,7 @@
 //! still one call. The others are walked outside, in the order given.
 
 use super::packed::packed;
-use super::panel::{Panel, PanelMut};
+use super::panel::{MatrixProduct, Panel, PanelMut};
 use super::walk::{self, walk};
 use super::{gemm, integer};
 use crate::view::Strides;
@@ -100,11 +100,8 @@ pub(crate) fn contract_strided<T: Element>(
         let a = Panel { data: a.data, offset: at[A], strides: [m.strides[A], k.strides[A]] };
         let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
         let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
-        if T::DTYPE.is_float() {
-            gemm::multiply(sizes, alpha, a, b, c, adds, in_blocks);
-        } else {
-            integer::multiply(sizes, alpha, a, b, c);
-        }
+        let product = MatrixProduct { sizes, alpha, a, b, c, adds };
+        if T::DTYPE.is_float() { gemm::multiply(product, in_blocks) } else { integer::multiply(product) }
     });
 }
 

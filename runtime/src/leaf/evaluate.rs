@@ -12,17 +12,11 @@ use polyshard_program::{Comparison, Function};
 
 impl<T: Element> Pointwise<T> for Expression<T> {
     fn scratch(&self) -> usize {
+        let parts = self.parts().into_iter().map(Self::scratch);
         match self {
-            Operand(_) | Const(_) => 0,
-            Self::Neg(a) | Self::Call(_, a) => a.scratch(),
-            Add(a, b)
-            | Self::Sub(a, b)
-            | Mul(a, b)
-            | Self::Div(a, b)
-            | Self::Max(a, b)
-            | Self::Min(a, b)
-            | Self::Pow(a, b) => a.scratch().max(1 + b.scratch()),
-            Self::If(_, parts) => 3 + parts.iter().map(Self::scratch).max().unwrap_or(0),
+            Self::If(..) => 3 + parts.max().unwrap_or(0),
+            // A second part is computed beside the first.
+            _ => parts.enumerate().map(|(nth, rows)| nth + rows).max().unwrap_or(0),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::Element;
 use polyshard_program::{Comparison, Function};
+use smallvec::{SmallVec, smallvec};
 
 /// A function of the operands at one point, as a tree.
 ///
@@ -60,41 +61,36 @@ impl<T: Element> Expression<T> {
         }
     }
 
-    /// Whether a function is computed that takes longer than memory takes to be read.
-    pub(super) fn computes_long(&self) -> bool {
+    /// The expressions that it is made of, left to right.
+    pub(super) fn parts(&self) -> SmallVec<[&Self; 4]> {
         match self {
-            Self::Operand(_) | Self::Const(_) => false,
-            Self::Pow(..) => true,
-            Self::Call(Function::Sqrt | Function::Floor | Function::Abs | Function::Sign, a) => a.computes_long(),
-            Self::Call(..) => true,
-            Self::Neg(a) => a.computes_long(),
+            Self::Operand(_) | Self::Const(_) => SmallVec::new(),
+            Self::Neg(a) | Self::Call(_, a) => smallvec![&**a],
             Self::Add(a, b)
             | Self::Sub(a, b)
             | Self::Mul(a, b)
             | Self::Div(a, b)
             | Self::Max(a, b)
-            | Self::Min(a, b) => a.computes_long() || b.computes_long(),
-            Self::If(_, parts) => parts.iter().any(Self::computes_long),
+            | Self::Min(a, b)
+            | Self::Pow(a, b) => smallvec![&**a, &**b],
+            Self::If(_, parts) => parts.iter().collect(),
+        }
+    }
+
+    /// Whether a function is computed that takes longer than memory takes to be read.
+    pub(super) fn computes_long(&self) -> bool {
+        use Function::{Abs, Floor, Sign, Sqrt};
+        match self {
+            Self::Pow(..) => true,
+            Self::Call(function, _) if !matches!(function, Sqrt | Floor | Abs | Sign) => true,
+            _ => self.parts().into_iter().any(Self::computes_long),
         }
     }
 
     /// Whether an integer may be divided by 0, so that a value which is not chosen must not be computed.
     pub(super) fn may_fail(&self) -> bool {
-        match self {
-            Self::Operand(_) | Self::Const(_) => false,
-            Self::Div(a, b) => {
-                let number = matches!(**b, Self::Const(value) if value != T::ZERO);
-                let integers = !T::DTYPE.is_float();
-                (integers && !number) || a.may_fail() || b.may_fail()
-            }
-            Self::Add(a, b)
-            | Self::Sub(a, b)
-            | Self::Mul(a, b)
-            | Self::Max(a, b)
-            | Self::Min(a, b)
-            | Self::Pow(a, b) => a.may_fail() || b.may_fail(),
-            Self::Neg(a) | Self::Call(_, a) => a.may_fail(),
-            Self::If(_, parts) => parts.iter().any(Self::may_fail),
-        }
+        let is_number = |value: &Self| matches!(value, Self::Const(value) if *value != T::ZERO);
+        let divides = matches!(self, Self::Div(_, by) if !T::DTYPE.is_float() && !is_number(by));
+        divides || self.parts().into_iter().any(Self::may_fail)
     }
 }

@@ -10,23 +10,14 @@
 //!
 //! | m x n x k | NN f64 | TN f64 | NT f64 | NN f32 | TN f32 | NT f32 |
 //! | --- | --- | --- | --- | --- | --- | --- |
-//! | 64 x 64 x 256 | 0.85 | 0.96 | 0.85 | 0.97 | 0.94 | 0.47 |
-//! | 256 x 1024 x 256 | 0.97 | 1.00 | 0.97 | 0.97 | 0.98 | 0.96 |
 //! | 1024 x 16 x 1024 | 0.63 | 0.65 | 0.62 | 0.47 | 0.45 | 0.48 |
-//! | 1024 x 64 x 1024 | 0.88 | 1.07 | 0.90 | 0.77 | 1.05 | 0.78 |
 //! | 1024 x 256 x 1024 | 1.02 | 1.07 | 1.03 | 0.92 | 1.04 | 0.94 |
 //! | 2048 x 128 x 512 | 0.99 | 1.20 | 1.04 | 0.83 | 1.09 | 0.79 |
-//! | 2048 x 256 x 128 | 1.07 | 1.02 | 0.99 | 0.95 | 1.04 | 0.95 |
 //! | 16 x 1024 x 1024 | 1.03 | 0.97 | 0.82 | 0.81 | 0.78 | 0.81 |
-//! | 64 x 1024 x 1024 | 1.01 | 0.91 | 0.87 | 0.95 | 0.93 | 0.86 |
 //! | 256 x 256 x 256 | 0.95 | 0.99 | 0.96 | 0.92 | 0.99 | 0.91 |
-//! | 128 x 512 x 512 | 0.95 | 0.98 | 0.93 | 0.93 | 0.96 | 0.90 |
 //!
 //! So [`prefers_blocks`] gives it large products, and those of a few rows with a large matrix, for which `gemm` is the slower one on Zen 3. Which one
 //! runs depends on extents, strides and the vectors that all ranks use, so threads and MPI agree.
-//!
-//! With the feature `blas`, products whose strides fit BLAS go to the system's OpenBLAS instead; install the
-//! serial one, or set `OPENBLAS_NUM_THREADS=1`.
 #![expect(unsafe_code, reason = "calls GEMMs, which take pointers and strides")]
 
 #[cfg(target_arch = "x86_64")]
@@ -35,28 +26,20 @@ mod vectors;
 
 pub use vectors::Vectors;
 
-use super::panel::{Panel, PanelMut};
+use super::panel::{MatrixProduct, Panel};
 use super::scratch::Scratch;
 use crate::view::ends;
 use crate::{DType, Element};
 #[cfg(target_arch = "x86_64")]
 use gemm_common::gemm::gemm_basic_generic;
 
-/// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
-/// `[m, n, k]`. In blocks if `in_blocks`, as [`prefers_blocks`] says.
+/// Computes the product: in blocks if `in_blocks`, as [`prefers_blocks`] says.
 ///
 /// # Panics
 /// If `T` is an integer, or a panel leaves its data: a bug of polyshard.
-pub(super) fn multiply<T: Element>(
-    sizes: [usize; 3],
-    alpha: T,
-    a: Panel<'_, T>,
-    b: Panel<'_, T>,
-    c: PanelMut<'_, T>,
-    adds: bool,
-    in_blocks: bool,
-) {
-    let [m, n, k] = sizes;
+pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>, in_blocks: bool) {
+    let MatrixProduct { sizes: [m, n, k], a, b, c, .. } = &product;
+    let [m, n, k] = [*m, *n, *k];
     if m == 0 || n == 0 || k == 0 {
         return;
     }
@@ -68,23 +51,19 @@ pub(super) fn multiply<T: Element>(
     if apart != [false; 2] {
         let mut kept = Scratch::of::<T>(2 * k);
         let (first, second) = kept.split(k);
-        let a = if apart[0] { together(first, a, 1) } else { a };
-        let b = if apart[1] { together(&mut second[..k], b, 0) } else { b };
-        return multiply(sizes, alpha, a, b, c, adds, in_blocks);
-    }
-    #[cfg(feature = "blas")]
-    if blas::multiply(sizes, alpha, a, b, PanelMut { data: &mut *c.data, ..c }, adds) {
-        return;
+        let a = if apart[0] { together(first, product.a, 1) } else { product.a };
+        let b = if apart[1] { together(&mut second[..k], product.b, 0) } else { product.b };
+        return multiply(MatrixProduct { a, b, ..product }, in_blocks);
     }
     #[cfg(target_arch = "x86_64")]
     if in_blocks {
         return match T::DTYPE {
-            DType::F32 => blocked::multiply::<f32>(sizes, bytemuck::cast(alpha), a.cast(), b.cast(), c.cast(), adds),
-            DType::F64 => blocked::multiply::<f64>(sizes, bytemuck::cast(alpha), a.cast(), b.cast(), c.cast(), adds),
+            DType::F32 => blocked::multiply::<f32>(product.cast()),
+            DType::F64 => blocked::multiply::<f64>(product.cast()),
             _ => of_integers(),
         };
     }
-    small(sizes, alpha, a, b, c, adds);
+    small(product);
 }
 
 /// A copy of a vector in a panel, of which it goes along this dimension, as many elements as there is room for.
@@ -99,42 +78,32 @@ fn together<'a, T: Element>(
 }
 
 /// The product through `gemm-f32` or `gemm-f64`, the two of the crate `gemm` that are for our types; panels are inside their data.
-fn small<T: Element>(
-    [m, n, k]: [usize; 3],
-    alpha: T,
-    a: Panel<'_, T>,
-    b: Panel<'_, T>,
-    c: PanelMut<'_, T>,
-    adds: bool,
-) {
+fn small<T: Element>(product: MatrixProduct<'_, T>) {
     // Its kernels write columns.
-    if c.strides[0].abs() > c.strides[1].abs() {
-        return small([n, m, k], alpha, b.turned(), a.turned(), c.turned(), adds);
-    }
-    let (mut a_at, mut b_at, mut c_at) = (a.offset, b.offset, c.offset);
-    let ([mut a_row, mut a_column], [mut b_row, mut b_column], [mut c_row, mut c_column]) =
-        (a.strides, b.strides, c.strides);
+    let [down, right] = product.c.strides;
+    let product = if down.abs() > right.abs() { product.turned() } else { product };
+    let MatrixProduct { sizes: [m, n, k], alpha, mut a, mut b, mut c, adds } = product;
     // They also take the loops in the order in which their strides are positive.
-    if c_row < 0 {
-        reverse(m, [(&mut c_at, &mut c_row), (&mut a_at, &mut a_row)]);
+    if c.strides[0] < 0 {
+        (a, c) = (a.reversed(0, m), c.reversed(0, m));
     }
-    if c_column < 0 {
-        reverse(n, [(&mut c_at, &mut c_column), (&mut b_at, &mut b_column)]);
+    if c.strides[1] < 0 {
+        (b, c) = (b.reversed(1, n), c.reversed(1, n));
     }
-    if a_column < 0 {
-        reverse(k, [(&mut a_at, &mut a_column), (&mut b_at, &mut b_row)]);
+    if a.strides[1] < 0 {
+        (a, b) = (a.reversed(1, k), b.reversed(0, k));
     }
-    let [c_column, c_row, a_column, a_row, b_column, b_row] =
-        [c_column, c_row, a_column, a_row, b_column, b_row].map(|stride| stride as isize);
+    let [[a_row, a_column], [b_row, b_column], [c_row, c_column]] =
+        [a.strides, b.strides, c.strides].map(|strides| strides.map(|stride| stride as isize));
     macro_rules! product {
         ($part:ident, $type:ident, $lanes:literal) => {
             // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
             // from the first one is inside its slice, and reversing a loop reaches the same. `c` is borrowed mutably, so
             // neither `a` nor `b` overlaps it. The kernels for AVX2 and FMA run where the processor has both, as `V3` shows.
             unsafe {
-                let c = c.data.as_mut_ptr().offset(c_at as isize).cast::<$type>();
-                let a = a.data.as_ptr().offset(a_at as isize).cast();
-                let b = b.data.as_ptr().offset(b_at as isize).cast();
+                let c = c.data.as_mut_ptr().offset(c.offset as isize).cast::<$type>();
+                let a = a.data.as_ptr().offset(a.offset as isize).cast();
+                let b = b.data.as_ptr().offset(b.offset as isize).cast();
                 let (one, alpha) = (1.0, bytemuck::cast(alpha));
                 let alone = gemm_common::Parallelism::None;
                 // What the crate would choose by itself without AVX-512.
@@ -157,14 +126,6 @@ fn small<T: Element>(
         DType::F32 => product!(gemm_f32, f32, 8),
         DType::F64 => product!(gemm_f64, f64, 4),
         _ => of_integers(),
-    }
-}
-
-/// Takes a loop of `count` iterations from its last one to its first: where operands begin, and their strides.
-fn reverse(count: usize, operands: [(&mut i64, &mut i64); 2]) {
-    for (at, stride) in operands {
-        *at += (count as i64 - 1) * *stride;
-        *stride = -*stride;
     }
 }
 
@@ -196,13 +157,13 @@ pub(super) fn least_rows() -> usize {
 /// Whether products of these rows and columns, computed in the same way, add up so many terms in the same order, operands having the same unit strides.
 ///
 /// Products with a vector, and with at most 256 elements, have kernels of their own in `gemm`. Others take terms in blocks whose length depends on rows
-/// and columns where neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). OpenBLAS has other kernels for small
-/// products. Blocked products are alike whatever their rows and columns.
+/// and columns where neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). Blocked
+/// products are alike whatever their rows and columns.
 pub(super) fn sums_alike([one, other]: [[usize; 2]; 2], terms: usize) -> bool {
     let is_plain = |[m, n]: [usize; 2]| m.min(n) > 1 && m * n > 256;
     let is_large = |[m, n]: [usize; 2]| m.min(n) > 4 && m.max(n) > 64;
     let all = |of: &dyn Fn([usize; 2]) -> bool| of(one) && of(other);
-    one == other || all(&is_large) || all(&is_plain) && terms <= 512 && cfg!(not(feature = "blas"))
+    one == other || all(&is_large) || all(&is_plain) && terms <= 512
 }
 
 fn turned([row, column]: [i64; 2]) -> [i64; 2] {
@@ -232,81 +193,4 @@ fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
         least >= 0 && greatest < len as i128,
         "a matrix product touches elements {least}..={greatest} of a panel of {len}; this is a bug of polyshard"
     );
-}
-
-#[cfg(feature = "blas")]
-mod blas {
-    use super::{DType, Element, Panel, PanelMut};
-    use cblas_sys::{CBLAS_TRANSPOSE, CblasNoTrans, CblasRowMajor, CblasTrans, cblas_dgemm, cblas_sgemm};
-
-    // Nothing is declared here: the functions are those of `cblas-sys`, which names no library.
-    #[link(name = "openblas")]
-    unsafe extern "C" {}
-
-    /// Does the product if BLAS can express it, and returns whether it did; panels are inside their data.
-    pub(super) fn multiply<T: Element>(
-        sizes: [usize; 3],
-        alpha: T,
-        a: Panel<'_, T>,
-        b: Panel<'_, T>,
-        c: PanelMut<'_, T>,
-        adds: bool,
-    ) -> bool {
-        let [m, n, k] = sizes;
-        let turned = |panel: Panel<'_, T>| [panel.strides[1], panel.strides[0]];
-        match leading([m, n], c.strides) {
-            Some((CblasNoTrans, ldc)) => {
-                let Some(ab) = leading([m, k], a.strides).zip(leading([k, n], b.strides)) else { return false };
-                call(sizes, alpha, (a, ab.0), (b, ab.1), (c, ldc), adds)
-            }
-            // The transposed product is row-major then.
-            Some((_, ldc)) => {
-                let Some(ab) = leading([k, m], turned(a)).zip(leading([n, k], turned(b))) else { return false };
-                call([n, m, k], alpha, (b, ab.1), (a, ab.0), (c, ldc), adds)
-            }
-            None => false,
-        }
-    }
-
-    /// How BLAS says a row-major matrix of these rows and columns and strides, if it can.
-    fn leading(counts: [usize; 2], strides: [i64; 2]) -> Option<(CBLAS_TRANSPOSE, i32)> {
-        let rows_of = |outer: usize, inner: usize| {
-            let dense = strides[inner] == 1 || counts[inner] == 1;
-            let lead = if counts[outer] == 1 { counts[inner] as i64 } else { strides[outer] };
-            i32::try_from(lead).ok().filter(|_| dense && lead >= counts[inner] as i64)
-        };
-        let plain = rows_of(0, 1).map(|lead| (CblasNoTrans, lead));
-        plain.or_else(|| rows_of(1, 0).map(|lead| (CblasTrans, lead)))
-    }
-
-    fn call<T: Element>(
-        sizes: [usize; 3],
-        alpha: T,
-        (a, (turn_a, lda)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
-        (b, (turn_b, ldb)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
-        (c, ldc): (PanelMut<'_, T>, i32),
-        adds: bool,
-    ) -> bool {
-        let [Ok(m), Ok(n), Ok(k)] = sizes.map(i32::try_from) else { return false };
-        let (a, b) = (a.data[a.offset as usize..].as_ptr(), b.data[b.offset as usize..].as_ptr());
-        let c = c.data[c.offset as usize..].as_mut_ptr();
-        let held = if adds { 1.0 } else { 0.0 };
-        macro_rules! gemm {
-            ($gemm:ident, $type:ty) => {
-                // SAFETY: `T` is this type, as its kind says. The caller has checked that the strides of each
-                // panel stay inside its slice, and the leading dimensions are those strides. `c` is borrowed
-                // mutably, so neither `a` nor `b` overlaps it.
-                unsafe {
-                    let (alpha, a, b) = (bytemuck::cast(alpha), a.cast(), b.cast());
-                    $gemm(CblasRowMajor, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, held, c.cast::<$type>(), ldc);
-                }
-            };
-        }
-        match T::DTYPE {
-            DType::F32 => gemm!(cblas_sgemm, f32),
-            DType::F64 => gemm!(cblas_dgemm, f64),
-            _ => return false,
-        }
-        true
-    }
 }

@@ -1,6 +1,6 @@
 //! Matrix products of integers, which wrap: blocked for registers and cache, vectorised by the compiler.
 
-use super::panel::{Panel, PanelMut};
+use super::panel::MatrixProduct;
 use super::scratch::Scratch;
 use crate::Element;
 
@@ -11,9 +11,9 @@ const COLUMNS: usize = 16;
 const TERMS: usize = 256;
 const BLOCK: usize = 512;
 
-/// Adds `alpha * a * b` to `c`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being `[m, n, k]`.
-pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>, b: Panel<'_, T>, c: PanelMut<'_, T>) {
-    let [m, n, k] = sizes;
+/// Computes a product that adds.
+pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>) {
+    let MatrixProduct { sizes: [m, n, k], alpha, a, b, c, .. } = product;
     let terms = TERMS.min(k);
     let mut kept = Scratch::of::<T>(terms * (ROWS + BLOCK.min(n).next_multiple_of(COLUMNS)));
     let (packed_a, room) = kept.split::<T>(terms * ROWS);
@@ -25,7 +25,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
                 for term in terms.clone() {
                     let mut row = [T::ZERO; COLUMNS];
                     for (value, column) in row.iter_mut().zip(panel.clone()) {
-                        *value = b.data[at(b.offset, b.strides, term, columns.start + column)];
+                        *value = b.data[b.at(term, columns.start + column)];
                     }
                     room[packed] = row;
                     packed += 1;
@@ -37,14 +37,14 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
                 for (values, term) in packed_a.iter_mut().zip(terms.clone()) {
                     *values = [T::ZERO; ROWS];
                     for (value, row) in values.iter_mut().zip(rows.clone()) {
-                        *value = alpha.multiply(a.data[at(a.offset, a.strides, row, term)]);
+                        *value = alpha.multiply(a.data[a.at(row, term)]);
                     }
                 }
                 for (panel, packed_b) in blocks(columns.len(), COLUMNS).zip(packed_b.chunks_exact(terms.len())) {
-                    let sums = product(packed_a, packed_b);
+                    let sums = sums_of(packed_a, packed_b);
                     for (row, sums) in rows.clone().zip(&sums) {
                         for (column, &sum) in panel.clone().zip(sums) {
-                            let i = at(c.offset, c.strides, row, columns.start + column);
+                            let i = c.at(row, columns.start + column);
                             c.data[i] = c.data[i].add(sum);
                         }
                     }
@@ -54,7 +54,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
     }
 }
 
-fn product<T: Element>(a: &[[T; ROWS]], b: &[[T; COLUMNS]]) -> [[T; COLUMNS]; ROWS] {
+fn sums_of<T: Element>(a: &[[T; ROWS]], b: &[[T; COLUMNS]]) -> [[T; COLUMNS]; ROWS] {
     let mut sums = [[T::ZERO; COLUMNS]; ROWS];
     for (a, b) in a.iter().zip(b) {
         for (sums, &a) in sums.iter_mut().zip(a) {
@@ -68,8 +68,4 @@ fn product<T: Element>(a: &[[T; ROWS]], b: &[[T; COLUMNS]]) -> [[T; COLUMNS]; RO
 
 fn blocks(extent: usize, block: usize) -> impl Iterator<Item = std::ops::Range<usize>> + Clone {
     (0..extent).step_by(block).map(move |start| start..(start + block).min(extent))
-}
-
-fn at(offset: i64, strides: [i64; 2], row: usize, column: usize) -> usize {
-    (offset + strides[0] * row as i64 + strides[1] * column as i64) as usize
 }

@@ -1,21 +1,40 @@
-//! The strided matrices that products take and give.
+//! Products of matrices, and the strided matrices that they take and give.
 
 use bytemuck::Pod;
 
-/// A strided matrix: the stride of its rows' number, then of its columns' number.
+/// A strided matrix in some data: where it begins, and the stride of its rows' number, then of its columns' number.
 #[derive(Clone, Copy)]
-pub(super) struct Panel<'a, T> {
-    pub(super) data: &'a [T],
+pub(super) struct PanelOf<D> {
+    pub(super) data: D,
     pub(super) offset: i64,
     pub(super) strides: [i64; 2],
 }
 
-impl<'a, T: Pod> Panel<'a, T> {
+/// One that is read.
+pub(super) type Panel<'a, T> = PanelOf<&'a [T]>;
+
+/// One that is written.
+pub(super) type PanelMut<'a, T> = PanelOf<&'a mut [T]>;
+
+impl<D> PanelOf<D> {
+    /// Where an element is in the data.
+    #[inline(always)]
+    pub(super) fn at(&self, row: usize, column: usize) -> usize {
+        let [down, right] = self.strides;
+        (self.offset + row as i64 * down + column as i64 * right) as usize
+    }
+
     /// The part from this row and this column on.
     #[inline(always)]
     pub(super) fn from(self, row: usize, column: usize) -> Self {
-        let [down, right] = self.strides;
-        Self { offset: self.offset + row as i64 * down + column as i64 * right, ..self }
+        Self { offset: self.at(row, column) as i64, ..self }
+    }
+
+    /// The same elements, those along this dimension, of which there are `count`, from the last one to the first.
+    pub(super) fn reversed(mut self, dim: usize, count: usize) -> Self {
+        self.offset += (count as i64 - 1) * self.strides[dim];
+        self.strides[dim] = -self.strides[dim];
+        self
     }
 
     /// The transposed matrix.
@@ -23,36 +42,49 @@ impl<'a, T: Pod> Panel<'a, T> {
     pub(super) fn turned(self) -> Self {
         Self { strides: [self.strides[1], self.strides[0]], ..self }
     }
-
-    /// The same elements by the name of their type.
-    pub(super) fn cast<U: Pod>(self) -> Panel<'a, U> {
-        Panel { data: bytemuck::cast_slice(self.data), offset: self.offset, strides: self.strides }
-    }
 }
 
-/// A [`Panel`] that is written.
-pub(super) struct PanelMut<'a, T> {
-    pub(super) data: &'a mut [T],
-    pub(super) offset: i64,
-    pub(super) strides: [i64; 2],
+impl<'a, T: Pod> Panel<'a, T> {
+    /// The same elements by the name of their type.
+    pub(super) fn cast<U: Pod>(self) -> Panel<'a, U> {
+        PanelOf { data: bytemuck::cast_slice(self.data), offset: self.offset, strides: self.strides }
+    }
 }
 
 impl<'a, T: Pod> PanelMut<'a, T> {
-    /// The part from this row and this column on.
+    /// The same matrix, for a while.
     #[inline(always)]
-    pub(super) fn from(&mut self, row: usize, column: usize) -> PanelMut<'_, T> {
-        let [down, right] = self.strides;
-        let offset = self.offset + row as i64 * down + column as i64 * right;
-        PanelMut { data: &mut *self.data, offset, strides: self.strides }
-    }
-
-    /// The transposed matrix.
-    pub(super) fn turned(self) -> Self {
-        Self { strides: [self.strides[1], self.strides[0]], ..self }
+    pub(super) fn borrowed(&mut self) -> PanelMut<'_, T> {
+        PanelOf { data: self.data, offset: self.offset, strides: self.strides }
     }
 
     /// The same elements by the name of their type.
     pub(super) fn cast<U: Pod>(self) -> PanelMut<'a, U> {
-        PanelMut { data: bytemuck::cast_slice_mut(self.data), offset: self.offset, strides: self.strides }
+        PanelOf { data: bytemuck::cast_slice_mut(self.data), offset: self.offset, strides: self.strides }
+    }
+}
+
+/// A product that is added to `c`, or overwrites it unless it `adds`: `alpha * a * b`, of shapes `[m, k]`, `[k, n]` and `[m, n]` with `sizes` being
+/// `[m, n, k]`.
+pub(super) struct MatrixProduct<'a, T> {
+    pub(super) sizes: [usize; 3],
+    pub(super) alpha: T,
+    pub(super) a: Panel<'a, T>,
+    pub(super) b: Panel<'a, T>,
+    pub(super) c: PanelMut<'a, T>,
+    pub(super) adds: bool,
+}
+
+impl<'a, T: Pod> MatrixProduct<'a, T> {
+    /// The same product with all matrices transposed.
+    pub(super) fn turned(self) -> Self {
+        let Self { sizes: [m, n, k], a, b, c, .. } = self;
+        Self { sizes: [n, m, k], a: b.turned(), b: a.turned(), c: c.turned(), ..self }
+    }
+
+    /// The same product by the name of its type.
+    pub(super) fn cast<U: Pod>(self) -> MatrixProduct<'a, U> {
+        let Self { sizes, alpha, a, b, c, adds } = self;
+        MatrixProduct { sizes, alpha: bytemuck::cast(alpha), a: a.cast(), b: b.cast(), c: c.cast(), adds }
     }
 }

@@ -3,6 +3,7 @@
 //! Good enough to tell microseconds from seconds, and to choose where a measurement would take longer than what is to be computed.
 
 use super::{Topology, probe};
+use crate::leaf::Vectors;
 use crate::{Backend, DType, Result, World};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use std::collections::BTreeMap;
@@ -10,21 +11,14 @@ use std::collections::BTreeMap;
 /// Operations per second of one core in products of matrices and in nests, in the order of [`DType::NATIVE`].
 type Rates = [[f64; 4]; 2];
 
-/// What cores do that have these instructions.
-fn rates() -> Rates {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            return [[1.1e11, 5.5e10, 2e10, 6e9], [8e9, 4e9, 8e9, 3e9]];
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return [[8e10, 4e10, 1.5e10, 4e9], [6e9, 3e9, 6e9, 2e9]];
-        }
+/// What cores do with these vectors.
+fn rates(vectors: Vectors) -> Rates {
+    match vectors {
+        Vectors::Avx512 => [[1.1e11, 5.5e10, 2e10, 6e9], [8e9, 4e9, 8e9, 3e9]],
+        Vectors::Avx2 => [[8e10, 4e10, 1.5e10, 4e9], [6e9, 3e9, 6e9, 2e9]],
+        Vectors::Native if cfg!(target_arch = "aarch64") => [[4e10, 2e10, 1e10, 4e9], [4e9, 2e9, 4e9, 2e9]],
+        Vectors::Native => [[1.2e10, 6e9, 4e9, 2e9], [2e9, 1e9, 2e9, 1e9]],
     }
-    if cfg!(target_arch = "aarch64") {
-        return [[4e10, 2e10, 1e10, 4e9], [4e9, 2e9, 4e9, 2e9]];
-    }
-    [[1.2e10, 6e9, 4e9, 2e9], [2e9, 1e9, 2e9, 1e9]]
 }
 
 /// Returns the machine that ranks of this kind are there, as far as it can be known without measuring.
@@ -45,7 +39,7 @@ pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
     };
     // Ranks that share a core have a part of it each.
     let part = (topology.cores as f64 / topology.ranks_per_node as f64).min(1.0);
-    let [flops, nests] = rates().map(|rates| {
+    let [flops, nests] = rates(Vectors::in_use()).map(|rates| {
         let of_type = DType::NATIVE.iter().zip(rates).map(|(dtype, rate)| (dtype.name().to_owned(), part * rate));
         of_type.collect()
     });

@@ -9,6 +9,7 @@ use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
 use crate::comm::exchange_words;
+use crate::element::with_native;
 use crate::layout::{AxisExpr, Mesh, Placement, Sharding};
 use crate::leaf::{Role, contract, nest, pointwise};
 use crate::{
@@ -123,17 +124,6 @@ pub(super) struct DeviceTimes {
     pub(super) others: Option<[Timed; 2]>,
 }
 
-/// What it takes besides that the larger operand of a product comes from memory.
-#[derive(Clone, Copy)]
-struct Packing {
-    /// Bytes per second.
-    bandwidth: f64,
-    /// Seconds for each row.
-    latency: f64,
-    /// Bytes per second of what is transposed.
-    transposing: f64,
-}
-
 /// How a rank copies from memory to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Copied {
@@ -218,7 +208,7 @@ pub(super) fn device(
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
-            *timed = timed.min(nest_of(*dtype, clock)?);
+            *timed = timed.min(with_native!(*dtype, T => nest_in::<T>(clock))?);
         }
         steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
         found.written = found.written.min(overwriting(clock, bytes)?);
@@ -311,9 +301,9 @@ impl DeviceTimes {
             memory_of_others: others.map(|(bandwidth, _)| bandwidth),
             write_bandwidth: Some(self.bytes as f64 / self.written.seconds),
             in_place_latency: others.map_or(0.0, |(_, latency)| latency),
-            packing_bandwidth: packing.map(|packing| packing.bandwidth),
-            packing_latency: packing.map_or(0.0, |packing| packing.latency),
-            transposing_bandwidth: packing.map(|packing| packing.transposing),
+            packing_bandwidth: packing.map(|[bandwidth, ..]| bandwidth),
+            packing_latency: packing.map_or(0.0, |[_, latency, _]| latency),
+            transposing_bandwidth: packing.map(|[.., transposing]| transposing),
             memory_capacity: topology.memory / topology.ranks_per_node as u64,
             row_latency: (apart - in_rows).max(0.0) / (self.bytes / ROW) as f64,
             flops: rates.collect(),
@@ -328,9 +318,10 @@ impl DeviceTimes {
         (self.bytes / size_of::<f64>() / self.rows.min(ROWS).pow(2)).max(1)
     }
 
-    /// By how much the products take longer whose larger operand comes from memory, which itself has `memory` bytes per second; none if that operand is hardly
-    /// larger than the one that comes from a cache. What is read as it lies takes no longer than memory takes.
-    fn packing(&self, memory: f64) -> Option<Packing> {
+    /// By how much the products take longer whose larger operand comes from memory, which itself has `memory` bytes per second: bytes per second,
+    /// seconds for each row, and bytes per second of what is transposed. None if that operand is hardly larger than the one that comes from a
+    /// cache. What is read as it lies takes no longer than memory takes.
+    fn packing(&self, memory: f64) -> Option<[f64; 3]> {
         let (times, terms) = (self.blocks_in_memory(), self.rows.min(ROWS));
         let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
         let bytes = (times * size_of::<f64>() * terms * terms) as f64;
@@ -350,7 +341,7 @@ impl DeviceTimes {
         let latency = latency.min((in_memory - least) / rows);
         let transposed = (transposed - from_cache).max(in_memory);
         let [bandwidth, transposing] = [in_memory - rows * latency, transposed].map(|seconds| bytes / seconds);
-        Some(Packing { bandwidth, latency, transposing })
+        Some([bandwidth, latency, transposing])
     }
 
     /// The bytes per second, and the seconds besides, of what takes these times: a byte that is read and written counts twice. Of few bytes nearly
@@ -435,14 +426,7 @@ fn rows_of(dtype: DType, rows: usize) -> usize {
 }
 
 fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3]) -> Result<Timed> {
-    let shape = [1, rows, columns, terms];
-    match dtype {
-        DType::F32 => product::<f32>(clock, shape, false),
-        DType::F64 => product::<f64>(clock, shape, false),
-        DType::I32 => product::<i32>(clock, shape, false),
-        DType::I64 => product::<i64>(clock, shape, false),
-        other => unreachable!("programs do not compute in {other}"),
-    }
+    with_native!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
 }
 
 /// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. Each block of the first operand is transposed
@@ -463,16 +447,6 @@ fn product<T: Element>(clock: &Clock<'_>, shape @ [blocks, m, n, k]: [usize; 4],
         contract(&shape, &[Role::M, Role::M, Role::N, Role::K], T::ONE, a, b, c);
         Ok(())
     })
-}
-
-fn nest_of(dtype: DType, clock: &Clock<'_>) -> Result<Timed> {
-    match dtype {
-        DType::F32 => nest_in::<f32>(clock),
-        DType::F64 => nest_in::<f64>(clock),
-        DType::I32 => nest_in::<i32>(clock),
-        DType::I64 => nest_in::<i64>(clock),
-        other => unreachable!("programs do not compute in {other}"),
-    }
 }
 
 /// `c[i, j] += a[k, j] * b[i, k, j]` by the leaf that programs use.

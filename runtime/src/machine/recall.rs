@@ -1,6 +1,7 @@
-//! Machines that were measured before: a file for each host, processor, kind of ranks, and how many of them.
+//! Machines that were measured before: a file for each host, processor, vectors in use, kind of ranks, and how many of them.
 
 use super::{Survey, Topology, assumed, survey_of};
+use crate::leaf::Vectors;
 use crate::{Backend, Output, Result, World};
 use polyshard_machine::Machine;
 use std::fs::{self, File};
@@ -48,8 +49,9 @@ pub enum Origin {
 /// What is measured is kept. If other work disturbed it, the machine [says so](Machine::disturbed): a call that comes ten minutes later measures it again, and
 /// keeps what was not disturbed. Two programs that find no file do not measure at once: the second takes what the first finds.
 ///
-/// A file is of a host and its processor (those of rank 0), the cores that ranks may run on, threads or processes, nodes, and ranks on each. Whoever
-/// changes a network deletes the file or measures anew. Collective, and the same on all ranks.
+/// A file is of a host and its processor (those of rank 0), the cores that ranks may run on, the vectors that they
+/// [use](crate::leaf::Vectors::in_use), threads or processes, nodes, and ranks on each. Whoever changes a network deletes the file or measures anew.
+/// Collective, and the same on all ranks.
 ///
 /// ```
 /// use polyshard_runtime::{Error, spmd};
@@ -76,7 +78,7 @@ pub fn recall(
 ) -> Result<Recalled> {
     let topology = Topology::find(world)?;
     let assumed = assumed::machine(world, &topology)?;
-    let name = name(world, &topology);
+    let name = name(world, &topology, Vectors::in_use());
     let files = match keep.file {
         Some(file) => vec![file.to_owned()],
         None => keep.folders.iter().map(|folder| folder.join(&name)).collect(),
@@ -100,22 +102,23 @@ pub fn recall(
     let outcome = match before.filter(|_| machine.disturbed().is_some()) {
         Some(before) => before.said(),
         None if world.is_root() => match write(&files, &machine) {
-            Ok(file) => format!("{MEASURE} {}", file.display()),
-            Err(why) => format!("{ASSUMED} {why}"),
+            Ok(file) => format!("{MEASURE}{}", file.display()),
+            Err(why) => format!("{ASSUMED}{why}"),
         },
         None => String::new(),
     };
     drop(lock);
     let outcome = world.broadcast_text(&outcome)?;
-    let measured = |origin| Ok(Recalled { machine, origin: Origin::Measured(origin) });
-    match (outcome.strip_prefix(MEASURE), outcome.strip_prefix(ASSUMED)) {
-        (Some(file), _) => measured(Ok(PathBuf::from(file.trim_start()))),
-        (_, Some(why)) => measured(Err(why.trim_start().to_owned())),
-        _ => kept(&outcome),
-    }
+    let origin = match (outcome.strip_prefix(MEASURE), outcome.strip_prefix(ASSUMED)) {
+        (Some(file), _) => Ok(PathBuf::from(file)),
+        (_, Some(why)) => Err(why.to_owned()),
+        _ => return kept(&outcome),
+    };
+    Ok(Recalled { machine, origin: Origin::Measured(origin) })
 }
 
-/// What rank 0 tells the others: that figures are assumed, that they are to be measured, or else what a file holds.
+/// What rank 0 tells the others: that figures are assumed, that they are to be measured, or else what a file holds. After it has measured, in which
+/// file figures are, or why in none.
 const ASSUMED: &str = "assumed";
 const MEASURE: &str = "measure";
 
@@ -175,8 +178,8 @@ fn plan(
     }
 }
 
-/// The name of the file of a machine.
-fn name(world: &World, topology: &Topology) -> String {
+/// The name of the file of a machine, of which products use these vectors.
+fn name(world: &World, topology: &Topology, vectors: Vectors) -> String {
     let host = System::host_name().unwrap_or_default();
     let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()));
     let processor = system.cpus().first().map_or("", |cpu| cpu.brand());
@@ -187,7 +190,8 @@ fn name(world: &World, topology: &Topology) -> String {
         Backend::Threads => "threads",
     };
     let Topology { nodes, ranks_per_node, cores, .. } = topology;
-    format!("{host}-{processor}-{cores}-cores-{kind}-{nodes}x{ranks_per_node}-{}.toml", env!("CARGO_PKG_VERSION"))
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{host}-{processor}-{cores}-cores-{vectors}-{kind}-{nodes}x{ranks_per_node}-{version}.toml")
 }
 
 /// What a file holds; none unless it is a machine of these ranks.
@@ -310,6 +314,17 @@ mod tests {
             _ => assert_eq!(again.machine.to_toml(), made_up),
         }
         assert_eq!(find(keep, false, true).1, [0, 0], "not again at once");
+    }
+
+    #[test]
+    fn a_machine_is_another_one_with_other_vectors() {
+        let names = spmd(1, |world| {
+            let topology = Topology::find(world)?;
+            Ok::<_, crate::Error>([Vectors::Avx2, Vectors::Avx512].map(|vectors| name(world, &topology, vectors)))
+        });
+        let [without, with] = names.expect("a world").remove(0);
+        assert_eq!(without, with.replace("AVX-512", "AVX2"));
+        assert_ne!(without, with);
     }
 
     #[test]

@@ -21,10 +21,9 @@ static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A file that is removed when it is dropped, unless it is put in place.
 #[derive(Debug)]
-pub(super) enum Temporary {
-    #[cfg(target_os = "linux")]
-    Unnamed(File),
-    Named(NamedTempFile),
+pub(super) struct Temporary {
+    pub(super) file: File,
+    name: Option<TempPath>,
 }
 
 impl Temporary {
@@ -35,39 +34,29 @@ impl Temporary {
         if std::env::var_os("POLYSHARD_PARTIAL").is_none_or(|value| value != "named")
             && let Ok(file) = unnamed(folder_of(place))
         {
-            return Ok(Self::Unnamed(file));
+            return Ok(Self { file, name: None });
         }
         Self::with_name(place)
     }
 
     pub(super) fn with_name(place: &Path) -> io::Result<Self> {
-        let file = beside(place, |builder, folder| builder.tempfile_in(folder))?;
+        let (file, name) = beside(place, |builder, folder| builder.tempfile_in(folder))?.into_parts();
         // Not all file systems have locks; without them, nothing is known of what is left over.
-        let _ = file.as_file().try_lock();
-        Ok(Self::Named(file))
-    }
-
-    pub(super) fn file(&self) -> &File {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::Unnamed(file) => file,
-            Self::Named(file) => file.as_file(),
-        }
+        let _ = file.try_lock();
+        Ok(Self { file, name: Some(name) })
     }
 
     /// Gives it a name beside `place`, from which it can be put there.
     pub(super) fn named(self, place: &Path) -> io::Result<TempPath> {
-        match self {
+        match self.name {
             #[cfg(target_os = "linux")]
-            Self::Unnamed(file) => {
+            None => {
                 use rustix::fs::{AtFlags, CWD, linkat};
-                let (link, at) = (link_to(&file), AtFlags::SYMLINK_FOLLOW);
-                let named = beside(place, |builder, folder| {
-                    builder.make_in(folder, |name| Ok(linkat(CWD, &link, CWD, name, at)?))
-                });
-                named.map(NamedTempFile::into_temp_path)
+                let (link, at) = (link_to(&self.file), AtFlags::SYMLINK_FOLLOW);
+                let link = |name: &Path| Ok(linkat(CWD, &link, CWD, name, at)?);
+                beside(place, |builder, folder| builder.make_in(folder, link)).map(NamedTempFile::into_temp_path)
             }
-            Self::Named(file) => Ok(file.into_temp_path()),
+            name => Ok(name.expect("files without a name are made on Linux alone; this is a bug of polyshard")),
         }
     }
 }

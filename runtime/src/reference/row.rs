@@ -1,8 +1,9 @@
 //! The values of a row of statement instances: those along one index, while the others stand still.
 
 use crate::Element;
+use crate::element::of_number;
 use ndarray::{ArrayD, CowArray, IxDyn};
-use polyshard_program::{Access, Affine, Comparison, Conditional, Kernel, Number, Value};
+use polyshard_program::{Access, Affine, Conditional, Kernel, Value};
 
 /// The inputs of a kernel, in row-major order.
 pub(super) struct Arrays<'a, T> {
@@ -65,11 +66,11 @@ impl Row {
                 let numbers = numbers.collect::<Option<Vec<_>>>();
                 numbers.expect("a checked kernel's indices fit its elements; this is a bug of polyshard")
             }
-            Value::Literal(number) => vec![element(*number); self.len],
+            Value::Literal(number) => vec![of_number(*number); self.len],
             Value::Scalar(name) => {
                 let scalar = arrays.kernel.scalars().iter().find(|scalar| scalar.0 == *name);
                 let scalar = scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard");
-                vec![element(scalar.1); self.len]
+                vec![of_number(scalar.1); self.len]
             }
             // A closure per operation, so that there is no choice in the loops.
             Value::Neg(a) => {
@@ -103,14 +104,7 @@ impl Row {
     fn choose<T: Element>(&self, choice: &Conditional, arrays: &Arrays<'_, T>) -> Vec<T> {
         let (left, right) = (self.evaluate(&choice.left, arrays), self.evaluate(&choice.right, arrays));
         let chosen = left.iter().zip(&right).enumerate().map(|(nth, (left, right))| {
-            let holds = match choice.compare {
-                Comparison::Less => left < right,
-                Comparison::LessEqual => left <= right,
-                Comparison::Greater => left > right,
-                Comparison::GreaterEqual => left >= right,
-                Comparison::Equal => left == right,
-                Comparison::NotEqual => left != right,
-            };
+            let holds = choice.compare.holds(left, right);
             let mut instance = Self { len: 1, ..self.clone() };
             if let Some(index) = instance.at.get_mut(self.along) {
                 *index += nth as i64;
@@ -201,12 +195,4 @@ impl Dim {
         let element = usize::try_from(element).ok().filter(|&element| element < self.extent)?;
         Some(element * self.stride)
     }
-}
-
-fn element<T: Element>(number: Number) -> T {
-    let cast = match number {
-        Number::Int(value) => T::from(value),
-        Number::Float(value) => T::from(value),
-    };
-    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::DTYPE.name()))
 }

@@ -2,24 +2,19 @@
 
 use super::Search;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
-use crate::error::{Enough, SearchError};
+use crate::error::Enough;
 use crate::found::Found;
 use crate::grid::{self, Bounds};
 use crate::space::Space;
 use crate::variant::Grid;
 use polyshard_planner::cost::Prices;
 use polyshard_program::Kernel;
+use std::cmp::{Ordering, Reverse};
+use std::time::Instant;
 
 impl Search<'_> {
-    /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
-    pub(crate) fn with_enough(&self, mut error: SearchError) -> SearchError {
-        if let SearchError::Memory { memory, enough, .. } = &mut error {
-            *enough = self.enough(*memory);
-        }
-        error
-    }
-
-    fn enough(&self, memory: u64) -> Enough {
+    /// The number of ranks that would do. What began then takes as long as a search may at most.
+    pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
         if self.mesh.is_some() {
             return Enough::LargerMesh;
         }
@@ -34,8 +29,9 @@ impl Search<'_> {
         let Some(machine) = wide(self.machine, most.max(self.ranks)) else { return Enough::NotSought };
         let search = Search { machine: &machine, ..self.clone() };
         let (prices, bounds) = (Prices::new(&machine), Bounds::new(kernel, &machine, most, []));
-        let trial = OfKernel { search, kernel, memory, prices, bounds };
-        enough(&trial, self.ranks, iterations, self.limits.at_most)
+        let until = self.limits.until(start, 4);
+        let trial = OfKernel { search, kernel, memory, prices, bounds, until };
+        enough(&trial, self.ranks, iterations, self.limits.since(start).at_most)
     }
 }
 
@@ -46,17 +42,19 @@ struct OfKernel<'a> {
     memory: u64,
     prices: Prices<'a>,
     bounds: Bounds<'a>,
+    until: Option<Instant>,
 }
 
 impl Trial for OfKernel<'_> {
     type Way = Grid;
 
     fn ways(&self, ranks: usize) -> Vec<Grid> {
-        let with_bound = |grid: Grid| (self.bounds.memory(&grid), grid);
-        let mut grids: Vec<(f64, Grid)> = grid::exactly(self.kernel, ranks).into_iter().map(with_bound).collect();
-        grids.retain(|(bytes, _)| *bytes <= self.memory as f64);
-        grids.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
-        grids.into_iter().map(|(_, grid)| grid).collect()
+        // Of those with equal bounds, few words take few tiles, and sums of several ranks take more.
+        let with_bound = |grid: Grid| ([self.bounds.memory(&grid), self.bounds.words(&grid)], Reverse(grid));
+        let mut grids: Vec<_> = grid::exactly(self.kernel, ranks).into_iter().map(with_bound).collect();
+        grids.retain(|([bytes, _], _)| *bytes <= self.memory as f64);
+        grids.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
+        grids.into_iter().map(|(_, Reverse(grid))| grid).collect()
     }
 
     fn priced(&self, _: &Grid) -> usize {
@@ -66,13 +64,13 @@ impl Trial for OfKernel<'_> {
     fn fits(&self, _: usize, grid: &Grid) -> Option<bool> {
         let space = Space { kernel: self.kernel, homes: &[], rotates: self.bounds.sends() };
         let mut found = Found::new(self.memory, f64::INFINITY);
-        let priced =
-            self.search.variants(&space, &(grid.clone(), None), |variant| found.add(&space, variant, &self.prices));
-        Some(priced.is_ok() && found.proved(&self.prices).is_ok_and(|program| program.is_some()))
-    }
-
-    fn is_counted(&self, _: usize) -> bool {
-        true
+        (found.until, found.may_end) = ([self.until; 2], true);
+        let priced = self.search.variants(&space, &(grid.clone(), None), |variant| match found.candidates.is_empty() {
+            true => found.add(&space, variant, &self.prices),
+            false => Ok(()),
+        });
+        let fits = priced.is_ok() && found.proved(&self.prices).is_ok_and(|program| program.is_some());
+        (fits || !found.is_cut).then_some(fits)
     }
 
     fn is_refused(&self, ranks: usize) -> bool {

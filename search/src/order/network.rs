@@ -38,8 +38,8 @@ pub(super) enum Tree {
 }
 
 impl Tree {
-    pub(super) fn pair(one: Self, other: Self) -> Self {
-        Self::Pair(Box::new([one, other]))
+    pub(super) fn pair(pair: [Self; 2]) -> Self {
+        Self::Pair(Box::new(pair))
     }
 }
 
@@ -59,12 +59,19 @@ impl<'a> Contracted<'a> {
         Self { network, parts: network.operands.iter().cloned().map(Some).collect(), holders }
     }
 
-    fn elements(&self, indices: &[usize]) -> f64 {
-        indices.iter().map(|&index| self.network.extents[index]).product()
+    fn elements(&self, part: usize) -> f64 {
+        self.network.elements(self.indices(part))
     }
 
     fn indices(&self, part: usize) -> &[usize] {
         self.parts[part].as_deref().unwrap_or_default()
+    }
+
+    /// Elements of the product of two parts, without those of the parts; none if they have no index in common.
+    fn growth(&self, one: usize, other: usize) -> Option<f64> {
+        self.indices(one).iter().find(|index| self.indices(other).contains(index))?;
+        let [_, kept] = self.joined(one, other);
+        Some(self.network.elements(&kept) - self.elements(one) - self.elements(other))
     }
 
     /// The indices of two parts, and those of them that their product has.
@@ -90,7 +97,7 @@ impl<'a> Contracted<'a> {
         let is_last = self.parts.iter().all(Option::is_none);
         // A multiplication, and an addition where something is summed.
         let sums = all.len() > kept.len() || is_last && self.network.adds;
-        let operations = self.elements(&all) * if sums { 2.0 } else { 1.0 };
+        let operations = self.network.elements(&all) * if sums { 2.0 } else { 1.0 };
         self.parts.push(Some(kept));
         (self.parts.len() - 1, operations)
     }
@@ -109,6 +116,10 @@ impl<'a> Contracted<'a> {
 }
 
 impl Network {
+    fn elements(&self, indices: &[usize]) -> f64 {
+        indices.iter().map(|&index| self.extents[index]).product()
+    }
+
     /// The operations of an order.
     pub(super) fn operations(&self, tree: &Tree) -> f64 {
         Contracted::new(self).contract(tree).1
@@ -116,8 +127,7 @@ impl Network {
 
     /// Operations of any order, at least: each operand is in one step, which has as many as either of its two has elements.
     pub(super) fn fewest_operations(&self) -> f64 {
-        let contracted = Contracted::new(self);
-        self.operands.iter().map(|indices| contracted.elements(indices)).sum::<f64>() / 2.0
+        self.operands.iter().map(|indices| self.elements(indices)).sum::<f64>() / 2.0
     }
 
     /// Contracts next whichever two leave the fewest elements for what they take away; of two alike, those that are there first.
@@ -129,36 +139,27 @@ impl Network {
         let mut new = 0..self.operands.len();
         loop {
             for other in new {
-                for one in 0..other {
-                    let is_shared =
-                        contracted.indices(one).iter().any(|index| contracted.indices(other).contains(index));
-                    if is_shared {
-                        pairs.push((contracted.growth(one, other), one, other));
-                    }
-                }
+                let growths = (0..other).filter_map(|one| Some((contracted.growth(one, other)?, one, other)));
+                pairs.extend(growths);
             }
-            let left: Vec<usize> = (0..trees.len()).filter(|&part| trees[part].is_some()).collect();
+            let mut left: Vec<usize> = (0..trees.len()).filter(|&part| trees[part].is_some()).collect();
             if left.len() == 1 {
                 return trees.pop().flatten().expect("the last part is the whole; this is a bug of polyshard");
             }
-            let best =
-                pairs.iter().min_by(|one, two| one.0.total_cmp(&two.0).then((one.1, one.2).cmp(&(two.1, two.2))));
-            let (one, other) = match best {
+            let least = pairs.iter().min_by(|(growth, one, other), (than, first, second)| {
+                growth.total_cmp(than).then((one, other).cmp(&(first, second)))
+            });
+            let (one, other) = match least {
                 Some(&(_, one, other)) => (one, other),
                 // Nothing is summed between what is left: first what is small.
                 None => {
-                    let mut by_size = left;
-                    by_size.sort_by(|&one, &two| {
-                        contracted
-                            .elements(contracted.indices(one))
-                            .total_cmp(&contracted.elements(contracted.indices(two)))
-                    });
-                    (by_size[0].min(by_size[1]), by_size[0].max(by_size[1]))
+                    left.sort_by(|&one, &two| contracted.elements(one).total_cmp(&contracted.elements(two)));
+                    (left[0].min(left[1]), left[0].max(left[1]))
                 }
             };
             let pair = [one, other].map(|part| trees[part].take().expect("what is left; this is a bug of polyshard"));
             contracted.join(one, other);
-            trees.push(Some(Tree::Pair(Box::new(pair))));
+            trees.push(Some(Tree::pair(pair)));
             pairs.retain(|&(_, first, second)| ![first, second].iter().any(|part| [one, other].contains(part)));
             new = trees.len() - 1..trees.len();
         }
@@ -208,7 +209,7 @@ impl Network {
         fn tree(set: usize, best: &[(f64, usize)]) -> Tree {
             match set.count_ones() {
                 1 => Tree::Operand(set.trailing_zeros() as usize),
-                _ => Tree::pair(tree(best[set].1, best), tree(set & !best[set].1, best)),
+                _ => Tree::pair([best[set].1, set & !best[set].1].map(|half| tree(half, best))),
             }
         }
         tree(all, &best)
@@ -258,21 +259,10 @@ impl Network {
             ..TreeSA::default()
         };
         // Threads that end with it: the process may be a rank of many on this node.
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(TREES.min(cores())).build().ok()?;
+        let cores = std::thread::available_parallelism().map_or(1, Into::into);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(TREES.min(cores)).build().ok()?;
         tree(&pool.install(|| optimize_treesa(&code, &sizes, &annealing))?)
     }
-}
-
-impl Contracted<'_> {
-    /// Elements of the product of two parts, without those of the parts.
-    fn growth(&self, one: usize, other: usize) -> f64 {
-        let [_, kept] = self.joined(one, other);
-        self.elements(&kept) - self.elements(self.indices(one)) - self.elements(self.indices(other))
-    }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, Into::into)
 }
 
 /// The same tree; none if a node has not two parts.
@@ -280,7 +270,7 @@ fn tree(nested: &NestedEinsum<usize>) -> Option<Tree> {
     match nested {
         NestedEinsum::Leaf { tensor_index } => Some(Tree::Operand(*tensor_index)),
         NestedEinsum::Node { args, .. } => match &args[..] {
-            [one, other] => Some(Tree::pair(tree(one)?, tree(other)?)),
+            [one, other] => Some(Tree::pair([tree(one)?, tree(other)?])),
             _ => None,
         },
     }

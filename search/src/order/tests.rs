@@ -222,7 +222,7 @@ fn fewest(network: &Network, parts: Vec<Tree>) -> f64 {
         let mut left = parts.clone();
         let second = left.remove(other);
         let first = left.remove(one);
-        left.push(Tree::pair(first, second));
+        left.push(Tree::pair([first, second]));
         fewest(network, left)
     };
     pairs.map(joined).fold(f64::INFINITY, f64::min)

@@ -8,21 +8,14 @@ use super::laid::Laid;
 use super::stage::Stage;
 use super::state::State;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
-use crate::error::{Enough, SearchError};
+use crate::error::Enough;
 use polyshard_layout::Name;
 use polyshard_program::Kernel;
 use std::time::Instant;
 
 impl SequenceSearch<'_> {
-    /// The same error, with the number of ranks that would do if it is one of memory. It takes as long as a search may at most.
-    pub(crate) fn with_enough(&self, mut error: SearchError) -> SearchError {
-        if let SearchError::Memory { memory, enough, .. } = &mut error {
-            *enough = self.enough(*memory);
-        }
-        error
-    }
-
-    fn enough(&self, memory: u64) -> Enough {
+    /// The number of ranks that would do. What began then takes as long as a search may at most.
+    pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
         // Schedules that are given are on the mesh.
         if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
             return Enough::LargerMesh;
@@ -40,8 +33,9 @@ impl SequenceSearch<'_> {
         if wide(self.machine, most_ranks(iterations).max(self.ranks)).is_none() {
             return Enough::NotSought;
         }
-        let until = self.limits.at_most.and_then(|limit| Instant::now().checked_add(limit));
-        enough(&OfSequence { search: self, kernels, memory, until }, self.ranks, iterations, self.limits.at_most)
+        let until = self.limits.until(start, 4);
+        let trial = OfSequence { search: self, kernels, memory, until };
+        enough(&trial, self.ranks, iterations, self.limits.since(start).at_most)
     }
 }
 
@@ -86,20 +80,13 @@ impl Trial for OfSequence<'_> {
             let mut meshes = known.laid(search.meshes(&known.kernels, extents), &vec![None; known.kernels.len()]);
             meshes.truncate(search.most_meshes());
             let state = State::new(search, known, self.memory);
-            let may_fit = |mut laid: Laid| {
-                let mut holds = 0f64;
-                for nth in 0..laid.ways.len() {
-                    let ways = std::mem::take(&mut laid.ways[nth]).into_iter();
-                    let with_bound = ways.map(|(seconds, along)| (state.holds(nth, &laid, &along), (seconds, along)));
-                    let may_fit: Vec<_> = with_bound.filter(|(bytes, _)| *bytes <= self.memory as f64).collect();
-                    holds = holds.max(may_fit.iter().map(|(bytes, _)| *bytes).reduce(f64::min)?);
-                    laid.ways[nth] = may_fit.into_iter().map(|(_, way)| way).collect();
-                }
-                Some((holds, laid))
-            };
-            let mut found: Vec<(f64, Laid)> = meshes.into_iter().filter_map(may_fit).collect();
-            found.sort_by(|one, other| one.0.total_cmp(&other.0));
-            found.into_iter().map(|(_, laid)| laid).collect()
+            meshes.retain_mut(|Laid { mesh, ways }| {
+                let with_nth = ways.iter_mut().enumerate();
+                with_nth.for_each(|(nth, ways)| ways.retain(|(_, along)| state.holds(nth, mesh, along) <= self.memory));
+                ways.iter().all(|ways| !ways.is_empty())
+            });
+            meshes.sort_by_cached_key(|laid| state.least_held(laid));
+            meshes
         })
     }
 
@@ -118,9 +105,5 @@ impl Trial for OfSequence<'_> {
 
     fn is_counted(&self, ranks: usize) -> bool {
         !self.search.of_few_meshes || self.at(ranks, |search, _| search.extents(|_| true).len() <= search.most_meshes())
-    }
-
-    fn is_refused(&self, _: usize) -> bool {
-        false
     }
 }

@@ -12,7 +12,7 @@ use crate::found::{Found, smaller};
 use crate::space::Space;
 use crate::stay::{Stay, memory_without};
 use crate::variant::{Along, Variant};
-use polyshard_layout::{Name, Sharding};
+use polyshard_layout::{Mesh, Name, Sharding};
 use std::cell::OnceCell;
 
 /// The most programs that are put together; with more, the least that was seen is said.
@@ -60,6 +60,8 @@ impl State<'_> {
     /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search. At least one
     /// program is looked at.
     pub(super) fn smallest(&mut self, meshes: &[Laid], all: bool) -> Result<(), SearchError> {
+        let mut meshes: Vec<&Laid> = meshes.iter().collect();
+        meshes.sort_by_cached_key(|laid| self.least_held(laid));
         let mut smallest = Smallest { best: None, below: u64::MAX, left: MAX_PROGRAMS, is_done: all, fits: false };
         for laid in meshes {
             if smallest.best.is_some() && self.is_over() {
@@ -102,7 +104,7 @@ impl State<'_> {
     /// The program on a mesh that needs the least memory, if that is less than this.
     fn fitting(&mut self, laid: &Laid, ways: &[Vec<StageWay>], below: u64) -> Result<Smallest, SearchError> {
         let may_fit = |nth: usize, way: &StageWay| {
-            way.along.as_ref().is_none_or(|along| self.holds(nth, laid, along) <= self.memory as f64)
+            way.along.as_ref().is_none_or(|along| self.holds(nth, &laid.mesh, along) <= self.memory)
         };
         let ways = ways.iter().enumerate().map(|(nth, ways)| ways.iter().filter(|way| may_fit(nth, way)).collect());
         let ways: Vec<Vec<&StageWay>> = ways.collect();
@@ -112,13 +114,22 @@ impl State<'_> {
     }
 
     /// Bytes that a rank holds at least, in closed form, while a stage runs with its loops along these axes of a mesh.
-    pub(super) fn holds(&self, nth: usize, laid: &Laid, along: &Along) -> f64 {
+    pub(super) fn holds(&self, nth: usize, mesh: &Mesh, along: &Along) -> u64 {
         let Stage { inputs, output, .. } = &self.search.stages[nth];
-        let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
+        let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // What a kernel reads as several tensors may be one array.
         let is_once = (0..inputs.len()).all(|at| inputs[at] != *output && !inputs[..at].contains(&inputs[at]));
-        let own = if is_once { self.bounds[nth].memory(&variant.grid()) } else { 0.0 };
-        own + self.besides[nth] as f64
+        let own = if is_once { self.bounds[nth].memory(&variant.grid()) as u64 } else { 0 };
+        own.saturating_add(self.besides[nth])
+    }
+
+    /// Bytes that a rank holds at least in every program on a mesh.
+    pub(super) fn least_held(&self, laid: &Laid) -> u64 {
+        let of_stage = |(nth, ways): (usize, &Vec<(f64, Along)>)| match self.fixed[nth] {
+            Some(_) => None,
+            None => ways.iter().map(|(_, along)| self.holds(nth, &laid.mesh, along)).min(),
+        };
+        laid.ways.iter().enumerate().filter_map(of_stage).max().unwrap_or(0)
     }
 
     /// Puts programs of one way of each stage together that could need less memory than what was found.
@@ -146,17 +157,18 @@ impl State<'_> {
         }
         let mut all: Vec<StageWay> = Vec::new();
         for (_, along) in &laid.ways[nth] {
-            if !all.is_empty() && self.is_over() {
-                self.are_ways_cut = true;
-                break;
-            }
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
             let space = Space { kernel: self.kernels[nth], homes: &[], rotates: false };
             let mut found = Found::smallest().sharing(&self.shared.with_any[nth]);
+            (found.until, found.may_end) = ([self.until; 2], !all.is_empty());
             found.add(&space, &variant, &self.prices)?;
             for candidate in found.candidates.into_iter().chain(found.smallest.into_iter().flatten()) {
                 let way = StageWay { candidate, along: Some(along.clone()), program: OnceCell::new() };
                 smaller(&mut all, way, |way| &way.candidate);
+            }
+            if found.is_cut {
+                self.are_ways_cut = true;
+                break;
             }
         }
         let by_memory = |one: &StageWay, other: &StageWay| {

@@ -10,6 +10,7 @@ use crate::SearchError;
 use crate::choice::{Candidate, Form, Open};
 use crate::found::{Found, NOISE};
 use crate::grid::Bounds;
+use crate::limits::is_over;
 use crate::space::Space;
 use crate::stay::{Stay, seconds_without};
 use crate::variant::{Along, Variant};
@@ -153,13 +154,13 @@ impl<'a> State<'a> {
     fn is_late(&self) -> bool {
         match self.best {
             Some(_) => self.is_over(),
-            None => self.is_short && self.until_short.is_some_and(|until| Instant::now() > until),
+            None => self.is_short && is_over(self.until_short),
         }
     }
 
     /// Whether the time of the search is over.
     pub(super) fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() > until)
+        is_over(self.until)
     }
 
     /// Looks at all that could be the best on a mesh.
@@ -186,7 +187,7 @@ impl<'a> State<'a> {
                         return Ok(());
                     }
                     tried[nth] += 1;
-                    if self.fixed[nth].is_none() && self.holds(nth, laid, along) > self.memory as f64 {
+                    if self.fixed[nth].is_none() && self.holds(nth, &laid.mesh, along) > self.memory {
                         self.is_short = true;
                         continue;
                     }

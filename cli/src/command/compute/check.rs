@@ -52,14 +52,9 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     let (mut largest, mut of): (f64, _) = (0.0, TERMS);
     for &row in &chosen {
         let one = |array: &ArrayD<T>, dims: &[usize]| {
-            let row = Slice::from(row..row + 1);
-            dims.iter()
-                .fold(array.view(), |view, &dim| {
-                    let mut view = view;
-                    view.slice_axis_inplace(Axis(dim), row);
-                    view
-                })
-                .to_owned()
+            let mut view = array.view();
+            dims.iter().for_each(|&dim| view.slice_axis_inplace(Axis(dim), Slice::from(row..row + 1)));
+            view.to_owned()
         };
         let parts: Vec<_> = inputs.iter().zip(&dims).map(|(array, dims)| one(array, dims)).collect();
         let parts: Vec<_> = parts.iter().collect();
@@ -71,7 +66,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
     Ok(Checked { rows: [chosen.len(), count], error: largest, of })
 }
 
-/// Computes all kernels of a program sequentially, on one rank, and compares all that it leaves.
+/// Computes all kernels of a program sequentially, on one rank, and compares all outputs.
 ///
 /// # Errors
 /// If an element is off by more than rounding explains.
@@ -153,7 +148,7 @@ fn magnitudes<T: Element>(
     Ok((sizes(&sequential(kernel, inputs, Terms::Absolute)?), TERMS))
 }
 
-/// What is added up.
+/// The terms of a sum.
 #[derive(Clone, Copy)]
 enum Terms {
     AsTheyAre,
@@ -161,7 +156,7 @@ enum Terms {
     Absolute,
 }
 
-/// Computes a kernel on one core: a product of several tensors two at a time, in an order that no schedule has a say in.
+/// Computes a kernel on one core: a product of several tensors two at a time, in an order that does not depend on the schedule.
 fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) -> Result<ArrayD<T>> {
     let order = Order::pairwise(kernel);
     let stages = order.as_ref().map_or(std::slice::from_ref(kernel), Order::stages);
@@ -192,22 +187,15 @@ fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) 
 
 /// The value with sums of absolute values in place of sums and differences.
 fn magnitude(value: Value) -> Value {
-    let both = |left: Box<Value>, right: Box<Value>| (Box::new(magnitude(*left)), Box::new(magnitude(*right)));
+    let inside = |value: Box<Value>| Box::new(magnitude(*value));
     match value {
         Value::Neg(inner) => magnitude(*inner),
-        Value::Add(left, right) | Value::Sub(left, right) => {
-            let (left, right) = both(left, right);
-            Value::Add(left, right)
-        }
-        Value::Mul(left, right) => {
-            let (left, right) = both(left, right);
-            Value::Mul(left, right)
-        }
-        Value::Div(left, right) => Value::Div(Box::new(magnitude(*left)), Box::new(Value::Call(Function::Abs, right))),
+        Value::Add(left, right) | Value::Sub(left, right) => Value::Add(inside(left), inside(right)),
+        Value::Mul(left, right) => Value::Mul(inside(left), inside(right)),
+        Value::Div(left, right) => Value::Div(inside(left), Box::new(Value::Call(Function::Abs, right))),
         Value::If(choice) => {
-            let Conditional { compare, left, right, then, otherwise } = *choice;
-            let (then, otherwise) = (magnitude(then), magnitude(otherwise));
-            Value::If(Box::new(Conditional { compare, left, right, then, otherwise }))
+            let (then, otherwise) = (magnitude(choice.then), magnitude(choice.otherwise));
+            Value::If(Box::new(Conditional { then, otherwise, ..*choice }))
         }
         other => Value::Call(Function::Abs, Box::new(other)),
     }

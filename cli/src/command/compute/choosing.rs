@@ -9,9 +9,9 @@ use indicatif::HumanDuration;
 use polyshard::machine::{Machine, PRESETS};
 use polyshard::runtime::launched_ranks;
 use polyshard::runtime::machine::{Keep, Origin, Recalled, recall};
-use polyshard::{Limits, World};
+use polyshard::{Error, Limits, SearchError, World};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The predicted seconds of a program from which on it pays to measure the machine before it is chosen.
 const PAYS: f64 = 0.05;
@@ -159,12 +159,7 @@ impl Choosing {
         let folders: Vec<PathBuf> = folders.map(|folder| folder.join("polyshard")).collect();
         let file = of_environment().map(PathBuf::from);
         let keep = Keep { folders: &folders, file: file.as_deref() };
-        // What is refused is refused whatever the machine is.
-        let pays = |machine: &Machine| {
-            let at_most = self.limits().ok().and_then(|limits| limits.at_most).map_or(DRY, |most| most.min(DRY));
-            let limits = Limits { memory: self.memory(), at_most: Some(at_most) };
-            seconds(machine, limits).is_ok_and(|seconds| seconds >= PAYS)
-        };
+        let pays = |machine: &Machine| self.pays(|limits| seconds(machine, limits));
         let begin = || match self.measure {
             true => remark(&"measuring this machine anew, for some seconds"),
             false => {
@@ -172,6 +167,21 @@ impl Choosing {
             }
         };
         Ok(recall(world, keep, self.measure, pays, begin)?.into())
+    }
+
+    /// Whether it pays to measure the machine before a program is chosen, whose seconds this predicts within limits.
+    fn pays(&self, seconds: impl Fn(Limits) -> Result<f64>) -> bool {
+        let (asked, start) = (self.limits().unwrap_or_default(), Instant::now());
+        let at_most = asked.at_most.map_or(DRY, |most| most.min(DRY));
+        match seconds(Limits { at_most: Some(at_most), ..asked }) {
+            Ok(seconds) => seconds >= PAYS,
+            // What was only not found yet may be found with more time; what is refused is refused whatever the machine is.
+            Err(CliError::Library(Error::Search(why))) => {
+                let is_cut = matches!(*why, SearchError::Memory { is_least: false, .. }) && start.elapsed() >= DRY / 2;
+                is_cut && asked.at_most != Some(at_most)
+            }
+            Err(_) => false,
+        }
     }
 
     /// The machine that a flag or the environment names, if one does, with a device for each rank.
@@ -197,4 +207,39 @@ impl Choosing {
 /// What the environment says of the machine.
 fn of_environment() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use polyshard::machine::Machine;
+    use polyshard::{Choose, DType, Operand, Schedule, einsum};
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        choosing: Choosing,
+    }
+
+    /// A dry search that has found nothing yet does not say that nothing is there.
+    #[test]
+    fn what_a_dry_search_is_too_short_for_is_measured_and_what_it_refuses_is_not() {
+        let shapes = [("A", &[64, 64][..]), ("B", &[64, 64][..])];
+        let operands = shapes.map(|(source, shape)| Operand { source, shape });
+        let product = Schedule::from_spec(einsum("ij,jk->ik", &operands, DType::F64, "C").expect("an einsum"));
+        let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[16, 1])).expect("a machine");
+        let find = |at_most: Option<Duration>| -> Result<f64> {
+            let limits = Limits { memory: Some(1), at_most };
+            Ok(product.auto(16, &machine).limits(limits).find()?.cost().seconds())
+        };
+        let choosing = |at_most: &str| Options::parse_from(["", "--at-most", at_most]).choosing;
+        let is_cut = |limits: Limits| {
+            std::thread::sleep(limits.at_most.expect("a limit"));
+            find(Some(Duration::ZERO))
+        };
+        assert!(choosing("10").pays(is_cut) && !choosing("0.1").pays(is_cut));
+        assert!(!choosing("10").pays(|_| find(None)));
+        assert!(!choosing("10").pays(|_| Ok(PAYS / 2.0)) && choosing("10").pays(|_| Ok(PAYS)));
+    }
 }

@@ -113,7 +113,7 @@ pub(crate) fn remark_gap(gap: f64) {
     }
 }
 
-/// Prints hints on standard error: at a program whose schedule was chosen, those at what is computed alone.
+/// Prints hints on standard error. If the schedule was chosen, only those about the statement.
 pub(crate) fn remark_hints(program: &Program, is_chosen: bool) {
     let hints = program.hints().iter().filter(|hint| !is_chosen || hint.is_of_statement());
     hints.for_each(|hint| remark(&format_args!("hint: {hint}")));

@@ -35,12 +35,9 @@ pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
 }
 
 /// Checks that no axis has the name of an index, which steps could not tell apart.
-///
-/// # Errors
-/// That one has.
 pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
-    let axes = mesh.names(&(0..mesh.ndim()).collect::<Vec<_>>());
-    let Some(axis) = axes.iter().find(|axis| kernel.vars().iter().any(|var| var.name == **axis)) else { return Ok(()) };
+    let mut axes = mesh.as_slice().iter().map(|axis| axis.name);
+    let Some(axis) = axes.find(|axis| kernel.vars().iter().any(|var| var.name == *axis)) else { return Ok(()) };
     let what = format!("axis `{axis}` of `--mesh` has the name of an index of `{}`", kernel.statement());
     Err(CliError::refused(what, "give the axis another name"))
 }
@@ -95,8 +92,7 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 return wrong(named, message, "leave the clause out, which adds the sums up, or `--dry-run`".into());
             }
             if mesh.position(axis).is_none() {
-                let there: Vec<_> =
-                    mesh.names(&(0..mesh.ndim()).collect::<Vec<_>>()).iter().map(Name::to_string).collect();
+                let there: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect();
                 return wrong(named, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
             }
             // What is computed of several is left to the search.
@@ -104,13 +100,10 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 continue;
             }
             if let Some((_, other)) = before.iter().find(|(other, _)| *other == axis) {
-                let message = match std::ptr::eq(*other, clause) {
-                    true => format!("`{clause}` uses the axis `{axis}` twice"),
-                    false => {
-                        format!(
-                            "`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner"
-                        )
-                    }
+                let message = if std::ptr::eq(*other, clause) {
+                    format!("`{clause}` uses the axis `{axis}` twice")
+                } else {
+                    format!("`{other}` and `{clause}` both use the axis `{axis}`, so that some elements have no owner")
                 };
                 return wrong(named, message, "use each axis once, or skew the second, `(x + y) % parts`".into());
             }

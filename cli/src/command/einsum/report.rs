@@ -40,15 +40,9 @@ fn grid(choice: &Choice) -> String {
 pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
     let vars: Vec<_> = choice.best().grid().iter().map(|(name, _)| name.to_string()).collect();
-    let mut rows = vec![vec![
-        format!("grid ({})", vars.join(" ")),
-        "ranks".into(),
-        "steps".into(),
-        "words".into(),
-        "/ bound".into(),
-        "seconds".into(),
-        "memory".into(),
-    ]];
+    let grid = format!("grid ({})", vars.join(" "));
+    let head = [&grid, "ranks", "steps", "words", "/ bound", "seconds", "memory"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for candidate in [choice.best()].into_iter().chain(choice.others()).take(top) {
         let grid: Vec<_> = candidate.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
         let steps = candidate.steps();
@@ -116,7 +110,7 @@ struct RunAnswer {
     out: String,
     /// The array that was written there.
     array: String,
-    /// The inputs whose elements were converted, and what they were.
+    /// Inputs whose elements were converted, and the type in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     converted: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,18 +152,15 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         computing_seconds: cost.computing(),
         moving_seconds: cost.moving(),
         parts: cost.parts.iter().map(part).collect(),
-        run: ran.and_then(|ran| {
-            let written = ran.written.first()?;
-            Some(RunAnswer {
-                seconds: ran.seconds,
-                received_bytes: ran.received,
-                inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
-                out: written.path.clone(),
-                array: written.name.to_string(),
-                converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
-                checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
-                largest_error: ran.checked.as_ref().map(|checked| checked.error),
-            })
+        run: ran.and_then(|ran| Some((ran, ran.written.first()?))).map(|(ran, written)| RunAnswer {
+            seconds: ran.seconds,
+            received_bytes: ran.received,
+            inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
+            out: written.path.clone(),
+            array: written.name.to_string(),
+            converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
+            checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
+            largest_error: ran.checked.as_ref().map(|checked| checked.error),
         }),
     };
     print::json(&answer) + "\n"

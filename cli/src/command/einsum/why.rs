@@ -65,7 +65,7 @@ fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     match text[start..].split(|letter| !is_part(letter)).next().unwrap_or_default() {
         "fn" | "pub" => of_kernel(text, schedule),
-        "auto" => Err(CliError::refused("`--why auto` names no schedule", "write the steps to compare")),
+        "auto" => Err(CliError::refused("`--why auto` does not name a schedule", "write the steps to compare")),
         "" | "mesh" => parse_chain(text, None).map_err(|error| CliError::mistaken(OPTION, text, error, |at| at)),
         _ => {
             let dotted = format!("{}.{}", &text[..start], &text[start..]);
@@ -88,14 +88,13 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
         .map_err(|why| CliError::Bug { what: format!("a kernel was read that cannot be: {why}") })?;
     let kernel = schedule.kernel()?;
     if other.spec() != kernel.spec() {
-        let what =
-            format!("`--why` is about `{}`, and what is chosen for is `{}`", other.definition(), kernel.definition());
+        let what = format!("`--why` is about `{}`, but the einsum is `{}`", other.definition(), kernel.definition());
         return Err(CliError::refused(what, "give the chain alone"));
     }
     match stage.schedule {
         Scheduled::Steps(steps) => Ok(steps.into_iter().map(|(step, _)| step).collect()),
         Scheduled::Auto => {
-            Err(CliError::refused("`--why` has `auto` in the place of a schedule", "write the steps to compare"))
+            Err(CliError::refused("`--why` has `auto` instead of a schedule", "write the steps to compare"))
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn run(plan: &ProductPlan) -> Result<Trial> {
     if planned.flops() > FLOPS {
         let [most, found] = [FLOPS, planned.flops()].map(|flops| scaled(flops, "FLOP"));
         let what = format!("`--run` checks {most} one by one, but the product has {found}");
-        return Err(CliError::too_much(what, "run a smaller one"));
+        return Err(CliError::refused(what, "run a smaller one"));
     }
     let arrays = [planned.left(), planned.right(), planned.out()];
     let whole: u128 = arrays.iter().map(|array| elements(array) as u128).sum();

@@ -59,9 +59,6 @@ impl Judge {
     }
 
     /// Returns what plans on this mesh are judged by.
-    ///
-    /// # Errors
-    /// If a latency or bandwidth cannot be one.
     pub(super) fn options(&self, mesh: &Mesh) -> Result<PlanOptions> {
         Ok(PlanOptions {
             ops: match self.ops {
@@ -77,9 +74,6 @@ impl Judge {
     }
 
     /// Returns the seconds that the program of a plan takes over the links, if some are given.
-    ///
-    /// # Errors
-    /// If a latency or bandwidth cannot be one.
     pub(crate) fn seconds(&self, program: &Program) -> Result<Option<f64>> {
         let placed = self.links(program.mesh())?;
         let Some(placed) = placed else { return Ok(None) };

@@ -27,7 +27,7 @@ enum Written {
     Named(Sharded),
 }
 
-/// What source and target are.
+/// Source and target.
 pub(crate) enum Types {
     /// Both are in equal tiles.
     Equal([DistType; 2]),

@@ -9,11 +9,11 @@ use std::ops::RangeInclusive;
 /// The most ranks: each is a thread.
 const RANKS: usize = 256;
 
-/// Runs a program on one thread per rank, on an array of elements that say where they belong; a rank holds so many elements, and receives
-/// as many bytes as are `planned` for it.
+/// Runs a program on one thread per rank, on an array whose elements are their global indices. Each rank holds up to `elements` elements,
+/// and receives as many bytes as `planned` returns for it.
 ///
 /// # Errors
-/// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received another number of bytes than the plan says.
+/// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received more or less than planned.
 pub(crate) fn run(program: &Program, elements: u128, planned: impl Fn(usize) -> RangeInclusive<u64>) -> Result<Trial> {
     let (ranks, dtype) = (program.mesh().size(), program.dtype());
     threads::check_ranks("the mesh", ranks, RANKS)?;

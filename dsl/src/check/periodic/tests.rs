@@ -1,6 +1,6 @@
 //! Periodic indices as they are read, and every mistake with the text that its error points at.
 
-use crate::testing::check_checked as check;
+use crate::tests::check_checked as check;
 use expect_test::expect;
 
 #[test]

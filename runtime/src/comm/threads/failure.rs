@@ -8,19 +8,9 @@ pub(crate) enum Failure {
     /// The ranks disagree or wait in a circle; the message names each of them.
     Mismatch(String),
     /// A rank returned an error or called abort.
-    Error {
-        /// Its number in the world.
-        rank: usize,
-        /// The error's message.
-        message: String,
-    },
+    Error { rank: usize, message: String },
     /// A rank panicked.
-    Panic {
-        /// Its number in the world.
-        rank: usize,
-        /// The panic's message.
-        message: String,
-    },
+    Panic { rank: usize, message: String },
 }
 
 impl Failure {

@@ -4,7 +4,7 @@
 //! and 2 vectors of `c` at a time are summed up in registers. Each element is the sum of [`Floats::TERMS`] terms at a time, from the first one to the
 //! last, whatever the rows and columns of the product and of the block: what is beyond the last of them is packed as zeros and not written.
 
-use super::super::panel::{Panel, PanelMut};
+use super::super::panel::{MatrixProduct, Panel, PanelMut};
 use super::super::scratch::Scratch;
 use super::{prefetch, row_major};
 use bytemuck::Pod;
@@ -60,34 +60,19 @@ macro_rules! floats {
 floats!(f64, f64x4, 4, 256, splat_f64x4, mul_add_f64x4);
 floats!(f32, f32x8, 8, 384, splat_f32x8, mul_add_f32x8);
 
-/// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`, with the same bits as if it was added to 0.
+/// Computes the product; `c` is overwritten with the same bits as if it was added to 0.
 ///
 /// # Panics
 /// If the processor has no AVX2 and FMA, or a panel leaves its data: a bug of polyshard.
-pub(super) fn multiply<T: Floats>(
-    sizes: [usize; 3],
-    alpha: T,
-    a: Panel<'_, T>,
-    b: Panel<'_, T>,
-    c: PanelMut<'_, T>,
-    adds: bool,
-) {
-    if !row_major(c.strides) {
-        let [m, n, k] = sizes;
-        return multiply([n, m, k], alpha, b.turned(), a.turned(), c.turned(), adds);
-    }
+pub(super) fn multiply<T: Floats>(product: MatrixProduct<'_, T>) {
+    let product = if row_major(product.c.strides) { product } else { product.turned() };
     let simd = V3::try_new().expect("blocked products are for processors with AVX2 and FMA");
-    simd.vectorize(Blocked { simd, sizes, alpha, a, b, c, adds });
+    simd.vectorize(Blocked { simd, product });
 }
 
 struct Blocked<'a, T> {
     simd: V3,
-    sizes: [usize; 3],
-    alpha: T,
-    a: Panel<'a, T>,
-    b: Panel<'a, T>,
-    c: PanelMut<'a, T>,
-    adds: bool,
+    product: MatrixProduct<'a, T>,
 }
 
 impl<T: Floats> NullaryFnOnce for Blocked<'_, T> {
@@ -96,7 +81,7 @@ impl<T: Floats> NullaryFnOnce for Blocked<'_, T> {
     // All that it calls is inlined, closures only where they are small: what is not would be compiled without vectors.
     #[inline(always)]
     fn call(self) {
-        let Self { simd, sizes: [m, n, k], alpha, a, b, mut c, adds } = self;
+        let Self { simd, product: MatrixProduct { sizes: [m, n, k], alpha, a, b, mut c, adds } } = self;
         let wide = 2 * size_of::<T::Vector>() / size_of::<T>();
         let cached = CACHE_INFO[1].cache_bytes / 2 / (T::TERMS * size_of::<T>()) / ROWS * ROWS;
         // Blocks of about as many rows each.
@@ -123,7 +108,7 @@ impl<T: Floats> NullaryFnOnce for Blocked<'_, T> {
                     for (column, of_b) in (0..columns).step_by(wide).zip(of_b.chunks_exact(terms)) {
                         for (row, of_a) in (0..rows).step_by(ROWS).zip(of_a.chunks_exact(terms)) {
                             let counts = [ROWS.min(rows - row), wide.min(columns - column)];
-                            let into = c.from(first_row + row, first_column + column);
+                            let into = c.borrowed().from(first_row + row, first_column + column);
                             tile(simd, alpha, of_a, of_b, into, counts, adds);
                         }
                     }
@@ -140,17 +125,15 @@ fn tile<T: Floats>(
     alpha: T,
     a: &[[T; ROWS]],
     b: &[[T::Vector; 2]],
-    mut c: PanelMut<'_, T>,
+    c: PanelMut<'_, T>,
     [rows, columns]: [usize; 2],
     adds: bool,
 ) {
     let wide = 2 * size_of::<T::Vector>() / size_of::<T>();
     let is_dense = c.strides[1] == 1;
-    let (origin, down) = (c.offset, c.strides[0]);
-    let start = |row: usize| (origin + row as i64 * down) as usize;
     if is_dense {
         for row in 0..rows {
-            prefetch(&c.data[start(row)..][..columns]);
+            prefetch(&c.data[c.at(row, 0)..][..columns]);
         }
     }
     let zero = T::splat(simd, T::default());
@@ -164,10 +147,11 @@ fn tile<T: Floats>(
     }
     let alpha = T::splat(simd, alpha);
     if !is_dense || [rows, columns] != [ROWS, wide] {
-        return at_the_end(simd, alpha, sums, &mut c, [rows, columns], adds);
+        return at_the_end(simd, alpha, sums, c, [rows, columns], adds);
     }
     for (row, sums) in sums.iter().enumerate() {
-        let into: &mut [T::Vector] = bytemuck::cast_slice_mut(&mut c.data[start(row)..][..wide]);
+        let start = c.at(row, 0);
+        let into: &mut [T::Vector] = bytemuck::cast_slice_mut(&mut c.data[start..][..wide]);
         for (into, &sum) in into.iter_mut().zip(sums) {
             *into = T::mul_add(simd, alpha, sum, if adds { *into } else { zero });
         }
@@ -180,22 +164,24 @@ fn at_the_end<T: Floats>(
     simd: V3,
     alpha: T::Vector,
     sums: [[T::Vector; 2]; ROWS],
-    c: &mut PanelMut<'_, T>,
+    c: PanelMut<'_, T>,
     [rows, columns]: [usize; 2],
     adds: bool,
 ) {
     for (row, sums) in sums.iter().enumerate().take(rows) {
-        let at = |column: usize| (c.offset + row as i64 * c.strides[0] + column as i64 * c.strides[1]) as usize;
         let mut held = [T::splat(simd, T::default()); 2];
         if adds {
             let held: &mut [T] = bytemuck::cast_slice_mut(&mut held);
-            (0..columns).for_each(|column| held[column] = c.data[at(column)]);
+            (0..columns).for_each(|column| held[column] = c.data[c.at(row, column)]);
         }
         for (held, &sum) in held.iter_mut().zip(sums) {
             *held = T::mul_add(simd, alpha, sum, *held);
         }
         let held: &[T] = bytemuck::cast_slice(&held);
-        (0..columns).for_each(|column| c.data[at(column)] = held[column]);
+        for (column, &held) in held.iter().enumerate().take(columns) {
+            let at = c.at(row, column);
+            c.data[at] = held;
+        }
     }
 }
 
@@ -204,22 +190,21 @@ fn at_the_end<T: Floats>(
 fn pack<T: Floats, const R: usize, const LINES: usize>(from: Panel<'_, T>, rows: usize, terms: usize, into: &mut [T]) {
     let [down, along] = from.strides;
     for (nth, into) in into.as_chunks_mut::<R>().0.chunks_exact_mut(terms).enumerate() {
-        let Panel { data, offset, .. } = from.from(nth * R, 0);
-        let at = |row: usize, term: usize| (offset + row as i64 * down + term as i64 * along) as usize;
+        let from = from.from(nth * R, 0);
         let here = R.min(rows - nth * R);
         if here == R && down == 1 {
             for (term, into) in into.iter_mut().enumerate() {
-                into.copy_from_slice(&data[at(0, term)..][..R]);
+                into.copy_from_slice(&from.data[from.at(0, term)..][..R]);
             }
         } else if here == R && along == 1 {
             // More lines than these may be in the same places of the first-level cache.
             for first in (0..R).step_by(LINES) {
-                let rows: [&[T]; LINES] = array::from_fn(|row| &data[at(first + row, 0)..][..terms]);
+                let rows: [&[T]; LINES] = array::from_fn(|row| &from.data[from.at(first + row, 0)..][..terms]);
                 transpose(rows, into, first);
             }
         } else {
             for (term, into) in into.iter_mut().enumerate() {
-                *into = array::from_fn(|row| if row < here { data[at(row, term)] } else { T::default() });
+                *into = array::from_fn(|row| if row < here { from.data[from.at(row, term)] } else { T::default() });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Products whose sizes decide which GEMM runs, on small integers, so that sums are exact.
 
 use super::at;
-use crate::leaf::panel::{Panel, PanelMut};
+use crate::leaf::panel::{MatrixProduct, Panel, PanelMut};
 use crate::leaf::{Role, Vectors, contract, gemm};
 use crate::{Element, Strided, StridedMut, ViewMut};
 use proptest::prelude::*;
@@ -123,7 +123,8 @@ fn in_blocks<T: Element>([m, n, k]: [usize; 3], all: [usize; 2], by: [(i64, [i64
     let panel = |data, (offset, strides)| Panel { data, offset, strides };
     let into = PanelMut { data: &mut c[..], offset: 0, strides: [n as i64, 1] };
     let [a, b] = [panel(&first, by[0]), panel(&second, by[1])];
-    gemm::multiply([m, n, k], T::from(3).expect("3"), a, b, into, held.is_some(), true);
+    let (sizes, alpha) = ([m, n, k], T::from(3).expect("3"));
+    gemm::multiply(MatrixProduct { sizes, alpha, a, b, c: into, adds: held.is_some() }, true);
     c
 }
 
@@ -194,7 +195,8 @@ fn blocks_are_put_together() {
     for c in [(0, [n as i64, 1]), (0, [1, m as i64]), ((n - 1) as i64, [n as i64, -1])] {
         let mut data = matrix::<f32>([m, n], c, rows, columns);
         let [a, b] = [(&first, a), (&second, b)].map(|(data, (offset, strides))| Panel { data, offset, strides });
-        gemm::multiply([m, n, k], 2.0, a, b, PanelMut { data: &mut data, offset: c.0, strides: c.1 }, true, true);
+        let into = PanelMut { data: &mut data, offset: c.0, strides: c.1 };
+        gemm::multiply(MatrixProduct { sizes: [m, n, k], alpha: 2.0, a, b, c: into, adds: true }, true);
         assert!(data == matrix::<f32>([m, n], c, |i| (1 + 2 * sum) * rows(i), columns), "{c:?}");
     }
 }
