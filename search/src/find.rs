@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
-        found.until = [2, 4].map(|quarters| self.limits.until(start, quarters));
+        found.until = [1, 4].map(|quarters| self.limits.until(start, quarters));
         // Where something lies as it is told to, no bound on the memory is known.
         let needs = |grid: &Grid| if self.homes.is_empty() { bounds.memory(grid) } else { 0.0 };
         let look = |found: &mut Found, way| {
@@ -210,7 +210,8 @@ impl<'a> Search<'a> {
         }
         // Where nothing fits, what needs little memory is next, and the least that something needs is said.
         if found.candidates.is_empty() && seconds == f64::INFINITY {
-            (found.is_cut, found.until[0]) = (false, self.limits.until(start, 3));
+            let quarters = if found.is_cut { 4 } else { 3 };
+            (found.is_cut, found.until[0]) = (false, self.limits.until(start, quarters));
             let small = grids.iter().enumerate().take_while(|(nth, _)| *nth < FEWEST_SMALL || !found.is_late());
             let small = small.map(|(nth, grid)| (nth, needs(&grid.way.0), grid));
             let mut small: Vec<_> = small.filter(|(nth, needs, _)| *nth >= left || *needs > memory as f64).collect();

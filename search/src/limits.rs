@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// The bytes that a rank may hold, in place of what the machine's devices have.
     pub memory: Option<u64>,
-    /// After so long the search ends, once there is a schedule. While nothing fits into the memory, half of it goes to what is fast, and a quarter each to
-    /// what needs little memory, and to how many ranks would do.
+    /// After so long the search ends, once there is a schedule. While nothing fits into the memory, a quarter of it goes to what is fast, and what is left to
+    /// what needs little memory; if nothing can fit, the last quarter goes to how many ranks would do.
     pub at_most: Option<Duration>,
 }
 

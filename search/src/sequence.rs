@@ -206,7 +206,7 @@ impl<'a> SequenceSearch<'a> {
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
         let mut state = State::new(self, &known, memory);
         state.below = seconds;
-        [state.until_short, state.until] = [2, 4].map(|quarters| self.limits.until(start, quarters));
+        [state.until_short, state.until] = [1, 4].map(|quarters| self.limits.until(start, quarters));
         if self.is_long() {
             state.open.leave(known.bounds.iter().map(|bounds| bounds.least_of_all(self.ranks)).sum());
         }
@@ -233,7 +233,8 @@ impl<'a> SequenceSearch<'a> {
             let looked_at = &meshes[..meshes.len().min(most_meshes)];
             looked_at.first().into_iter().for_each(|laid| state.open.leave(laid.least()));
             if seconds == f64::INFINITY {
-                let until = std::mem::replace(&mut state.until, self.limits.until(start, 3));
+                let quarters = if state.is_cut { 4 } else { 3 };
+                let until = std::mem::replace(&mut state.until, self.limits.until(start, quarters));
                 state.smallest(looked_at, looked_at.len() == meshes.len() && !self.is_long())?;
                 state.until = until;
             }
