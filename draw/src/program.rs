@@ -83,6 +83,9 @@ impl Draw for Program {
     }
 }
 
+/// The first row and column of a tile, and those behind its last.
+type Corners = [[usize; 2]; 2];
+
 /// Something to put on a page, with its width and height.
 struct Drawn {
     group: Group,
@@ -295,11 +298,7 @@ impl<'m> Ranks<'m> {
     }
 
     /// What ranks own, by upper left and lower right corner, and how much of the array is drawn.
-    fn tiles(
-        &self,
-        sharding: &Sharding,
-        dims: [Option<usize>; 2],
-    ) -> (BTreeMap<[[usize; 2]; 2], Vec<usize>>, [usize; 2]) {
+    fn tiles(&self, sharding: &Sharding, dims: [Option<usize>; 2]) -> (BTreeMap<Corners, Vec<usize>>, [usize; 2]) {
         let coordinates: Vec<_> = (0..self.drawn.size()).map(|rank| self.drawn.coordinates(rank)).collect();
         let pieces =
             |dim: usize, at: &[usize]| sharding.pieces(dim, at, 0..sharding.shape()[dim]).map(|(range, _)| range);
@@ -313,9 +312,9 @@ impl<'m> Ranks<'m> {
             if !sharding.keeps(at) || sharding.local_len(at) == 0 {
                 continue;
             }
-            let [down, across] = [0, 1].map(|side| match dims[side] {
+            let [down, across]: [Vec<_>; 2] = [0, 1].map(|side| match dims[side] {
                 Some(dim) => pieces(dim, at).take_while(|range| range.start < end[side]).collect(),
-                None => vec![0..1],
+                None => std::iter::once(0..1).collect(),
             });
             for rows in &down {
                 for columns in &across {
@@ -328,7 +327,7 @@ impl<'m> Ranks<'m> {
     }
 
     /// A tile in the colour of its first owner, with the numbers of all.
-    fn tile(&self, corners: [[usize; 2]; 2], owners: &[usize], shape: [usize; 2], size: [f64; 2]) -> Group {
+    fn tile(&self, corners: Corners, owners: &[usize], shape: [usize; 2], size: [f64; 2]) -> Group {
         let place = |at: [usize; 2]| [0, 1].map(|side| at[side] as f64 / shape[side].max(1) as f64 * size[side]);
         let ([top, left], [bottom, right]) = (place(corners[0]), place(corners[1]));
         let fill = colour(owners[0], self.drawn.size());
