@@ -330,6 +330,28 @@ fn limits_end_searches_that_find_nothing_which_fits() {
     ends("nine kernels", &|| search.clone().rounds([Rounds::new(3, 0..9).carry("V9", "V0")]).find().err());
 }
 
+/// An order of many operands that are as small as this has thousands of millions of ways to lay its stages out, which differ little.
+#[test]
+fn limits_end_searches_of_orders_after_the_first_one() {
+    let text = "j,b,S,SQ,U,yfmQb,zFf,hKl,Fmzl,Kpd,Ed,hCs,puas,x,A,uaHVn,en,eAvxi,EgorH,oeiuM,vBg,IDPNe,MTwI,OMw,DT,Nc,,cOq,k,Rqk,LR,JGL,\
+                tJGk,Gtr->cla";
+    let extent = |index: char| match index {
+        'b' | 'y' | 'f' | 'h' | 'p' | 'x' | 'D' => 1,
+        'K' | 'l' | 'E' | 'a' | 'e' | 'o' | 'B' | 'I' | 'T' | 'c' | 'k' | 't' => 3,
+        _ => 2,
+    };
+    let terms = text.split_once("->").expect("an arrow").0.split(',');
+    let shapes: Vec<Vec<usize>> = terms.map(|term| term.chars().map(extent).collect()).collect();
+    let names: Vec<String> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+    let (names, shapes): (Vec<&str>, Vec<&[usize]>) =
+        (names.iter().map(String::as_str).collect(), shapes.iter().map(Vec::as_slice).collect());
+    let (network, machine) = (kernel(text, &names, &shapes, "Z"), machine(2, 10.0));
+    let (start, limit) = (Instant::now(), Duration::from_secs(2));
+    ContractionSearch::new(&network, 2, &machine).at_most(limit).find().expect("one that was found in time");
+    // It had not ended after a minute.
+    assert!(start.elapsed() < 4 * limit, "{:?}", start.elapsed());
+}
+
 #[test]
 fn the_ranks_and_the_memory_that_are_said_do_within_the_limit_too() {
     let machine = machine(64, 10.0);

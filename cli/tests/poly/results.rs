@@ -195,3 +195,29 @@ fn a_chain_that_is_printed_says_which_files_it_reads_in_which_order() {
     );
     fs::remove_file(&out).expect("it was written");
 }
+
+/// The first state has a rim without values; rounds go on from it, and it is what `P` is in the second one.
+#[test]
+fn rounds_go_on_from_a_state_with_a_rim_that_was_written_before_them() {
+    let folder = Folder(test_folder!("poly_rim_before_rounds"));
+    let schedule = "mesh(x: 2) .distribute([i], [io], [ii]).shard(P, i @ x).shard(U, i @ x)";
+    let text = format!(
+        "fn begin(P: [T; n]) -> U: [T; n] {{ U[i] = P[i] + 1 for i in 1..n - 1 }} {schedule}
+        repeat(3, P = U, U = N) {{
+            fn step(P: [T; n], U: [T; n]) -> N: [T; n] {{ N[i] = (U[i - 1] else 0) + (U[i + 1] else 0) - P[i] }}
+            {schedule}.shard(N, i @ x)
+        }}"
+    );
+    let (file, arrays, out) = (folder.poly(&text), folder.arrays("i64", &["9"]), folder.path("U.npy"));
+    let named = format!("U={out}");
+    COMMAND_LINE.said(Start::Plain, &["run", &file, &arrays[0], "--out", &named, "--check"]);
+    let mut p = vector(&arrays[0]);
+    let n = p.len();
+    let mut u = Array1::from_shape_fn(n, |i| if (1..n - 1).contains(&i) { p[i] + 1 } else { 0 });
+    for _ in 0..3 {
+        let at = |i: usize| if i < n { u[i] } else { 0 };
+        let next = Array1::from_shape_fn(n, |i| at(i.wrapping_sub(1)) + at(i + 1) - p[i]);
+        p = std::mem::replace(&mut u, next);
+    }
+    assert_eq!(vector(&out), u);
+}

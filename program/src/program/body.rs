@@ -127,6 +127,8 @@ impl Body {
     /// inside that go on from it in another sharding, has no rim to move.
     pub(super) fn lost_rim(&self, nest: &Nest) -> Option<&Carried> {
         nest.kernel.written()?;
+        // Outside of rounds there is no round before.
+        self.repeat_around(&self.statements, None, nest.writes())?;
         if self.version_before(nest).is_some() { None } else { self.carried_on(nest.writes(), &self.moves).next() }
     }
 

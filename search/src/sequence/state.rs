@@ -154,6 +154,8 @@ impl<'a> State<'a> {
     fn is_late(&self) -> bool {
         match self.best {
             Some(_) => self.is_over(),
+            // Another search has found something.
+            None if self.below < f64::INFINITY => self.is_over(),
             None => self.is_short && is_over(self.until_short),
         }
     }
