@@ -98,7 +98,7 @@ fn commands_print_what_the_pages_say() {
                         let command = command.strip_prefix("$ ").expect("a block begins with a command");
                         let printed = shell(command, &folder);
                         let printed: Vec<_> = printed.trim_end().lines().collect();
-                        let page_says: Vec<_> = said[long + 1..].iter().copied().collect();
+                        let page_says = &said[long + 1..];
                         let end = page_says.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
                         assert!(
                             fits(&page_says[..end], &printed),
