@@ -389,8 +389,11 @@ fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
     let cache = files.path("cache");
     let _ = fs::remove_dir_all(&cache);
     let cache_of = format!("XDG_CACHE_HOME={cache}");
+    // What others have measured and kept where they have no such folder is not found either.
+    let elsewhere = format!("TMPDIR={}", files.path(""));
     let in_cache = || fs::read_dir(Path::new(&cache).join("polyshard")).map_or(0, Iterator::count);
-    let run = |more: &[&str]| of_machine(&files, &[&cache_of], Start::Plain, &[&["--ranks", "2"], more].concat());
+    let run =
+        |more: &[&str]| of_machine(&files, &[&cache_of, &elsewhere], Start::Plain, &[&["--ranks", "2"], more].concat());
     for _ in 0..2 {
         let (line, ended) = run(&[]);
         assert_eq!(line, "machine  not measured, since this is too little work; `--measure` measures it");
@@ -429,7 +432,8 @@ fn two_commands_that_follow_one_another_choose_alike() {
     let arguments = files.arguments("ij,jk->ik", &["A.npy", "A.npy"], &["--dry-run", "--ranks", "2"]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
-    let run = || run_with(&[&cache_of], Start::Plain, program, &arguments, Duration::from_secs(120));
+    let elsewhere = format!("TMPDIR={}", files.path(""));
+    let run = || run_with(&[&cache_of, &elsewhere], Start::Plain, program, &arguments, Duration::from_secs(120));
     let [first, second] = [run(), run()];
     let measuring = "measuring this machine for a second: it was not measured before, or while other work ran\n";
     assert_eq!((&*first.stderr, &*second.stderr), (measuring, ""), "{}", first.stdout);
@@ -441,7 +445,8 @@ fn two_commands_that_follow_one_another_choose_alike() {
 #[test]
 fn one_process_of_a_launcher_has_threads_for_its_ranks() {
     let files = Files::new(test_folder!("einsum_one_process"), DType::F64, &[&[3, 4], &[4, 3]]);
-    let variables = ["PMI_RANK=0", "PMI_SIZE=1"];
+    let [cache, elsewhere] = ["XDG_CACHE_HOME", "TMPDIR"].map(|name| format!("{name}={}", files.path("")));
+    let variables = ["PMI_RANK=0", "PMI_SIZE=1", &cache, &elsewhere];
     let (_, ended) = of_machine(&files, &variables, Start::Plain, &["--ranks", "2", "--all-ranks", "--check"]);
     assert!(ended.stdout.contains("ranks    2 (threads) on assumed: 2 rank\n"), "{}", ended.stdout);
 }

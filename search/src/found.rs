@@ -2,7 +2,7 @@
 
 use crate::choice::{Candidate, Form, Open};
 use crate::error::SearchError;
-use crate::grid::{self, Bounds};
+use crate::grid::{self, Bounds, MOST_PANELS};
 use crate::limits::is_over;
 use crate::space::Space;
 use crate::stay::{Stay, memory_without, seconds_without};
@@ -13,9 +13,6 @@ use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Direction, Leg, Nest, Priced, Program, Transfer, Unproved};
 use std::time::Instant;
-
-/// The most panels that a loop is cut into to fit into the memory.
-pub(crate) const MOST_PANELS: usize = 1 << 12;
 
 /// The part of the time that `pipeline` must save to be worth its buffers and messages: times of one program differ by as much from run to run.
 pub(crate) const NOISE: f64 = 0.03;

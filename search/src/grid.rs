@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::found::MOST_PANELS;
 use crate::space::Space;
 use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
 use polyshard_layout::Name;
@@ -11,6 +10,9 @@ use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Tensor};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most panels that a loop is cut into to fit into the memory.
+pub(crate) const MOST_PANELS: usize = 1 << 12;
 
 /// All grids of at most this many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
 /// if there are too many to compare.

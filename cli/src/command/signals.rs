@@ -97,8 +97,11 @@ mod bus {
             true => ["error: no memory left for `", no_memory],
             false => ["error: cannot read `", is_cut],
         };
-        // SAFETY: it only waits.
-        unsafe { libc::sleep(PATIENCE.load(Ordering::Relaxed)) };
+        let mut seconds = PATIENCE.load(Ordering::Relaxed);
+        while seconds > 0 {
+            // SAFETY: it only waits. A signal that the launcher sends meanwhile wakes it.
+            seconds = unsafe { libc::sleep(seconds) };
+        }
         for part in [start.as_bytes(), path, end.as_bytes()] {
             // SAFETY: the bytes are valid; the descriptor need not be open.
             unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
