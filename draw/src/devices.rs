@@ -26,9 +26,9 @@ const GAP: f64 = 10.0;
 /// Between a box and what is in it; above it, room for its name.
 const PADDING: f64 = 6.0;
 const NAME: f64 = 12.0;
-const MARGIN: f64 = 16.0;
+pub(crate) const MARGIN: f64 = 16.0;
 /// Above the devices of a panel: two lines, and room for the arcs of the first row.
-const HEAD: f64 = 46.0;
+pub(crate) const HEAD: f64 = 46.0;
 /// A letter is at most this wide, in a title.
 const LETTER: f64 = 7.5;
 /// The same in a name, and how far a name reaches above and below its line.

@@ -20,7 +20,7 @@ pub enum DrawError {
         /// The most devices of a panel.
         max_panel: usize,
     },
-    /// A mesh of so many axes that even classes of its ranks do not fit a page.
+    /// A mesh with too many axes for a page, even in classes of ranks.
     #[error("a mesh of {axes} axes does not fit a page; draw a program on one of at most 6")]
     Axes { axes: usize },
     /// More arrays and transfers than a page holds.

@@ -10,7 +10,7 @@
 //! A larger mesh is drawn as a smaller one, whose ranks stand for classes: along each axis the first coordinate, those inside, and the last.
 
 use crate::DrawError;
-use crate::devices::{Block, Panel, STYLE, Talk, rectangle};
+use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};
 use crate::shapes::{colour, label, rounded};
 use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_machine::units;
@@ -23,17 +23,15 @@ use svg::node::element::{Description, Group, Rectangle, Style, Text, Title};
 const MAX_RANKS: usize = 64;
 /// Coordinates of an axis of classes: the first, those inside, and the last; or the first and the others.
 const CLASSES: [&[&str]; 2] = [&["first", "inner", "last"], &["first", "others"]];
-/// The most transfers and the most arrays of a page.
+/// The maximum number of arrays and transfers on a page.
 const MAX_PANELS: usize = 256;
 /// The longer and at least the shorter side of an array.
 const SIDES: [f64; 2] = [150.0, 18.0];
 /// The most blocks of a rank that are drawn along a dimension.
 const MAX_BLOCKS: usize = 8;
-const MARGIN: f64 = 16.0;
 const GAP: f64 = 28.0;
-/// A line of text, and above an array or a mesh two of them.
+/// A line of text.
 const LINE: f64 = 16.0;
-const HEAD: f64 = 46.0;
 /// A panel starts a new row beyond this.
 const WIDTH: f64 = 760.0;
 /// A letter is at most this wide, in a title, in a note and on a tile.
