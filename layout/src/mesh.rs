@@ -58,13 +58,26 @@ pub enum MeshError {
     AxisTwice { axis: Name },
     /// More ranks than can be counted.
     #[error("the number of ranks of the mesh overflows: {product}; make an axis smaller")]
-    TooLarge { product: String },
+    TooLarge {
+        /// The extents.
+        product: String,
+    },
     /// A text that is not a mesh.
     #[error("cannot read the mesh `{text}`; write the extent of each axis, such as 4x6, or names too, such as x=4,y=6")]
-    Unreadable { text: String },
+    Unreadable {
+        /// The text.
+        text: String,
+    },
     /// A text that is a mesh with more or fewer axes.
     #[error("the mesh takes an extent for each of {}, but `{text}` has {found}", .axes.join(", "))]
-    Axes { text: String, found: usize, axes: Vec<String> },
+    Axes {
+        /// The text.
+        text: String,
+        /// How many axes it has.
+        found: usize,
+        /// The axes that are needed.
+        axes: Vec<String>,
+    },
 }
 
 impl Mesh {

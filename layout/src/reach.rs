@@ -14,14 +14,23 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((ring.count(8), ring.count(2), Reach::All.count(8)), (3, 2, 8));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields of variants are the ends of the offsets")]
 pub enum Reach {
     /// Any coordinate.
     All,
     /// Offsets `low..=high` inside the mesh.
-    Within { low: i64, high: i64 },
+    Within {
+        /// The least offset.
+        low: i64,
+        /// The greatest offset.
+        high: i64,
+    },
     /// Offsets `low..=high` around the axis, whose last coordinate is next to its first.
-    Around { low: i64, high: i64 },
+    Around {
+        /// The least offset.
+        low: i64,
+        /// The greatest offset.
+        high: i64,
+    },
 }
 
 impl Reach {

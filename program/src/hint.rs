@@ -13,45 +13,170 @@ use std::ops::Range;
 /// Something legal that is likely slow, or not what was meant; its text says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum Hint {
     /// The statement is a matrix product, but runs as a scalar loop nest.
-    ScalarProduct { loops: Vec<Name> },
+    ScalarProduct {
+        /// The loops that would make a leaf.
+        loops: Vec<Name>,
+    },
     /// The leaf has one instance.
-    LeafPerInstance { loops: Vec<Name> },
+    LeafPerInstance {
+        /// The serial loops around it.
+        loops: Vec<Name>,
+    },
     /// Iterations of a loop never have anything to do.
-    EmptyIterations { name: Name, filled: i64, extent: i64, axis: Option<Name>, step: String },
+    EmptyIterations {
+        /// The loop.
+        name: Name,
+        /// How many of its iterations, the first ones, are not always empty.
+        filled: i64,
+        /// How many it has.
+        extent: i64,
+        /// The mesh axis that the loop is bound to, if it is.
+        axis: Option<Name>,
+        /// The step that made the loop, as text.
+        step: String,
+    },
     /// Ranks have nothing to compute, since a loop is divided as the dimension that it writes is, of which its range is
     /// only a part.
-    ShortRange { name: Name, range: String, tensor: Name, extent: i64, axis: Name, filled: Range<i64>, ranks: i64 },
+    ShortRange {
+        /// The loop.
+        name: Name,
+        /// Its range, as it is stated.
+        range: String,
+        /// The output.
+        tensor: Name,
+        /// Indices of the dimension of the output that it writes.
+        extent: i64,
+        /// The mesh axis.
+        axis: Name,
+        /// The coordinates along the axis that have something to compute.
+        filled: Range<i64>,
+        /// The number of coordinates along the axis.
+        ranks: i64,
+    },
     /// A message carries one element.
-    OneElementMessages { tensor: Name, at: Name },
+    OneElementMessages {
+        /// The tensor.
+        tensor: Name,
+        /// The loop in whose iterations it moves.
+        at: Name,
+    },
     /// What is pipelined has nothing to hide behind.
-    NothingHidden { tensor: Name, at: Name },
+    NothingHidden {
+        /// The tensor.
+        tensor: Name,
+        /// The loop.
+        at: Name,
+    },
     /// What is pipelined is computed in less time than a message takes to begin.
-    SmallSteps { tensor: Name, at: Name, points: usize },
+    SmallSteps {
+        /// The tensor.
+        tensor: Name,
+        /// The loop.
+        at: Name,
+        /// The points that one iteration of it computes, at most.
+        points: usize,
+    },
     /// The blocks of ranks are too small for an interior that is computed while a halo comes.
-    NoInterior { tensor: Name },
+    NoInterior {
+        /// The tensor that comes as a halo.
+        tensor: Name,
+    },
     /// An input whose halo is to come while the interior is computed has no halo.
-    NoHalo { tensor: Name },
+    NoHalo {
+        /// The input.
+        tensor: Name,
+    },
     /// Messages that are on their way make progress between leaves alone.
-    LeafNotCut { tensor: Name },
+    LeafNotCut {
+        /// The tensor.
+        tensor: Name,
+    },
     /// A panel lies in the blocks of two owners.
-    CrossedBlocks { tensor: Name, dim: usize, index: Option<Name>, panel: i64, block: i64, axes: String },
+    CrossedBlocks {
+        /// The tensor.
+        tensor: Name,
+        /// The dimension.
+        dim: usize,
+        /// The index that walks the dimension, if one does alone.
+        index: Option<Name>,
+        /// Indices in a panel.
+        panel: i64,
+        /// Indices in a block.
+        block: i64,
+        /// The axes that own the blocks, as they are written.
+        axes: String,
+    },
     /// The output is moved because the loop that writes a dimension is not divided as the output is sharded there.
-    MovedOutput { tensor: Name, index: Name, axis: Name, over: Option<Name> },
+    MovedOutput {
+        /// The output.
+        tensor: Name,
+        /// The index that walks the dimension.
+        index: Name,
+        /// The mesh axis along which the dimension is sharded.
+        axis: Name,
+        /// The mesh axis over which the index is distributed, if it is.
+        over: Option<Name>,
+    },
     /// A term of a sum does not depend on an index that is summed over, and so is added once for each of its values.
-    RepeatedTerm { term: String, indices: Vec<Name>, times: u64, tensor: Name },
+    RepeatedTerm {
+        /// The term, as it is written.
+        term: String,
+        /// The indices that it lacks.
+        indices: Vec<Name>,
+        /// How often each output element gets it.
+        times: u64,
+        /// The output.
+        tensor: Name,
+    },
     /// An index occurs once, and not in the output, so that one factor is summed over it for each value of the others.
-    LoneIndex { index: Name, access: String, again: Vec<Name> },
+    LoneIndex {
+        /// The index.
+        index: Name,
+        /// The access in which it occurs.
+        access: String,
+        /// The other indices of the product that the access lacks.
+        again: Vec<Name>,
+    },
     /// Factors that are no elements of tensors keep a statement from being a matrix product.
-    FactorsOfProduct { factors: Vec<String>, held: Vec<String> },
+    FactorsOfProduct {
+        /// The factors, as they are written.
+        factors: Vec<String>,
+        /// For each, the access to its values if a kernel before computes them, `T[i, l]`.
+        held: Vec<String>,
+    },
     /// The output is replicated because no step shards it.
-    ReplicatedOutput { tensor: Name, bytes: u64 },
+    ReplicatedOutput {
+        /// The output.
+        tensor: Name,
+        /// Bytes of it that each rank holds.
+        bytes: u64,
+    },
     /// A kernel reads elements of an array that no statement has written.
-    NotWritten { kernel: Name, array: Name, read: String, by: Name, written: Option<String>, held: String },
+    NotWritten {
+        /// The kernel that reads.
+        kernel: Name,
+        /// The array.
+        array: Name,
+        /// The elements that it reads, as a box.
+        read: String,
+        /// The kernel that writes the array.
+        by: Name,
+        /// The elements that are known to be written, as a box, if any are.
+        written: Option<String>,
+        /// What the others hold.
+        held: String,
+    },
     /// A tile holds far more than is read of it.
-    LooseTile { tensor: Name, tile: i64, read: i64 },
+    LooseTile {
+        /// The tensor.
+        tensor: Name,
+        /// Elements of the tile.
+        tile: i64,
+        /// Elements read at most.
+        read: i64,
+    },
 }
 
 impl Hint {

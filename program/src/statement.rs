@@ -19,24 +19,58 @@ use serde::{Deserialize, Serialize};
 
 /// A statement of a program; see the module's grammar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields of variants are named by what they are")]
 pub enum Statement {
     /// Runs the body in rounds; it stands around statements of whole nests and moves.
-    Repeat { id: RepeatId, body: Vec<Statement> },
+    Repeat {
+        /// How often, and what goes from one round to the next.
+        id: RepeatId,
+        /// What each round does.
+        body: Vec<Statement>,
+    },
     /// Runs the body once per value of a counter, the same on all ranks.
-    Loop { nest: NestId, counter: LoopId, body: Vec<Statement> },
+    Loop {
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The loop.
+        counter: LoopId,
+        /// What it repeats.
+        body: Vec<Statement>,
+    },
     /// Fills an output tile with the identity of its kernel's operation, or takes over the sums of a neighbour.
-    Fill { nest: NestId, tile: TileId },
+    Fill {
+        /// The nest whose tile it is.
+        nest: NestId,
+        /// The tile.
+        tile: TileId,
+    },
     /// Starts a transfer.
     Begin(TransferId),
     /// Starts a transfer for another iteration of the innermost loop around what reads it than the present one; does nothing if the
     /// loop has no such iteration.
-    BeginFor { nest: NestId, tile: TileId, counter: LoopId, iteration: Iteration },
+    BeginFor {
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The tile that the transfer brings its region to.
+        tile: TileId,
+        /// The loop.
+        counter: LoopId,
+        /// Its iteration.
+        iteration: Iteration,
+    },
     /// Waits until a transfer is done; of those that began for several iterations, the one that began first.
     Await(TransferId),
     /// Waits until the output's tile of another iteration than the present one has left, which began in that one, and combines what has
     /// come; does nothing if the loop has no such iteration.
-    AwaitFor { nest: NestId, tile: TileId, counter: LoopId, iteration: Iteration },
+    AwaitFor {
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The tile.
+        tile: TileId,
+        /// The loop.
+        counter: LoopId,
+        /// Its iteration.
+        iteration: Iteration,
+    },
     /// Runs the leaf of a nest.
     Compute(NestId),
     /// Runs the [interior](crate::Leaf::interior) of a nest's leaf, while halos come.

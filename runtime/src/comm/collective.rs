@@ -10,7 +10,6 @@ use crate::{DType, ReduceOp, Result};
 use std::borrow::Cow;
 
 /// One rank's part in a collective; [`Communicator`](super::Communicator) has a method for each, which says what it does.
-#[expect(missing_docs, reason = "fields of variants are the arguments of the methods")]
 pub enum CollectiveCall<'a> {
     /// See [`barrier`](super::Communicator::barrier).
     Barrier,
@@ -19,17 +18,61 @@ pub enum CollectiveCall<'a> {
     /// See [`broadcast`](super::Communicator::broadcast).
     Broadcast(Broadcast<'a>),
     /// See [`all_gather`](super::Communicator::all_gather).
-    AllGather { send: &'a [u8], into: &'a mut [u8], counts: &'a [usize] },
+    AllGather {
+        /// This rank's data.
+        send: &'a [u8],
+        /// The data of all, in rank order.
+        into: &'a mut [u8],
+        /// The bytes of each rank.
+        counts: &'a [usize],
+    },
     /// See [`all_to_all`](super::Communicator::all_to_all).
-    AllToAll { send: &'a [u8], send_counts: &'a [usize], into: &'a mut [u8], receive_counts: &'a [usize] },
+    AllToAll {
+        /// What goes to each rank, packed in rank order.
+        send: &'a [u8],
+        /// The bytes to each rank.
+        send_counts: &'a [usize],
+        /// What comes from each rank, packed in rank order.
+        into: &'a mut [u8],
+        /// The bytes from each rank.
+        receive_counts: &'a [usize],
+    },
     /// See [`reduce`](super::Communicator::reduce).
-    Reduce { root: usize, data: &'a mut [u8], combining: Combining },
+    Reduce {
+        /// The rank that gets the result.
+        root: usize,
+        /// This rank's term, and the root's result.
+        data: &'a mut [u8],
+        /// How terms are combined.
+        combining: Combining,
+    },
     /// See [`all_reduce`](super::Communicator::all_reduce).
-    AllReduce { data: &'a mut [u8], combining: Combining },
+    AllReduce {
+        /// This rank's term, then the result.
+        data: &'a mut [u8],
+        /// How terms are combined.
+        combining: Combining,
+    },
     /// See [`reduce_scatter`](super::Communicator::reduce_scatter).
-    ReduceScatter { send: &'a [u8], into: &'a mut [u8], counts: &'a [usize], combining: Combining },
+    ReduceScatter {
+        /// This rank's term.
+        send: &'a [u8],
+        /// This rank's part of the result.
+        into: &'a mut [u8],
+        /// The bytes of each rank's part.
+        counts: &'a [usize],
+        /// How terms are combined.
+        combining: Combining,
+    },
     /// See [`exchange_headers`](super::Communicator::exchange_headers).
-    Headers { tag: Cow<'static, str>, header: Header, into: &'a mut Vec<Header> },
+    Headers {
+        /// What they are about.
+        tag: Cow<'static, str>,
+        /// This rank's.
+        header: Header,
+        /// Those of all ranks.
+        into: &'a mut Vec<Header>,
+    },
 }
 
 /// How the terms of a reduction are combined.
