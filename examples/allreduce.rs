@@ -13,10 +13,11 @@
 //! The seconds that are simulated are those of the machine that is described, not of the one that it runs on.
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::machine::Collective;
-use polyshard::planner::placement::{Traffic, best};
+use polyshard::planner::placement::{PlacedMesh, Traffic, best};
+use polyshard::planner::reduce::{Reduction, Strategy};
 use polyshard::prelude::*;
-use polyshard::{PlacedMesh, Reduction, Strategy, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
@@ -71,7 +72,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
     polyshard::spmd(mesh.size(), |world| {
         // From here on ranks are those of the mesh.
-        let world = &*polyshard::place(world, &placed)?;
+        let world = &*polyshard::planner::placement::place(world, &placed)?;
         if world.is_root() {
             println!("best of {} placements: {}, in {:.3e} s", ranked.len(), ranked[0].matrix, ranked[0].seconds);
         }

@@ -10,8 +10,8 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::prelude::*;
-use polyshard::{Element, Sequence, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 

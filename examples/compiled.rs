@@ -9,7 +9,6 @@
 //! ```
 
 use clap::Parser;
-use polyshard::Element;
 use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;

@@ -12,8 +12,8 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::prelude::*;
-use polyshard::{Element, launched_ranks};
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -6,8 +6,8 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::prelude::*;
-use polyshard::{Element, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 

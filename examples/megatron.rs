@@ -12,11 +12,12 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::machine::units::counted;
-use polyshard::planner::redistribution;
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+use polyshard::planner::{Sharded, redistribution};
 use polyshard::prelude::*;
 use polyshard::search::product::{Product, ProductError, ProductPlan};
-use polyshard::{DType, Element, ParallelismMatrix, PlacedMesh, Sharded, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 

@@ -9,8 +9,8 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::prelude::*;
-use polyshard::{Sequence, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let error = program.verify(world, &[&matrix, &begin], &[&vector], 1e-9)?;
         // The product with a vector of length 1 is as long as the eigenvalue is large.
         let mut square = [product.run(world, &[&matrix, &vector])?.block().iter().map(|y| y * y).sum::<f64>()];
-        world.all_reduce(&mut square, polyshard::ReduceOp::Sum)?;
+        world.all_reduce(&mut square, polyshard::runtime::ReduceOp::Sum)?;
         if world.is_root() {
             println!("{seconds:.6} s, {received} bytes received by rank 0; the eigenvalue is {:.9}", square[0].sqrt());
             println!("largest error against the sequential reference: {error:e}");

@@ -9,9 +9,10 @@
 //! ```
 
 use clap::{Parser, ValueEnum};
+use polyshard::launched_ranks;
 use polyshard::prelude::*;
 use polyshard::runtime::{NpyFile, Output};
-use polyshard::{DType, Element, SourceOptions, launched_ranks, rust_source};
+use polyshard::source::{SourceOptions, rust_source};
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;

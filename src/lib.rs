@@ -39,69 +39,98 @@
 //! }
 //! ```
 //!
-//! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, programs are
-//! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, plans are
-//! [`planner`]'s, and finding schedules is [`search`]'s.
+//! | you want to | look at |
+//! | --- | --- |
+//! | write a kernel and a schedule for it | [`kernel!`], [`vars!`], [`schedule::Schedule`]; [guide](guide::schedules) |
+//! | say which rank owns what | [`layout::Mesh`], [`layout::Sharding`]; [guide](guide::shardings) |
+//! | make, read, write and gather arrays | [`runtime::DistArray`] |
+//! | run on threads or MPI processes | [`spmd`], [`runtime::World`]; [guide](guide::cluster) |
+//! | have the schedule chosen for a machine | [`auto`](search::Choose::auto), [`machine`]; [guide](guide::search) |
+//! | run several kernels, time steps, a solver | [`planner::Sequence`]; [guide](guide::sequences) |
+//! | read einsums or kernels from text | [`text::einsum`], [`text::Definitions`]; [guide](guide::poly) |
+//! | see each transfer, its bytes and the proofs | [`explain`](program::Program::explain); [guide](guide::reading) |
+//! | overlap communication with computation | [`pipeline`](schedule::Schedule::pipeline); [guide](guide::overlap) |
+//! | move an array to another sharding | [`runtime::Redistribution`]; [guide](guide::redistribution) |
+//! | broadcast, gather or reduce by hand | [`runtime::Collectives`], [`runtime::Group`] |
+//! | place ranks on nodes, sum gradients | [`planner::placement`], [`planner::reduce`]; [guide](guide::placement) |
+//! | call BLAS or your own function on tiles | [`leaf`]; [guide](guide::leaves) |
+//! | emit the program as Rust | [`source`]; or a schedule inside [`kernel!`], compiled with your crate |
+//! | translate from NumPy, JAX, ScaLAPACK or DISTAL | [guide](guide::coming_from) |
 
 mod error;
 mod reduce;
 mod world;
 
-pub use error::{Error, Result};
-/// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
-pub use ndarray;
-pub use polyshard_codegen::{SourceOptions, rust_main, rust_source};
-#[cfg(feature = "draw")]
-pub use polyshard_draw as draw;
-pub use polyshard_dsl::{
-    Clause, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Share, Stage, Step, Var,
-    dim, einsum, einsum_broadcast, parse_chain, parse_kernel, partial, pin,
-};
-pub use polyshard_dsl_macros::{kernel, vars};
-pub use polyshard_layout::{
-    Axis, AxisExpr, AxisPart, Division, Mesh, Name, NotNative, Placement, Sharding, ShardingError, Stages, StagesError,
-    UnknownDType,
-};
-pub use polyshard_machine::{Machine, MachineError};
-pub use polyshard_planner as planner;
-pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, PlacedMesh, PlacementError};
-pub use polyshard_planner::reduce::{ReduceError, Strategy};
-pub use polyshard_planner::{
-    DistType, OnMachine, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError,
-};
-pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
-pub use polyshard_program::reduction;
-pub use polyshard_program::{
-    Access, Array, ArrayId, ArrayKind, Assign, Axes, AxisId, Body, Brought, Carried, CollectiveBy, DType, Depth,
-    Direction, Hint, Kernel, KernelError, LeafKind, Leg, LegId, LowerBound, Move, Nest, NestId, Number, Owners,
-    Packing, Part, Passing, Pattern, Program, ProgramError, Proof, Property, Repeat, RepeatId, Route, StagedLeg,
-    Statement, StatementId, Tensor, TileId, Transfer, TransferId, Way, WayError,
-};
-pub use polyshard_runtime as runtime;
-pub use polyshard_runtime::{
-    Backend, Collectives, DistArray, Execute, Group, Prepared, Progress, Redistribution, ReduceOp, Transport,
-    TypedProgram, World, exit, launched_ranks, reference,
-};
-pub use polyshard_search as search;
-pub use polyshard_search::{
-    Choice, Choose, Contraction, ContractionSearch, Limits, Order, SearchError, SequenceChoice, SequenceSearch,
-    in_rounds,
-};
-pub use reduce::{Reduction, all_reduce};
-pub use world::place;
+use polyshard_runtime::World;
 
-/// Machines: described, and found where a program runs.
+pub use error::{Error, Result};
+/// Arrays in the memory of one rank: what [`DistArray::from_array`](runtime::DistArray::from_array) takes and
+/// [`DistArray::gather`](runtime::DistArray::gather) gives.
+pub use ndarray;
+pub use polyshard_dsl_macros::{kernel, vars};
+pub use polyshard_runtime::{exit, launched_ranks};
+
+#[cfg(feature = "draw")]
+#[doc(inline)]
+pub use polyshard_draw as draw;
+#[doc(inline)]
+pub use polyshard_layout as layout;
+#[doc(inline)]
+pub use polyshard_program as program;
+#[doc(inline)]
+pub use polyshard_runtime as runtime;
+#[doc(inline)]
+pub use polyshard_search as search;
+
+/// Schedules: where and when the iterations of a kernel run, written as steps on it.
+///
+/// A [`kernel!`] is a [`Schedule`](schedule::Schedule) without steps, on one rank. Steps take variables made by [`vars!`], and where an array
+/// lies is said in clauses: `m.at(x)`, [`pin`](schedule::pin), [`partial`](schedule::partial).
+pub mod schedule {
+    pub use polyshard_dsl::{Clause, Dim, Share, Step, Var, dim, partial, pin};
+    pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
+}
+
+/// Kernels, schedules and einsums read from text, as from `.poly` files.
+pub mod text {
+    pub use polyshard_dsl::{
+        Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum,
+        einsum_broadcast, parse_chain, parse_kernel,
+    };
+}
+
+/// Plans and prices: sequences of kernels, redistributions, placements and reductions.
+pub mod planner {
+    pub use polyshard_planner::*;
+
+    /// Meshes placed on machines: which rank is which device, chosen and carried out.
+    pub mod placement {
+        pub use crate::world::place;
+        pub use polyshard_planner::placement::*;
+    }
+
+    /// Reductions along axes of a placed mesh: synthesised for its machine, and run.
+    pub mod reduce {
+        pub use crate::reduce::{Reduction, all_reduce};
+        pub use polyshard_planner::reduce::*;
+    }
+}
+
+/// Machines: described in TOML, named, or measured where a program runs.
 pub mod machine {
     pub use polyshard_machine::*;
     pub use polyshard_runtime::machine::detect;
 }
 
-/// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].
+/// Functions on tiles that programs call as their leaves: see [`tensorize_with`](schedule::Schedule::tensorize_with).
 pub mod leaf {
     pub use polyshard_runtime::leaf::register;
 }
 
-pub use polyshard_runtime::Element;
+/// Programs as Rust source that depends on this crate alone.
+pub mod source {
+    pub use polyshard_codegen::{SourceOptions, rust_main, rust_source};
+}
 
 /// Runs `f` once per rank, on `ranks` ranks: on MPI's if the process was started by an MPI launcher,
 /// otherwise on threads. Returns the results of this process' ranks, in rank order.
@@ -143,10 +172,17 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
-    pub use crate::{
-        Axis, Choose, Collectives, DistArray, Execute, Machine, Mesh, OnMachine, Pattern, Placement, Prepared, Program,
-        Redistribution, ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
+    pub use crate::{kernel, spmd, vars};
+    pub use polyshard_dsl::{Step, Var, dim, partial, pin};
+    pub use polyshard_layout::{Axis, DType, Mesh, Placement, Sharding};
+    pub use polyshard_machine::Machine;
+    pub use polyshard_planner::{OnMachine, Sequence};
+    pub use polyshard_polyhedral::Schedule;
+    pub use polyshard_program::{Pattern, Program};
+    pub use polyshard_runtime::{
+        Collectives, DistArray, Element, Execute, Prepared, Redistribution, ReduceOp, World,
     };
+    pub use polyshard_search::Choose;
     #[cfg(feature = "draw")]
     pub use polyshard_draw::Draw;
 }
@@ -164,7 +200,7 @@ pub mod __private {
 
     /// Returns the step that prints as `text`.
     #[must_use]
-    pub fn step(text: &str) -> crate::Step {
+    pub fn step(text: &str) -> polyshard_dsl::Step {
         text.parse().expect("a step reads as it prints; this is a bug of polyshard")
     }
 }

@@ -16,8 +16,9 @@ use std::ops::Deref;
 /// ```
 ///
 /// ```
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::reduce::{Reduction, Strategy};
 /// use polyshard::prelude::*;
-/// use polyshard::{ParallelismMatrix, PlacedMesh, Reduction, Strategy};
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 1], vec![1, 2]])?;
 /// let placed = PlacedMesh::new(&Mesh::new([("data", 2), ("model", 2)]), &machine, &matrix)?;
@@ -118,18 +119,19 @@ impl<T> Deref for Reduction<T> {
 ///
 /// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
 /// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
-/// [`Reduction::new`]. Without a machine, in rank order: [`Collectives::all_reduce`](crate::Collectives::all_reduce) of a
+/// [`Reduction::new`]. Without a machine, in rank order: [`Collectives::all_reduce`](crate::runtime::Collectives::all_reduce) of a
 /// world or a group.
 ///
 /// ```
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::reduce::Strategy;
 /// use polyshard::prelude::*;
-/// use polyshard::{ParallelismMatrix, PlacedMesh, Strategy};
 /// let machine = Machine::preset("v100")?.with_counts(&[2, 2])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
 /// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;
 /// let greatest = polyshard::spmd(4, |world| {
 ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
-///     polyshard::all_reduce(world, &placed, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+///     polyshard::planner::reduce::all_reduce(world, &placed, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
 ///     Ok(loss)
 /// })?;
 /// assert_eq!(greatest, [[3.0, 0.0]; 4]);

@@ -7,8 +7,8 @@
 
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
-use polyshard::runtime::{Grid, Redistribution, Region, Tile};
-use polyshard::{Axis, DType, Element, Passing, Progress, Transport};
+use polyshard::program::Passing;
+use polyshard::runtime::{Grid, Progress, Redistribution, Region, Tile, Transport};
 
 /// Checks that no rank allocates when a program runs that was prepared and has run.
 #[track_caller]
@@ -73,7 +73,7 @@ fn products_of_floats_pack_no_more_than_is_said() {
                     2 * rows,
                     2 * rows
                 );
-                let kernel = Schedule::from_spec(polyshard::parse_kernel(&text).expect("a kernel"));
+                let kernel = Schedule::from_spec(polyshard::text::parse_kernel(&text).expect("a kernel"));
                 let program = kernel.distribute(["m"], ["mo"], ["mi"], &mesh).tensorize(["mi", "n", "k"]).lower();
                 let program = program.expect("a legal schedule");
                 let packed = match dtype {

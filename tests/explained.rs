@@ -1,7 +1,11 @@
 //! What `explain()` says that a rank receives in a step is what the busiest one receives when the program runs.
 
 use polyshard::prelude::*;
-use polyshard::{Clause, DType, Leg, Owners, Placement, SourceOptions, Transport, Way, parse_kernel, rust_source};
+use polyshard::program::{Leg, Owners, Way};
+use polyshard::runtime::Transport;
+use polyshard::schedule::Clause;
+use polyshard::source::{SourceOptions, rust_source};
+use polyshard::text::parse_kernel;
 
 /// The bytes per rank and step that the explanation states of one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {

@@ -5,11 +5,13 @@
 
 use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
-use polyshard::{
-    CollectiveBy, DType, LegId, NestId, ParallelismMatrix, PlacedMesh, Progress, SourceOptions, StagedLeg, Strategy,
-    TileId, Transport, reference, runtime, rust_source,
-};
+use polyshard::program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
+use polyshard::runtime::{Progress, Transport, reference};
+use polyshard::runtime;
+use polyshard::source::{SourceOptions, rust_source};
 use polyshard_testing::laws::reduce::machine;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::staged::staged;
@@ -106,17 +108,17 @@ macro_rules! check {
     }};
 }
 
-fn value<T: polyshard::Element>(tensor: usize, index: &[usize]) -> T {
+fn value<T: polyshard::runtime::Element>(tensor: usize, index: &[usize]) -> T {
     let sum: usize = index.iter().zip([7, 3, 5]).map(|(i, factor)| i * factor).sum::<usize>() + 4 * tensor;
     num_traits::NumCast::from((sum % 11) as i64 - 5).expect("a small integer is of every type")
 }
 
-fn inputs<T: polyshard::Element>(world: &World, program: &Program) -> runtime::Result<Vec<DistArray<T>>> {
+fn inputs<T: polyshard::runtime::Element>(world: &World, program: &Program) -> runtime::Result<Vec<DistArray<T>>> {
     let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
     inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index))).collect()
 }
 
-fn sequential<T: polyshard::Element>(program: &Program) -> ArrayD<T> {
+fn sequential<T: polyshard::runtime::Element>(program: &Program) -> ArrayD<T> {
     let inputs = program.kernel().inputs().iter().enumerate().map(|(i, tensor)| {
         ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
             value(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
@@ -351,7 +353,7 @@ fn johnson_source_is_pinned_compiles_and_agrees() {
 struct InStages(Schedule);
 
 impl InStages {
-    fn lower(&self) -> Result<Program, polyshard::LowerError> {
+    fn lower(&self) -> Result<Program, polyshard::schedule::LowerError> {
         let program = self.0.lower()?;
         Ok(staged(&program, &mut Choices::new(&[])).expect("it has collectives"))
     }
@@ -361,7 +363,7 @@ impl InStages {
 struct ByProcedure(Schedule);
 
 impl ByProcedure {
-    fn lower(&self) -> Result<Program, polyshard::LowerError> {
+    fn lower(&self) -> Result<Program, polyshard::schedule::LowerError> {
         let program = self.0.lower()?;
         let machine = machine(&[2, 2, 2]);
         let matrix = ParallelismMatrix::new(vec![vec![2, 1, 1], vec![1, 2, 2]]).expect("a matrix");

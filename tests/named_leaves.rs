@@ -4,7 +4,10 @@
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Kernel, Sequence, Trace, parse_kernel, reference};
+use polyshard::program::Kernel;
+use polyshard::runtime::reference;
+use polyshard::schedule::Trace;
+use polyshard::text::parse_kernel;
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 
@@ -52,7 +55,7 @@ fn result<T: Element>(program: &Program) -> ArrayD<T> {
 }
 
 fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
-    let array = |(i, tensor): (usize, &polyshard::Tensor)| {
+    let array = |(i, tensor): (usize, &polyshard::program::Tensor)| {
         ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
             element::<T>(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
         })

@@ -13,10 +13,11 @@ mod chosen;
 #[path = "outside/emitted.rs"]
 mod emitted;
 
-use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
+use polyshard::layout::Name;
 use polyshard::prelude::*;
-use polyshard::runtime::NpyFile;
-use polyshard::{LeafKind, Name, Sequence, SourceOptions, reference, rust_main, rust_source};
+use polyshard::program::{Access, Affine, Assign, KernelSpec, LeafKind, Number, Value};
+use polyshard::runtime::{NpyFile, reference};
+use polyshard::source::{SourceOptions, rust_main, rust_source};
 use polyshard_testing::start::{Ended, Start, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

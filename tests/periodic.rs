@@ -2,7 +2,8 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Leg, Owners, reference};
+use polyshard::program::{Leg, Owners};
+use polyshard::runtime::reference;
 
 /// Another value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {

@@ -2,10 +2,12 @@
 
 use expect_test::expect;
 use ndarray::{ArrayViewD, ArrayViewMutD};
+use polyshard::leaf;
 use polyshard::machine::{Device, Interconnect, Level, Machine};
 use polyshard::prelude::*;
-use polyshard::runtime::{spmd_emulated, spmd_emulated_shaken};
-use polyshard::{DType, Direction, ErrorKind, Leg, Owners, Transport, leaf};
+use polyshard::program::{Direction, Leg, Owners};
+use polyshard::runtime::{Transport, spmd_emulated, spmd_emulated_shaken};
+use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;

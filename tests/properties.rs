@@ -8,7 +8,8 @@ mod by_hand;
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{DType, Direction, Element, ErrorKind, Leg, Transfer};
+use polyshard::program::{Direction, Leg, Transfer};
+use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;

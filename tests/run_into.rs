@@ -3,7 +3,10 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Array, ArrayId, ArrayKind, Body, Clause, DType, Leg, Move, SourceOptions, reference, rust_source};
+use polyshard::program::{Array, ArrayId, ArrayKind, Body, Leg, Move};
+use polyshard::runtime::reference;
+use polyshard::schedule::Clause;
+use polyshard::source::{SourceOptions, rust_source};
 use std::collections::BTreeSet;
 
 /// The same kernel with each operation.

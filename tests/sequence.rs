@@ -2,12 +2,13 @@
 
 use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
-use polyshard::planner::{MemoryBound, Ops};
+use polyshard::layout::AxisExpr;
+use polyshard::planner::{MemoryBound, Ops, PlanOptions, SequenceError};
 use polyshard::prelude::*;
-use polyshard::{
-    AxisExpr, Clause, Part, PlanOptions, Sequence, SequenceError, SourceOptions, Statement, TransferId, reference,
-    rust_source,
-};
+use polyshard::program::{Part, Statement, TransferId};
+use polyshard::runtime::reference;
+use polyshard::schedule::Clause;
+use polyshard::source::{SourceOptions, rust_source};
 use proptest::prelude::*;
 
 #[path = "sequence/flow.rs"]

@@ -2,9 +2,11 @@
 //! sequential result, for all element types, on any number of ranks. Integers wrap.
 
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use polyshard::layout::Name;
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Kernel, LeafKind, Name, reference};
+use polyshard::program::{Kernel, LeafKind};
+use polyshard::runtime::reference;
 use polyshard_program::{Access, Affine, Assign, KernelSpec, Number, Value};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -102,7 +104,7 @@ fn result<T: Element>(program: &Program) -> ArrayD<T> {
 
 fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
     let program = schedule::<T>(case, None).lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let array = |(i, tensor): (usize, &polyshard::Tensor)| {
+    let array = |(i, tensor): (usize, &polyshard::program::Tensor)| {
         ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
             element::<T>(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
         })
@@ -125,7 +127,7 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
 fn leaf<T: Element>(program: &Program) -> Name {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let kernel = program.kernel().to_string().replace("] = ", "] += ");
-    let kernel = polyshard::parse_kernel(&kernel).expect("a kernel reads as it prints").check().expect("a kernel");
+    let kernel = polyshard::text::parse_kernel(&kernel).expect("a kernel reads as it prints").check().expect("a kernel");
     let statement = kernel.statement();
     let name = format!("{}_{}", T::DTYPE.name(), statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
     if REGISTERED.lock().expect("no test panics with it").insert(name.clone()) {

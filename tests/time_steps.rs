@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use polyshard::prelude::*;
-use polyshard::{DType, Sequence, Transport};
+use polyshard::runtime::Transport;
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::pipelined::in_time_steps;

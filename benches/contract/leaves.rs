@@ -1,6 +1,5 @@
 //! Leaves on one rank: nests, which memory bounds, and products of several tensors, which arithmetic does.
 
-use polyshard::Element;
 use polyshard::prelude::*;
 use polyshard_testing::bench::record::{Case, Record};
 use std::time::Instant;

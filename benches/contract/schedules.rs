@@ -1,6 +1,5 @@
 //! The algorithms whose sums meet across ranks, as schedules for any mesh and any extents.
 
-use polyshard::Element;
 use polyshard::prelude::*;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, product, schedule};
 

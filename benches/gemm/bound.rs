@@ -3,9 +3,9 @@
 //! Each rank does its share of the product in the same steps, on tiles of the same sizes and with the same
 //! kernel, and no data move. No schedule of this shape can be faster.
 
+use polyshard::program::Program;
 use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{Grid, View, ViewMut, count};
-use polyshard::{DistArray, Element, Program, World};
+use polyshard::runtime::{DistArray, Element, Grid, View, ViewMut, World, count};
 use polyshard_program::{LeafAccess, LeafOp, Role as SymbolicRole};
 
 /// The leaves of a program on one rank, with operands of their own.

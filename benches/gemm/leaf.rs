@@ -1,10 +1,8 @@
 //! Products on one core: what a leaf does, beside OpenBLAS itself.
 
 use crate::product::{a, b};
-use polyshard::Element;
-use polyshard::runtime::Strided;
-use polyshard::runtime::StridedMut;
 use polyshard::runtime::leaf::{Role, Vectors, contract};
+use polyshard::runtime::{Element, Strided, StridedMut};
 use polyshard_testing::bench::record::{Case, Record};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -4,7 +4,6 @@ use crate::Problem;
 use crate::product::{case, operands};
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
-use polyshard::{DistArray, Element};
 use polyshard_testing::bench::peak::{held, of_all_ranks, peak};
 use polyshard_testing::bench::products::schedule;
 use polyshard_testing::bench::record::Record;

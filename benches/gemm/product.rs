@@ -3,7 +3,7 @@
 use crate::bound::Bound;
 use crate::{Problem, Type};
 use polyshard::prelude::*;
-use polyshard::{Element, Transport};
+use polyshard::runtime::Transport;
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, schedule};
 use polyshard_testing::bench::record::{Case, Record};

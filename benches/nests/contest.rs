@@ -2,7 +2,6 @@
 
 use crate::hand;
 use crate::kernels::SIZE;
-use polyshard::Element;
 use polyshard::prelude::*;
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};

@@ -1,8 +1,8 @@
 //! A panel that passes from rank to rank over ports that take their time.
 
-use polyshard::Passing;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
+use polyshard::program::Passing;
 use polyshard::runtime::{Grid, Region, Tile, spmd_emulated};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
@@ -27,7 +27,7 @@ pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
         let machine = Machine::new("ports", vec![level], device)?;
         let mesh = Mesh::new([("x", ranks)]);
         let elements = BYTES / size_of::<f64>();
-        let home = Sharding::new(&mesh, &[elements], &[polyshard::Placement::pin("x", 0)])?;
+        let home = Sharding::new(&mesh, &[elements], &[polyshard::layout::Placement::pin("x", 0)])?;
         let whole = Region::new(std::iter::once(0..elements as i64));
         spmd_emulated(&machine, 1.0, |world| {
             let group = Grid::new(world, &mesh)?.group(&[0])?;

@@ -1,11 +1,11 @@
 //! Products that are pipelined, against the larger of computing and communicating alone.
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
+use polyshard::leaf;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::planner::cost::Prices;
 use polyshard::prelude::*;
-use polyshard::runtime::spmd_emulated;
-use polyshard::{Backend, Progress, Transport, leaf};
+use polyshard::runtime::{Backend, Progress, Transport, spmd_emulated};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, in_panels};
 use polyshard_testing::bench::record::median;

@@ -1,6 +1,6 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
-use polyshard::AxisExpr;
+use polyshard::layout::AxisExpr;
 use polyshard::prelude::*;
 use polyshard_testing::bench::record::Case;
 use std::fmt;

@@ -2,7 +2,6 @@
 
 use crate::problem::Problem;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
-use polyshard::Sharding;
 use polyshard::prelude::*;
 use polyshard::runtime::{Redistribution, Result, Sweep};
 use polyshard_testing::bench::clock::together;

@@ -5,9 +5,12 @@
 //! once, takes down to half of what the simulator expects. No barrier is put between steps to hide that.
 
 use crate::cases::{Case, SLOWDOWN};
-use polyshard::planner::reduce::{Hierarchy, best};
+use polyshard::layout::Mesh;
+use polyshard::machine::Machine;
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::planner::reduce::{Hierarchy, Reduction, Strategy, best};
 use polyshard::runtime::{ReduceOp, World, spmd_emulated};
-use polyshard::{Error, Machine, Mesh, PlacedMesh, Reduction, Result, Strategy};
+use polyshard::{Error, Result};
 use polyshard_testing::bench::record::{self, Record};
 use std::time::Instant;
 

@@ -1,11 +1,14 @@
 //! The schedules of the files of kernels against what is chosen for the same kernels on as many ranks.
 
 use super::time::medians;
+use polyshard::layout::Name;
 use polyshard::machine::{detect, units};
 use polyshard::prelude::*;
-use polyshard::{
-    Backend, DType, Definitions, Given, Name, Number, Scheduled, Sequence, SequenceSearch, Stage, runtime,
-};
+use polyshard::program::Number;
+use polyshard::runtime::Backend;
+use polyshard::runtime;
+use polyshard::search::SequenceSearch;
+use polyshard::text::{Definitions, Given, Scheduled, Stage};
 use std::fs;
 use std::path::{Path, PathBuf};
 

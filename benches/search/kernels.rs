@@ -1,6 +1,8 @@
 //! Kernels that are searched for schedules.
 
-use polyshard::{DType, Operand, Schedule, einsum};
+use polyshard::layout::DType;
+use polyshard::schedule::Schedule;
+use polyshard::text::{Operand, einsum};
 
 /// A kernel: its name, its einsum, and the extents of its operands.
 pub(crate) struct Kernel {

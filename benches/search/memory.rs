@@ -2,7 +2,6 @@
 
 use super::kernels::timed;
 use super::time;
-use polyshard::DType;
 use polyshard::machine::{detect, units};
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;

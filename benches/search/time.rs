@@ -3,9 +3,8 @@
 use super::kernels::{Kernel, timed};
 use polyshard::machine::{Device, Interconnect, Level, Machine, detect, units};
 use polyshard::prelude::*;
-use polyshard::runtime::spmd_emulated;
+use polyshard::runtime::{Backend, spmd_emulated};
 use polyshard::search::Candidate;
-use polyshard::{Backend, DType};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
 use std::fmt;

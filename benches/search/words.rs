@@ -1,9 +1,12 @@
 //! Words of the choice against the bound, where words take all the time; and what searches take.
 
 use super::kernels::Kernel;
+use polyshard::layout::Name;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
-use polyshard::{DType, Definitions, Given, Name, Number, SequenceSearch};
+use polyshard::program::Number;
+use polyshard::search::SequenceSearch;
+use polyshard::text::{Definitions, Given};
 use polyshard_testing::bench::record::median;
 use std::fs;
 use std::path::Path;

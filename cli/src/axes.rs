@@ -1,7 +1,7 @@
 //! Meshes as they are written on a command line: `x=4,y=6`, or `4x6` where the axes need no names.
 
 use crate::error::{CliError, Result};
-use polyshard::Mesh;
+use polyshard::layout::Mesh;
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;

@@ -1,26 +1,26 @@
 //! From the name of an element type to code that is generic in it.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use polyshard::DType;
+use polyshard::layout::DType;
 
-/// Runs an expression with a name for the type that a [`DType`](::polyshard::DType) stands for.
+/// Runs an expression with a name for the type that a [`DType`](::polyshard::layout::DType) stands for.
 #[macro_export]
 macro_rules! with_type {
     ($dtype:expr, $name:ident => $body:expr) => {
         match $dtype {
-            ::polyshard::DType::F32 => {
+            ::polyshard::layout::DType::F32 => {
                 type $name = f32;
                 $body
             }
-            ::polyshard::DType::F64 => {
+            ::polyshard::layout::DType::F64 => {
                 type $name = f64;
                 $body
             }
-            ::polyshard::DType::I32 => {
+            ::polyshard::layout::DType::I32 => {
                 type $name = i32;
                 $body
             }
-            ::polyshard::DType::I64 => {
+            ::polyshard::layout::DType::I64 => {
                 type $name = i64;
                 $body
             }

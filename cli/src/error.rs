@@ -1,9 +1,11 @@
 //! Why the command line does not do what it is asked for.
 
 use crate::snippets::shown;
+use polyshard::Error;
 use polyshard::draw::DrawError;
 use polyshard::machine::MachineError;
-use polyshard::{Error, LowerError, Mistake, ParseError};
+use polyshard::schedule::LowerError;
+use polyshard::text::{Mistake, ParseError};
 use std::io;
 use std::path::PathBuf;
 

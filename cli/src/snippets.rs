@@ -1,7 +1,7 @@
 //! Mistakes of a text, shown where they stand.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use polyshard::Mistake;
+use polyshard::text::Mistake;
 use std::path::Path;
 
 /// The mistakes, each with its line of the text; the first begins without `error: `, which comes before all that is complained of.

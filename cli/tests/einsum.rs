@@ -1,9 +1,10 @@
 //! `polyshard einsum`, as a user runs it: what it computes on threads and processes, what it prints, and what it refuses.
 
 use expect_test::{Expect, expect};
+use polyshard::layout::DType;
 use polyshard::ndarray::ArrayD;
-use polyshard::runtime::NpyFile;
-use polyshard::{DType, Operand, einsum, reference};
+use polyshard::runtime::{NpyFile, reference};
+use polyshard::text::{Operand, einsum};
 use polyshard_testing::command_line::{CommandLine, json};
 use polyshard_testing::start::{Ended, Start, run_with};
 use polyshard_testing::test_folder;

@@ -84,7 +84,7 @@ fn prepared(name: &str) -> (PathBuf, String) {
     fs::write(folder.join("trace.json"), trace).expect("the folder is ours");
     let program = serde_json::to_string(&kernel.lower().expect("it is replicated")).expect("a program is JSON");
     fs::write(folder.join("program.json"), program).expect("the folder is ours");
-    let machine = polyshard::Machine::preset("v100").expect("a preset").to_toml();
+    let machine = polyshard::machine::Machine::preset("v100").expect("a preset").to_toml();
     fs::write(folder.join("machine.toml"), machine).expect("the folder is ours");
     let problem = r#"{"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
     fs::write(folder.join("problems.json"), problem).expect("the folder is ours");

@@ -4,7 +4,7 @@
 //! slow measurements show their progress; nothing else is on standard error.
 
 use expect_test::expect;
-use polyshard::Machine;
+use polyshard::machine::Machine;
 use polyshard_testing::command_line::{CommandLine, json};
 use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;

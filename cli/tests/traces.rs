@@ -57,7 +57,7 @@ fn a_trace_shows_the_program_of_its_schedule() {
         let program = schedule.lower().expect("a legal schedule");
         let trace = schedule.trace().expect("a good kernel");
         fs::write(path, serde_json::to_string(&trace).expect("a trace is JSON")).expect("the folder is ours");
-        let source = polyshard::rust_source(&program, &polyshard::SourceOptions::default());
+        let source = polyshard::source::rust_source(&program, &polyshard::source::SourceOptions::default());
         for (what, expected) in [("program", program.to_string()), ("source", source), ("explain", program.explain())] {
             let show = ["show", path, "--print", what];
             let shown = COMMAND_LINE.run(Start::Plain, &show);

@@ -25,14 +25,15 @@ use std::path::Path;
 /// A program without kernels gives one that reads and writes nothing.
 ///
 /// ```
-/// # use polyshard_layout::Mesh;
-/// # use polyshard_polyhedral::Schedule;
-/// # use polyshard_program::example;
-/// let rows = Schedule::from_spec(example::matmul(8, 8, 8)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
-/// let [(manifest, _), (main, text)] = polyshard_codegen::rust_main(&rows.lower()?);
+/// # use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
+/// let [(manifest, _), (main, text)] = polyshard::source::rust_main(&rows.lower()?);
 /// assert_eq!([manifest, main], ["Cargo.toml", "src/main.rs"]);
 /// assert!(text.contains("    .distribute([m], [mo], [mi], mesh(x: 2))\n"));
-/// # Ok::<(), polyshard_polyhedral::LowerError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[must_use]
 pub fn rust_main(program: &Program) -> [(&'static str, String); 2] {
@@ -92,14 +93,14 @@ fn main(program: &Program, package: &str) -> String {
     let modules: Vec<_> = program.nests().map(module).collect();
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
     let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
-    let (import, made) = match names[..] {
-        [name] if program.body().repeats.is_empty() => ("", format!("{name}::schedule().lower()")),
+    let made = match names[..] {
+        [name] if program.body().repeats.is_empty() => format!("{name}::schedule().lower()"),
         _ => {
             let stages = stages(program, &program.body().statements);
             // A carried array is an output only if it was asked for.
             let kept = program.of_kind(ArrayKind::Output).into_iter().filter(|id| program.is_carried(*id));
             let kept: String = kept.map(|id| format!("        .keep({})\n", quoted(program, id))).collect();
-            ("use polyshard::Sequence;\n", format!("Sequence::new()\n{stages}{kept}        .build()"))
+            format!("Sequence::new()\n{stages}{kept}        .build()")
         }
     };
     format!(
@@ -112,7 +113,7 @@ fn main(program: &Program, package: &str) -> String {
 //!
 //! Without `mpirun`, ranks are threads. With `--check` behind the files, the result is compared with a sequential computation.
 
-{import}use polyshard::prelude::*;
+use polyshard::prelude::*;
 use std::time::Instant;
 
 {modules}

@@ -42,7 +42,7 @@ pub struct Timing {
 /// Returns a picture of measured times, as dots, and predicted ones, as lines.
 ///
 /// ```
-/// use polyshard_draw::{Curve, Timing, chart};
+/// use polyshard::draw::{Curve, Timing, chart};
 /// let timings = vec![
 ///     Timing { bytes: 1024.0, measured: 2e-6, predicted: 2.1e-6 },
 ///     Timing { bytes: 65536.0, measured: 9e-6, predicted: 8e-6 },
@@ -50,7 +50,7 @@ pub struct Timing {
 /// let drawing = chart("4 ranks", &[Curve { name: "AllGather".into(), timings }])?;
 /// assert_eq!(drawing.matches("<circle").count(), 2);
 /// assert!(drawing.contains("AllGather"));
-/// # Ok::<(), polyshard_draw::DrawError>(())
+/// # Ok::<(), polyshard::draw::DrawError>(())
 /// ```
 ///
 /// # Errors

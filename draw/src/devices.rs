@@ -71,13 +71,13 @@ pub struct Panel {
 /// Returns rows of panels; `levels` are names and counts, outermost first.
 ///
 /// ```
-/// use polyshard_draw::{Panel, Talk, devices};
+/// use polyshard::draw::{Panel, Talk, devices};
 /// let levels = [("node".to_owned(), 2), ("gpu".to_owned(), 2)];
 /// let groups = vec![vec![0, 1], vec![2, 3]];
 /// let panel = Panel { title: "inside nodes".into(), note: "2 groups".into(), groups, talk: Talk::Around };
 /// let drawing = devices("two nodes", &levels, &[vec![panel]])?;
 /// assert!(drawing.contains("rank 3: node 1, gpu 1"));
-/// # Ok::<(), polyshard_draw::DrawError>(())
+/// # Ok::<(), polyshard::draw::DrawError>(())
 /// ```
 ///
 /// # Errors

@@ -7,11 +7,11 @@ use polyshard_planner::placement::ParallelismMatrix;
 /// Returns a row for each placement of a mesh on `levels`, with a panel for each axis: the groups of devices along it.
 ///
 /// ```
-/// use polyshard_planner::placement::matrices;
+/// use polyshard::planner::placement::matrices;
 /// let levels = [("node".to_owned(), 2), ("gpu".to_owned(), 4)];
 /// let matrices = matrices(&[2, 4], &[2, 4])?;
 /// let axes = ["data".to_owned(), "tensor".to_owned()];
-/// let drawing = polyshard_draw::placements("2 nodes", &levels, &axes, &matrices)?;
+/// let drawing = polyshard::draw::placements("2 nodes", &levels, &axes, &matrices)?;
 /// assert!(drawing.contains("[[2 1] [1 4]], axis tensor"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

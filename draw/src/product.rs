@@ -18,11 +18,11 @@ pub struct MeshStep {
 /// Returns a panel for each step of a product with this title; the axes of the mesh are drawn as levels.
 ///
 /// ```
-/// use polyshard_draw::MeshStep;
-/// use polyshard_layout::Mesh;
+/// use polyshard::draw::MeshStep;
+/// use polyshard::prelude::*;
 /// let (title, cost) = ("all_gather(X) B[J_X, K] -> B[J, K]".into(), "393.2 kB in 8.74 us".into());
 /// let step = MeshStep { title, cost, groups: vec![vec![0, 1, 2, 3]] };
-/// let drawing = polyshard_draw::product("A[I_X, J] * B[J_X, K] -> C[I_X, K]", &Mesh::new([("X", 4)]), &[step])?;
+/// let drawing = polyshard::draw::product("A[I_X, J] * B[J_X, K] -> C[I_X, K]", &Mesh::new([("X", 4)]), &[step])?;
 /// assert!(drawing.contains("one group of 4: "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

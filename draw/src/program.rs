@@ -46,9 +46,8 @@ pub trait Draw {
     /// Its description has the program as text. More than 64 ranks are drawn in classes.
     ///
     /// ```
-    /// use polyshard_draw::Draw;
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::{DType, Program};
+    /// use polyshard::draw::Draw;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// let drawing = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?.draw()?;

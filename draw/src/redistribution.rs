@@ -36,12 +36,12 @@ const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-we
 /// Returns a picture of who holds what before a plan and after each of its steps.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::{DistType, Plan, PlanOptions};
+/// use polyshard::planner::{DistType, Plan, PlanOptions};
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 4)]);
 /// let [rows, columns] = ["[2{x}8, 8]", "[8, 2{x}8]"].map(|text| DistType::parse(text, &mesh));
 /// let plan = Plan::new(&rows?, &columns?, &PlanOptions::default())?;
-/// let drawing = polyshard_draw::redistribution(&plan)?;
+/// let drawing = polyshard::draw::redistribution(&plan)?;
 /// assert!(drawing.contains("after step 1, AllToAll of x"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -10,12 +10,12 @@ use polyshard_program::reduction::{Collective, LoweredStep};
 /// Returns a picture of which devices communicate in each step of a reduction's program on a machine.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::best;
+/// use polyshard::planner::placement::ParallelismMatrix;
+/// use polyshard::planner::reduce::best;
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
 /// let programs = best(&machine, &ParallelismMatrix::new(vec![vec![2, 4]])?, &[0], 1e9)?;
-/// let drawing = polyshard_draw::reduction("the fastest", &machine, &programs[0])?;
+/// let drawing = polyshard::draw::reduction("the fastest", &machine, &programs[0])?;
 /// assert!(drawing.contains("ReduceScatter in 2 groups of 4"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -83,7 +83,7 @@ fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStre
     quote! {
         /// Returns the schedule that the kernel was compiled from.
         #[must_use]
-        pub fn schedule(#(#scalars),*) -> ::polyshard::Schedule {
+        pub fn schedule(#(#scalars),*) -> ::polyshard::schedule::Schedule {
             #start #(#steps)*
         }
     }

@@ -56,7 +56,7 @@ fn matmul_by_methods(alpha: f32) -> Schedule {
         .shard("B", [n.cyclic(y, 3), pin(z, 0)])
         .shard("C", [dim(0).at(x)])
         .communicate("A", ko)
-        .tensorize_as([ki], polyshard::LeafKind::Nest)
+        .tensorize_as([ki], polyshard::program::LeafKind::Nest)
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A crate that asks for every lint gets no warning for what the macros write.
 #![deny(warnings, missing_docs, unused)]
 
-use polyshard::{Schedule, kernel, vars};
+use polyshard::schedule::Schedule;
+use polyshard::{kernel, vars};
 
 kernel! {
     fn scaled_product(A: [f32; 8, 8], x: [f32; 8]) -> y: [f32; 8] {
@@ -29,7 +30,7 @@ kernel! {
 }
 
 /// A kernel whose element type is known to its caller.
-fn scaled<T: polyshard::Element>(n: usize, alpha: T) -> Schedule {
+fn scaled<T: polyshard::runtime::Element>(n: usize, alpha: T) -> Schedule {
     vars!(i, io, ii);
     kernel! {
         /// The documentation of an expression goes nowhere.

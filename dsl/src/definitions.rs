@@ -97,13 +97,13 @@ impl Definitions {
     /// Reads the kernels of a text and their schedules.
     ///
     /// ```
-    /// use polyshard_dsl::{Definitions, Given, Operand, Scheduled};
-    /// use polyshard_layout::DType;
+    /// use polyshard::prelude::*;
+    /// use polyshard::text::{Definitions, Given, Operand, Scheduled};
     /// let text = "fn twice(A: [T; n, 3]) -> B: [T; n, 3] { B[i, j] = alpha * A[i, j] }\nauto";
     /// let file = Definitions::parse(text)?;
     /// assert_eq!(file.inputs()[0].as_str(), "A");
     /// let array = Operand { source: "A.npy", shape: &[5, 3] };
-    /// let values = [("alpha".into(), polyshard_program::Number::Int(2))];
+    /// let values = [("alpha".into(), polyshard::program::Number::Int(2))];
     /// let stages = file.bind(&Given { arrays: Some(&[array]), values: &values, dtype: Some(DType::F32) })?;
     /// assert_eq!(stages[0].kernel.output.1, [5, 3]);
     /// assert_eq!(stages[0].schedule, Scheduled::Auto);
@@ -115,7 +115,7 @@ impl Definitions {
     ///     "line 1, column 20: dimension 1 of `A` is 3, but 4 in A.npy (5 x 4)\n\
     ///      help: give an array of this extent, or declare the extent by a name"
     /// );
-    /// # Ok::<(), polyshard_dsl::ParseError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -152,9 +152,9 @@ impl Definitions {
     ///
     /// ```
     /// let text = "fn f(A: [f64; n]) -> B: [f64; n] { B[i] = alpha * A[(i + 1) % p] }\nauto";
-    /// let file = polyshard_dsl::Definitions::parse(text)?;
+    /// let file = polyshard::text::Definitions::parse(text)?;
     /// assert_eq!(file.open(), [("n".into(), true), ("p".into(), true), ("alpha".into(), false)]);
-    /// # Ok::<(), polyshard_dsl::ParseError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn open(&self) -> Vec<(Name, bool)> {

@@ -115,8 +115,8 @@ fn one_extent(extents: [usize; 2]) -> &'static str {
 /// those of [`einsum_broadcast`] do. One array given twice is one tensor.
 ///
 /// ```
-/// use polyshard_dsl::{Operand, einsum};
-/// use polyshard_layout::DType;
+/// use polyshard::prelude::*;
+/// use polyshard::text::{Operand, einsum};
 /// let [a, b] = [Operand { source: "A.npy", shape: &[4, 6] }, Operand { source: "B.npy", shape: &[6, 5] }];
 /// let kernel = einsum("ij,jk->ik", &[a, b], DType::F64, "C")?.check()?;
 /// assert_eq!(kernel.statement(), "C[i, k] = A[i, j] * B[j, k]");
@@ -137,8 +137,8 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
 /// that dimension, as numpy does.
 ///
 /// ```
-/// use polyshard_dsl::{Operand, einsum_broadcast};
-/// use polyshard_layout::DType;
+/// use polyshard::prelude::*;
+/// use polyshard::text::{Operand, einsum_broadcast};
 /// let [a, b] = [Operand { source: "A.npy", shape: &[1, 2, 3] }, Operand { source: "B.npy", shape: &[5, 3, 4] }];
 /// let kernel = einsum_broadcast("...ij,...jk->...ik", &[a, b], DType::F64, "C")?.check()?;
 /// assert_eq!(kernel.statement(), "C[batch0, i, k] = A[0, i, j] * B[batch0, j, k]");

@@ -41,8 +41,7 @@ impl From<Var> for Name {
 /// A tensor's dimension by number, for one that no variable indexes alone: `dim(0).at(x)`.
 ///
 /// ```
-/// use polyshard_dsl::dim;
-/// use polyshard_layout::Mesh;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
 /// let [x, y] = mesh.axes();
 /// // In `B[i + j]` no variable indexes the dimension alone.
@@ -97,16 +96,17 @@ impl Dim {
 /// these, where `m.at([node, rank])` has 4 blocks of 4.
 ///
 /// ```
-/// use polyshard_layout::{AxisExpr, Mesh};
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_dsl::Var;
-/// use polyshard_program::example;
+/// use polyshard::layout::AxisExpr;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
 /// let [node, rank] = mesh.axes();
 /// let m = Var::new("m");
 /// let rows = m.at(node).at(rank);
 /// assert_eq!(rows.to_string(), "m @ node @ rank");
-/// let schedule = Schedule::from_spec(example::matmul(13, 5, 6))
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 13, 6], B: [f32; 6, 5]) -> C: [f32; 13, 5] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let schedule = matmul
 ///     .distribute(["m"], ["mo"], ["ml"], &Mesh::new([("node", 2)]))
 ///     .distribute(["ml"], ["mr"], ["mi"], &Mesh::new([("rank", 2)]))
 ///     .shard("A", [rows.clone()])
@@ -114,18 +114,18 @@ impl Dim {
 /// let program = schedule.lower()?;
 /// assert_eq!(program.sharding("A").pieces(0, &[0, 1], 0..13).next(), Some((4..7, 0)));
 /// assert_eq!(program.pattern("A").unwrap().to_string(), "local");
-/// # Ok::<(), polyshard_polyhedral::LowerError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub type Clause = Placement<Dim>;
 
 /// One schedule step; it is written, read and serialised as `kernel!` takes it.
 ///
 /// ```
-/// use polyshard_dsl::Step;
+/// use polyshard::prelude::*;
 /// let step: Step = "shard(A, m @ x, k @ ((x + y) % 2))".parse()?;
 /// assert_eq!(step.to_string(), "shard(A, m @ x, k @ (x + y) % 2)");
 /// assert_eq!(step.to_string().parse(), Ok(step));
-/// # Ok::<(), polyshard_dsl::ParseError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -168,7 +168,7 @@ pub enum Step {
 /// A share of a whole.
 ///
 /// ```
-/// use polyshard_dsl::Share;
+/// use polyshard::schedule::Share;
 /// assert_eq!(Share::new(0.8).to_string(), "0.8");
 /// assert_eq!(Share::new(0.8).get(), 0.8);
 /// ```

@@ -83,13 +83,13 @@ impl std::error::Error for ParseError {}
 ///
 /// ```
 /// let text = "fn scale(A: [f32; 4, 8]) -> B: [f32; 4, 8] { B[i, j] = 2 * A[i, j] }";
-/// let kernel = polyshard_dsl::parse_kernel(text)?.check().expect("a kernel that is read is checked");
+/// let kernel = polyshard::text::parse_kernel(text)?.check().expect("a kernel that is read is checked");
 /// assert_eq!(kernel.statement(), "B[i, j] = 2 * A[i, j]");
 ///
-/// let error = polyshard_dsl::parse_kernel("fn f(A: [f32; n]) -> B: [f32; 4] {\n    B[i] = alpha * A[i]\n}").unwrap_err();
+/// let error = polyshard::text::parse_kernel("fn f(A: [f32; n]) -> B: [f32; 4] {\n    B[i] = alpha * A[i]\n}").unwrap_err();
 /// let places: Vec<_> = error.mistakes.iter().map(|mistake| (mistake.line, mistake.column)).collect();
 /// assert_eq!(places, [(1, 15), (2, 12)]);
-/// # Ok::<(), polyshard_dsl::ParseError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
@@ -103,12 +103,12 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
 /// The first `distribute` is over `mesh`, if there is one; otherwise the text begins with it: `mesh(x: 2, y: 2)`.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
+/// use polyshard::prelude::*;
 /// let text = ".distribute([m], [mo], [mi])\n.shard(A, m @ x)\n.communicate(A, mo)";
-/// let steps = polyshard_dsl::parse_chain(text, Some(&Mesh::new([("x", 4)])))?;
+/// let steps = polyshard::text::parse_chain(text, Some(&Mesh::new([("x", 4)])))?;
 /// assert_eq!(steps[0].to_string(), "distribute([m], [mo], [mi], mesh(x: 4))");
 ///
-/// let error = polyshard_dsl::parse_chain(".split(k, ko, ki)\n.tile(m)", None).unwrap_err();
+/// let error = polyshard::text::parse_chain(".split(k, ko, ki)\n.tile(m)", None).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "line 1, column 17: expected `,`\nhelp: write `.split(k, ko, ki, 64)`\n\
@@ -116,7 +116,7 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
 ///      `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, \
 ///      `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`"
 /// );
-/// # Ok::<(), polyshard_dsl::ParseError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

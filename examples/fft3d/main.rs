@@ -11,11 +11,11 @@
 //! ```
 
 use clap::Parser;
+use polyshard::launched_ranks;
 use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::sweep::best_grid;
 use polyshard::prelude::*;
 use polyshard::runtime::Sweep;
-use polyshard::{DType, launched_ranks};
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 use std::error::Error;
@@ -162,7 +162,7 @@ fn check(
 ) -> polyshard::Result<()> {
     let expected = DistArray::from_fn(world, array.sharding(), |index| part(expected(index), index))?;
     let errors = array.block().iter().zip(expected.block()).map(|(found, expected)| (found / divisor - expected).abs());
-    let mut error = [errors.fold(0.0, polyshard::Element::maximum)];
+    let mut error = [errors.fold(0.0, polyshard::runtime::Element::maximum)];
     world.all_reduce(&mut error, ReduceOp::Max)?;
     // Some units of rounding, of a sum that has a term of magnitude 1 per element.
     let bound = 1e-12 * array.shape().iter().product::<usize>() as f64 / divisor;

@@ -4,16 +4,17 @@
 //! ranks, read other files or write some is left out.
 
 use clap::{Args, Command, FromArgMatches};
-use polyshard::__private::KernelSpec;
+use polyshard::layout::{DType, Mesh, Name, Sharding};
 use polyshard::leaf;
 use polyshard::machine::Machine;
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
-use polyshard::runtime::NpyFile;
-use polyshard::runtime::layout::{Mesh, Sharding};
-use polyshard::{
-    ArrayKind, Choose, DType, Definitions, DistArray, DistType, Element, Execute, Given, Name, Number, Operand,
-    Program, Schedule, Sharded, SourceOptions, Trace, Transport, einsum, parse_kernel, rust_source,
-};
+use polyshard::planner::{DistType, Sharded};
+use polyshard::program::{ArrayKind, KernelSpec, Number, Program};
+use polyshard::runtime::{DistArray, Element, Execute, NpyFile, Transport};
+use polyshard::schedule::{Schedule, Trace};
+use polyshard::search::Choose;
+use polyshard::source::{SourceOptions, rust_source};
+use polyshard::text::{Definitions, Given, Operand, einsum, parse_kernel};
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
 use polyshard_cli::error::CliError;

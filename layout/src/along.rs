@@ -8,7 +8,7 @@ use std::ops::Range;
 /// indices start again. The same indices are equal.
 ///
 /// ```
-/// use polyshard_layout::Along;
+/// use polyshard::layout::Along;
 /// let blocks = Along::new(4..21).in_blocks(4, 16);
 /// assert_eq!((blocks.count(), blocks.range()), (5, 4..21)); // 4, 5, 6, 7 and 20
 /// assert_eq!(blocks.elements(20).collect::<Vec<_>>(), [4..8]);
@@ -144,7 +144,7 @@ impl Along {
 /// Returns the least and the greatest index of a walk from `start`, whose loops have these strides and counts, of which none is 0.
 ///
 /// ```
-/// assert_eq!(polyshard_layout::ends_of_walk(10, [(3, 4), (-1, 6)].into_iter()), (5, 19));
+/// assert_eq!(polyshard::layout::ends_of_walk(10, [(3, 4), (-1, 6)].into_iter()), (5, 19));
 /// ```
 #[must_use]
 pub fn ends_of_walk(start: i128, loops: impl Iterator<Item = (i64, i64)>) -> (i128, i128) {
@@ -158,13 +158,14 @@ impl Sharding {
     /// Returns the number of elements that the rank at these coordinates owns of a box, given along each dimension.
     ///
     /// ```
-    /// use polyshard_layout::{Along, Mesh, Placement, Sharding};
+    /// use polyshard::layout::Along;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let rows = Sharding::new(&mesh, &[8, 8], &[Placement::block(0, x)])?;
     /// let box_of = [Along::new(3..6), Along::new(0..8).in_blocks(1, 2)];
     /// assert_eq!([0, 1].map(|rank| rows.owned_of(&[rank], &box_of)), [4, 8]);
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn owned_of(&self, coordinates: &[usize], part: &[Along]) -> u64 {

@@ -23,7 +23,8 @@ impl From<Axis> for Name {
 /// An integer expression over mesh coordinates, such as `(x + y) % 8`.
 ///
 /// ```
-/// use polyshard_layout::{AxisExpr, Mesh};
+/// use polyshard::layout::AxisExpr;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
 /// let [x, y] = mesh.axes();
 /// assert_eq!(((x + y) % 3).to_string(), "(x + y) % 3");

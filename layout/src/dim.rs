@@ -12,7 +12,7 @@ use std::ops::Range;
 /// [levels](LevelLayout::at).
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
 /// let [node, rank] = mesh.axes();
 /// let rows = Sharding::new(&mesh, &[13], &[Placement::block(0, node).at(rank)])?;
@@ -20,7 +20,7 @@ use std::ops::Range;
 /// assert_eq!(blocks, [7, 4]);
 /// let owned = |rank| rows.pieces(0, &mesh.coordinates(rank), 0..13).next().unwrap().0;
 /// assert_eq!([0, 1, 2, 3].map(owned), [0..4, 4..7, 7..11, 11..13]);
-/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
@@ -214,12 +214,12 @@ pub(crate) struct Blocks(Vec<Level>);
 /// rank's block.
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let cyclic = Sharding::new(&mesh, &[11], &[Placement::block_cyclic(0, mesh.axes::<1>()[0], 2)])?;
 /// let owned = cyclic.owned(0, &[1]); // 2, 3, 6, 7 and 10
 /// assert_eq!((owned.len(), owned.run(2), owned.run(3), owned.below(7)), (5, 6..8, 7..8, 3));
-/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owned {

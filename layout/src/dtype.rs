@@ -9,11 +9,11 @@ use std::str::FromStr;
 /// Plans, costs and bounds are of any of them. Programs compute in those that Rust has, see [`native`](Self::native).
 ///
 /// ```
-/// use polyshard_layout::DType;
+/// use polyshard::prelude::*;
 ///
 /// let dtype: DType = "bf16".parse()?;
 /// assert_eq!((dtype.size(), dtype.is_float(), dtype.native().is_ok()), (2, true, false));
-/// # Ok::<_, polyshard_layout::UnknownDType>(())
+/// # Ok::<_, polyshard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,7 +66,7 @@ impl DType {
     /// Returns NumPy's name of the type, which for `bf16` is that of `ml_dtypes`.
     ///
     /// ```
-    /// use polyshard_layout::DType;
+    /// use polyshard::prelude::*;
     /// assert_eq!(DType::ALL.map(DType::numpy_name), ["int8", "bfloat16", "float32", "float64", "int32", "int64"]);
     /// ```
     #[must_use]

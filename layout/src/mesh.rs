@@ -17,7 +17,7 @@ pub struct MeshAxis {
 /// A grid of ranks with named axes; ranks are row-major, the last axis fastest.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
 /// assert_eq!(mesh.size(), 6);
 /// assert_eq!(mesh.coordinates(4), [1, 1]);
@@ -97,7 +97,7 @@ impl Mesh {
     /// Returns the mesh with these axes, each a name and an extent, as they come from a file or a command line.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// assert!(Mesh::try_new([("x", 2), ("y", 3)]).is_ok());
     /// let error = Mesh::try_new([("x", 2), ("x", 3)]).unwrap_err();
     /// assert_eq!(error.to_string(), "mesh has two axes named `x`; give each axis its own name");
@@ -126,12 +126,12 @@ impl Mesh {
     /// own.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// assert_eq!(Mesh::parse("2x3", ["x", "y"])?.to_string(), "x: 2, y: 3");
     /// assert_eq!(Mesh::parse("rows=2,columns=3", ["x", "y"])?.to_string(), "rows: 2, columns: 3");
     /// let error = Mesh::parse("2x2x2", ["x", "y"]).unwrap_err();
     /// assert_eq!(error.to_string(), "the mesh takes an extent for each of x, y, but `2x2x2` has 3");
-    /// # Ok::<(), polyshard_layout::MeshError>(())
+    /// # Ok::<(), polyshard::layout::MeshError>(())
     /// ```
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Mesh {
     /// `MPI_Dims_create` does the same, larger ones first (MPI 3.1, section 7.5.2).
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// assert_eq!(Mesh::balanced(["x", "y"], 6).to_string(), "x: 2, y: 3");
     /// assert_eq!(Mesh::balanced(["x", "y", "z"], 8).extents(), [2, 2, 2]);
     /// assert_eq!(Mesh::balanced(["x", "y"], 7).extents(), [1, 7]);
@@ -178,14 +178,14 @@ impl Mesh {
     /// `digits[a]`, major first. An axis of one digit keeps its name; others are called by what they are of it.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
     /// let refined = mesh.refined(&[vec![2], vec![3, 2]]);
     /// assert_eq!(refined.to_string(), "x: 2, y/2: 3, y%2: 2");
     /// assert_eq!((mesh.coordinates(9), refined.coordinates(9)), (vec![1, 3], vec![1, 1, 1]));
     /// let by_low_digit = Sharding::new(&refined, &[4], &[Placement::block(0, refined.axes::<3>()[2])])?;
     /// assert_eq!(by_low_digit.to_string(), "[0 @ y%2]");
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics
@@ -301,7 +301,8 @@ impl Mesh {
     /// Returns the coordinates of the ranks within reach of the one at `own`, in the order of the ranks.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Neighbours, Reach};
+    /// use polyshard::layout::{Neighbours, Reach};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 3), ("y", 4)]);
     /// let reach = [Reach::Within { low: -1, high: 0 }, Reach::Around { low: 0, high: 1 }];
     /// let found = |neighbours| mesh.in_reach(&[1, 3], &neighbours).collect::<Vec<_>>();
@@ -336,7 +337,8 @@ impl Mesh {
     /// Returns the most ranks, other than itself, that a rank has in reach.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Neighbours, Reach};
+    /// use polyshard::layout::{Neighbours, Reach};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 8), ("y", 8), ("z", 8)]);
     /// let near = [Reach::Around { low: -1, high: 1 }; 3];
     /// assert_eq!(mesh.others_in_reach(&Neighbours::in_box(near)), 26);
@@ -367,7 +369,7 @@ impl Mesh {
     /// of the ranks.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 3), ("y", 4)]);
     /// assert_eq!(mesh.members(&[1, 3], &[0]).collect::<Vec<_>>(), [[0, 3], [1, 3], [2, 3]]);
     /// ```
@@ -383,7 +385,7 @@ impl Mesh {
     /// Returns the ranks of all groups along `axes`, each in the order of the ranks.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
     /// assert_eq!(mesh.groups_along(&[0]), [[0, 3], [1, 4], [2, 5]]);
     /// ```

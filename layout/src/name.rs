@@ -29,7 +29,7 @@ impl Name {
     /// Returns whether the text can be written as a name in a program: letters, digits and `_`, not a digit first.
     ///
     /// ```
-    /// use polyshard_layout::Name;
+    /// use polyshard::layout::Name;
     /// assert!(Name::new("x_2").is_identifier());
     /// assert!(["", "2x", "a b", "_"].iter().all(|text| !Name::new(text).is_identifier()));
     /// ```

@@ -5,7 +5,7 @@ use strsim::osa_distance;
 /// Returns the name of which `name` is probably a misspelling: few letters differ, or only their case does.
 ///
 /// ```
-/// use polyshard_layout::nearest;
+/// use polyshard::layout::nearest;
 /// assert_eq!(nearest("divid", ["split", "divide", "fuse"]), Some("divide"));
 /// assert_eq!(nearest("tile", ["split", "divide", "fuse"]), None);
 /// ```

@@ -101,7 +101,7 @@ impl<D: fmt::Display> Placement<D> {
     /// Divides the blocks of this clause's dimension in ceil-sized blocks again; a rank owns block `at` of its block.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
     /// let [node, rank] = mesh.axes();
     /// let blocks = |placement| Sharding::new(&mesh, &[13], &[placement]).map(|sharding| {
@@ -110,7 +110,7 @@ impl<D: fmt::Display> Placement<D> {
     /// });
     /// assert_eq!(blocks(Placement::block(0, node).at(rank))?, [0..4, 4..7, 7..11, 11..13]);
     /// assert_eq!(blocks(Placement::block(0, [node, rank]))?, [0..4, 4..8, 8..12, 12..13]);
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

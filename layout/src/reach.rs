@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The coordinates of owners along one axis, seen from the rank that reads: an offset is owner minus reader.
 ///
 /// ```
-/// use polyshard_layout::Reach;
+/// use polyshard::layout::Reach;
 /// let stencil = Reach::Within { low: -1, high: 2 };
 /// assert_eq!(stencil.coordinates(0, 8).collect::<Vec<_>>(), [0, 1, 2]);
 /// assert_eq!(stencil.mirrored().coordinates(0, 8).collect::<Vec<_>>(), [0, 1]);
@@ -76,7 +76,7 @@ impl Reach {
     /// Returns whether what is in another reach is in this one, on axes of any extent: known for offsets inside of others.
     ///
     /// ```
-    /// use polyshard_layout::Reach;
+    /// use polyshard::layout::Reach;
     /// let [near, far] = [1, 2].map(|far| Reach::Within { low: -far, high: far });
     /// assert!(far.holds(near) && !near.holds(far));
     /// // Beyond the end of an axis nothing is in reach, but round it something is.
@@ -155,7 +155,7 @@ impl Neighbours {
     /// Returns whether the neighbours that others are of a rank are among these, on any mesh.
     ///
     /// ```
-    /// use polyshard_layout::{Neighbours, Reach};
+    /// use polyshard::layout::{Neighbours, Reach};
     /// let near = Reach::Within { low: -1, high: 1 };
     /// let [full, star] = [Neighbours::in_box([near; 2]), Neighbours::in_star([near; 2])];
     /// assert!(full.hold(&star) && !star.hold(&full));

@@ -8,7 +8,7 @@ impl Mesh {
     /// the other one if that is it. None if they have not as many ranks, or divide them in ways that do not nest.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard::prelude::*;
     /// let mesh = |extents: &[(&str, usize)]| Mesh::new(extents.iter().copied());
     /// let (tall, flat) = (mesh(&[("x", 4), ("y", 2)]), mesh(&[("p", 2), ("q", 4)]));
     /// let common = tall.common_refinement(&flat).expect("4 is 2 * 2");
@@ -55,13 +55,13 @@ impl Sharding {
     /// of this one's mesh. None if they do not.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
     /// let [x, y] = mesh.axes();
     /// let rows = Sharding::new(&mesh, &[24, 10], &[Placement::block(0, y), Placement::pin(x, 1)])?;
     /// let digits = mesh.refined(&[vec![2], vec![2, 3]]);
     /// assert_eq!(rows.over(&digits).expect("digits of y").to_string(), "[0 @ [y/3, y%3], pin(x, 1)]");
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

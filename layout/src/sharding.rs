@@ -31,7 +31,7 @@ pub use terms::SumsError;
 /// blocks of which the outer ones are placed by `(..) % m` may be equal to a single remainder, and are not found to be.
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
 /// let [x, y] = mesh.axes();
 /// let skewed = Sharding::new(&mesh, &[5, 4], &[
@@ -41,7 +41,7 @@ pub use terms::SumsError;
 /// assert_eq!(skewed.local_shape(&[1, 0]), [2, 2]);
 /// assert_eq!(skewed.owner(&[0, 0], &[4, 0]), [1, 1]);
 /// assert_eq!(skewed.to_string(), "[0 @ x, 1 @ (x + y) % 2]");
-/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
@@ -274,7 +274,7 @@ impl Sharding {
     /// Returns how many elements of most pieces that a rank has of another one's share lie side by side on both sides.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |dim| Sharding::new(&mesh, &[6, 4, 10], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// assert_eq!(by(0).common_row(&by(1)), 2 * 10);

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 /// other, lead from each rank to each other one.
 ///
 /// ```
-/// use polyshard_layout::{AxisPart, Mesh, Stages};
+/// use polyshard::layout::{AxisPart, Stages};
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 8), ("y", 3)]);
 /// let (inside, between) = AxisPart::whole(&mesh, 0).split(4);
 /// let stages = Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?;
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((refined.to_string().as_str(), axes), ("x/4: 2, x%4: 4, y: 3", vec![vec![0], vec![1]]));
 /// let gap = Stages::new(&mesh, &[0], vec![vec![between], vec![AxisPart { extent: 2, ..inside }]]);
 /// assert_eq!(gap.unwrap_err().to_string(), "the digits along x of its stages are x%2, x/4, which do not make up 0..8");
-/// # Ok::<(), polyshard_layout::StagesError>(())
+/// # Ok::<(), polyshard::layout::StagesError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -38,7 +38,7 @@ impl SumKind {
     /// summed up at the member `root`, or at all without a root.
     ///
     /// ```
-    /// use polyshard_layout::SumKind;
+    /// use polyshard::layout::SumKind;
     /// let pieces = SumKind { element: 8, in_pieces: true };
     /// // A quarter of the others' data, and at the root the other quarters of the sum.
     /// assert_eq!([0, 1].map(|rank| pieces.received(1 << 20, 4, rank, Some(0))), [3 << 19, 3 << 18]);
@@ -60,7 +60,7 @@ impl SumKind {
     /// one of them, or at all.
     ///
     /// ```
-    /// use polyshard_layout::SumKind;
+    /// use polyshard::layout::SumKind;
     /// let pieces = SumKind { element: 8, in_pieces: true };
     /// assert_eq!(pieces.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
     /// assert_eq!(SumKind { in_pieces: false, ..pieces }.most_received(1 << 20, 2), 1 << 20);

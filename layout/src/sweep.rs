@@ -27,7 +27,8 @@ impl SweepStage {
     /// ```
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, SweepStage};
+    /// use polyshard::layout::SweepStage;
+    /// use polyshard::prelude::*;
     /// let stages = SweepStage::all(&Mesh::new([("x", 2), ("y", 2)]), &[3, 4, 5], 3);
     /// let shown: Vec<_> = stages.iter().map(|stage| stage.sharding().to_string()).collect();
     /// assert_eq!(shown, ["[0 @ x, 1 @ y]", "[0 @ x, 2 @ y]", "[1 @ x, 2 @ y]"]);

@@ -44,14 +44,16 @@ impl Calibration {
 /// Fits the bandwidths of a machine to measurements.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Measurement, Collective, calibrate};
+/// use polyshard::layout::Collective;
+/// use polyshard::machine::{Algorithm, GroupedCollective, Measurement, calibrate};
+/// use polyshard::prelude::*;
 /// let collective = GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
 /// let measured = Measurement { collective, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
 /// let fitted = calibrate(&Machine::preset("a100")?, &[measured])?.machine;
 /// let [node, gpu] = fitted.levels() else { panic!("two levels") };
 /// assert!((node.bandwidth / 1e10 - 1.0).abs() < 1e-12); // 1 GB in 0.1 s
 /// assert_eq!(gpu.bandwidth, 270e9); // not measured, so as it was
-/// # Ok::<(), polyshard_machine::MachineError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

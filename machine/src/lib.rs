@@ -149,12 +149,12 @@ pub struct Device {
 /// A machine: its levels, outermost first, and its devices, which are all alike.
 ///
 /// ```
-/// use polyshard_machine::Machine;
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?;
 /// assert_eq!(machine.hierarchy(), [4, 16]);
 /// assert_eq!(machine.devices(), 64);
 /// assert_eq!(machine.coordinates(35), [2, 3]); // the 4th GPU of the 3rd node
-/// # Ok::<(), polyshard_machine::MachineError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
@@ -241,9 +241,9 @@ impl Machine {
     /// Returns the machine with these counts instead, outermost first.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
     /// assert_eq!(Machine::preset("a100")?.with_counts(&[2, 16])?.devices(), 32);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -274,11 +274,11 @@ impl Machine {
     /// as the ranks of a node do.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?.with_shared_memory("gpu")?;
     /// assert!(machine.shares_memory(&[4, 6, 7]));
     /// assert!(!machine.shares_memory(&[3, 4])); // on two nodes
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -324,7 +324,8 @@ impl Machine {
     /// a byte grows evenly with the number of those that share memory, from what one alone needs to what all need.
     ///
     /// ```
-    /// use polyshard_machine::{Device, Machine};
+    /// use polyshard::machine::Device;
+    /// use polyshard::prelude::*;
     /// let text = "name = 'one node'
     /// [device]
     /// memory_bandwidth = 1e10
@@ -338,7 +339,7 @@ impl Machine {
     /// latency = 1e-6";
     /// let node = Machine::from_toml(text)?.with_shared_memory("core")?;
     /// assert_eq!([4, 3, 1].map(|ranks| node.memory_bandwidth(ranks).round()), [1e10, 1.125e10, 1.5e10]);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn memory_bandwidth(&self, ranks: usize) -> f64 {

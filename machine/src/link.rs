@@ -36,10 +36,10 @@ impl Link {
 /// since no link is infinitely fast.
 ///
 /// ```
-/// use polyshard_machine::fit_link;
+/// use polyshard::machine::fit_link;
 /// let link = fit_link(&[(0.0, 2e-6), (1e3, 3e-6), (1e6, 1.002e-3)])?;
 /// assert!((link.latency / 2e-6 - 1.0).abs() < 1e-9 && (link.bandwidth / 1e9 - 1.0).abs() < 1e-9);
-/// # Ok::<(), polyshard_machine::MachineError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

@@ -38,7 +38,7 @@ impl Machine {
     /// Returns the path of a message from `source` to `target`; an empty one if they are the same.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?;
     /// let names = |source, target| -> Vec<String> {
     ///     let path = machine.path(source, target);
@@ -46,7 +46,7 @@ impl Machine {
     /// };
     /// assert_eq!(names(3, 20), ["the ports out of node 0", "the ports into node 1"]);
     /// assert_eq!(names(3, 4), ["the ports out of rank 3 at level `gpu`", "the ports into rank 4 at level `gpu`"]);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

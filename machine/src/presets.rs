@@ -47,11 +47,11 @@ impl Machine {
     /// long along its shortest dimension until it is large enough.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
     /// assert_eq!(Machine::grown("a100", 64)?.hierarchy(), [4, 16]);
     /// assert_eq!(Machine::grown("a100", 4096)?.hierarchy(), [256, 16]);
     /// assert_eq!(Machine::grown("tpu-v5e", 100)?.hierarchy(), [8, 16]);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -77,11 +77,12 @@ impl Machine {
     /// the 16 of a whole dimension alone.
     ///
     /// ```
-    /// use polyshard_machine::{Interconnect, Machine};
+    /// use polyshard::machine::Interconnect;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::sized("tpu-v5e", &[8, 16])?;
     /// let wires: Vec<_> = machine.levels().iter().map(|level| &level.interconnect).collect();
     /// assert_eq!(wires, [&Interconnect::Line, &Interconnect::Ring]);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

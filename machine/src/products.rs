@@ -31,7 +31,7 @@ impl Products {
     /// three leaves of it, multiplied. Between two extents it grows by as much for each doubling.
     ///
     /// ```
-    /// use polyshard_machine::Products;
+    /// use polyshard::machine::Products;
     /// let columns = vec![(4, 5e9), (16, 9e9)];
     /// let products = Products { columns, ..Products::default() };
     /// let part = |columns: usize| products.part_of(1e10, [100, columns, 100]);

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many times as long as its links say an operation takes, by size.
 ///
 /// ```
-/// use polyshard_machine::{Collective, Profile};
+/// use polyshard::layout::Collective;
+/// use polyshard::machine::Profile;
 /// let (operation, ranks) = (Collective::AllReduce, 4);
 /// let profile = Profile { operation, ranks, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
 /// assert_eq!(profile.at(10.0), 1.0);
@@ -79,14 +80,16 @@ impl Machine {
     /// of ranks.
     ///
     /// ```
-    /// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Collective, Profile, seconds};
+    /// use polyshard::layout::Collective;
+    /// use polyshard::machine::{Algorithm, GroupedCollective, Profile, seconds};
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?;
     /// let collective = GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
     /// let links = seconds(&machine, &collective, Algorithm::Ring)?.total();
     /// let profile = Profile { operation: Collective::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
     /// let slower = seconds(&machine.with_profiles(vec![profile])?, &collective, Algorithm::Ring)?.total();
     /// assert!((slower / links - 1.5).abs() < 1e-12);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl Machine {
     /// Reads a machine.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::from_toml(r#"
     ///     name = "two boards"
     ///     shared_memory = "core" # cores of a board read one another's
@@ -67,7 +67,7 @@ impl Machine {
     ///     latency = 1e-7
     /// "#)?;
     /// assert_eq!(machine.to_string(), "two boards: 2 board x 4 core");
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -49,7 +49,9 @@ impl fmt::Display for Seconds {
 /// Returns how long a collective takes on a machine.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, GroupedCollective, Machine, Collective, seconds};
+/// use polyshard::layout::Collective;
+/// use polyshard::machine::{Algorithm, GroupedCollective, seconds};
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?;
 /// // The first GPUs of two nodes add up 8 GB: each node sends and receives 8 GB at 8 GB/s.
 /// let collective = GroupedCollective { operation: Collective::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
@@ -60,7 +62,7 @@ impl fmt::Display for Seconds {
 /// let all = seconds(&machine, &GroupedCollective { groups, ..collective }, Algorithm::Ring)?;
 /// assert_eq!(all.transfer, 16.0);
 /// assert_eq!(all.bottleneck.as_deref(), Some("the ports out of node 0"));
-/// # Ok::<(), polyshard_machine::MachineError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
@@ -78,12 +80,13 @@ pub fn seconds(
 /// machine's profiles say of exchanges, they say of messages.
 ///
 /// ```
-/// use polyshard_machine::{Machine, seconds_of_messages};
+/// use polyshard::machine::seconds_of_messages;
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?;
 /// // Two devices of a node send 8 GB each to one of another node: through its network card of 8 GB/s.
 /// let taken = seconds_of_messages(&machine, &[(0, 16, 8e9), (1, 16, 8e9)])?;
 /// assert_eq!(taken.transfer, 2.0);
-/// # Ok::<(), polyshard_machine::MachineError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::fmt;
 /// Returns a number with its noun, singular or plural.
 ///
 /// ```
-/// use polyshard_machine::units::counted;
+/// use polyshard::machine::units::counted;
 /// assert_eq!([counted(1, "rank"), counted(4, "rank")], ["1 rank", "4 ranks"]);
 /// assert_eq!([counted(2, "axis"), counted(0, "matrix")], ["2 axes", "0 matrices"]);
 /// ```
@@ -28,7 +28,7 @@ pub fn counted(count: impl fmt::Display, noun: &str) -> String {
 /// Returns bytes as `1.05 MB`, a MB being a million.
 ///
 /// ```
-/// use polyshard_machine::units::bytes;
+/// use polyshard::machine::units::bytes;
 /// assert_eq!([0, 999, 1_048_576].map(bytes), ["0 B", "999 B", "1.05 MB"]);
 /// ```
 #[must_use]
@@ -39,7 +39,7 @@ pub fn bytes(bytes: u128) -> String {
 /// Returns seconds as `104.9 us`, in three or four digits and from nanoseconds up.
 ///
 /// ```
-/// use polyshard_machine::units::seconds;
+/// use polyshard::machine::units::seconds;
 /// assert_eq!([0.0, 1.5e-9, 2e-5, 1.049e-4, 90.0].map(seconds), ["0", "1.50 ns", "20 us", "104.9 us", "90 s"]);
 /// assert_eq!(seconds(1e9), "1.00e9 s");
 /// ```
@@ -58,7 +58,7 @@ pub fn seconds(seconds: f64) -> String {
 /// Returns a value with a unit and a prefix of it, as `8.59 GFLOP`.
 ///
 /// ```
-/// use polyshard_machine::units::scaled;
+/// use polyshard::machine::units::scaled;
 /// assert_eq!([8.59e9, 2e18, 1e21].map(|value| scaled(value, "FLOP")), ["8.59 GFLOP", "2 EFLOP", "1.00e21 FLOP"]);
 /// ```
 #[must_use]
@@ -75,7 +75,7 @@ pub fn scaled(mut value: f64, unit: &str) -> String {
 /// Returns bytes in units of 1024, with at most three digits behind the point.
 ///
 /// ```
-/// use polyshard_machine::units::binary;
+/// use polyshard::machine::units::binary;
 /// assert_eq!([1.0, 1023.0, 1024.0, 1536.0].map(binary), ["1 B", "1023 B", "1 KiB", "1.5 KiB"]);
 /// assert_eq!([67_108_864.0, 5e12].map(binary), ["64 MiB", "4656.613 GiB"]);
 /// ```
@@ -95,7 +95,7 @@ pub fn binary(mut bytes: f64) -> String {
 /// numbers, right.
 ///
 /// ```
-/// use polyshard_machine::units::table;
+/// use polyshard::machine::units::table;
 /// let rows = [["ring", "8"], ["all", "128"]].map(|row| row.map(String::from));
 /// assert_eq!(table(&rows, &[0]), "ring    8\nall   128\n");
 /// ```

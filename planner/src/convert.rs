@@ -9,13 +9,13 @@ use polyshard_layout::{AxisExpr, Division, LevelLayout, Mesh, Placement, Shardin
 /// The type of a sharding in equal blocks numbered by whole axes.
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
-/// use polyshard_planner::DistType;
+/// use polyshard::planner::DistType;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
 /// let [x, y] = mesh.axes();
 /// let sharding = Sharding::new(&mesh, &[12, 5], &[Placement::block(0, [x, y])]).expect("a sharding");
 /// assert_eq!(DistType::try_from(&sharding)?.to_string(), "[2{y,x}12, 5]"); // minor first
-/// # Ok::<(), polyshard_planner::TypeError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

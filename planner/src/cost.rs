@@ -47,13 +47,11 @@ pub enum CostError {
 /// Returns what a program costs on a machine, whose devices `0..` its ranks are.
 ///
 /// ```
-/// # use polyshard_dsl::*;
-/// # use polyshard_layout::Mesh;
-/// # use polyshard_machine::Machine;
-/// # use polyshard_polyhedral::*;
-/// # use polyshard_program::example;
-/// use polyshard_planner::cost;
-/// # let matmul = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+/// use polyshard::planner::cost;
+/// use polyshard::prelude::*;
+/// # let matmul = kernel! {
+/// #     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// # };
 /// let mesh = Mesh::new([("x", 4)]);
 /// let [x] = mesh.axes();
 /// let [m, k] = ["m", "k"].map(Var::new);
@@ -76,11 +74,9 @@ pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError>
 /// Returns what a program costs on a mesh that is placed: its ranks are the devices that [`PlacedMesh::ranks`] says.
 ///
 /// ```
-/// # use polyshard_layout::{Mesh, Placement, Sharding};
-/// # use polyshard_machine::Machine;
-/// # use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
-/// # use polyshard_program::DType;
-/// use polyshard_planner::{cost_on, redistribution};
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::{cost_on, redistribution};
+/// use polyshard::prelude::*;
 /// let (mesh, machine) = (Mesh::new([("x", 4), ("y", 4)]), Machine::preset("a100")?.with_counts(&[4, 4])?);
 /// let [x, _] = mesh.axes();
 /// let rows = Sharding::new(&mesh, &[1024, 1024], &[Placement::block(0, x)])?;
@@ -103,10 +99,9 @@ pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostE
 /// What any number of programs cost on one machine: what their messages take is asked once for all that are alike.
 ///
 /// ```
-/// # use polyshard_layout::{Mesh, Placement, Sharding};
-/// # use polyshard_machine::Machine;
-/// # use polyshard_program::DType;
-/// use polyshard_planner::{cost, cost::Prices, redistribution};
+/// use polyshard::planner::cost::Prices;
+/// use polyshard::planner::{cost, redistribution};
+/// use polyshard::prelude::*;
 /// let (mesh, machine) = (Mesh::new([("x", 64)]), Machine::preset("a100")?);
 /// let prices = Prices::new(&machine);
 /// let [x] = mesh.axes();

@@ -23,12 +23,12 @@ use std::fmt;
 /// ```
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::Sharded;
+/// use polyshard::planner::Sharded;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("X", 4), ("Y", 2), ("Z", 2)]);
 /// let a = Sharded::parse("A[I_X, J_YZ]", &mesh, &[("I", 8), ("J", 16)])?;
 /// assert_eq!((a.to_string(), a.sharding().to_string()), ("A[I_X, J_YZ]".into(), "[0 @ X, 1 @ [Y, Z]]".into()));
-/// # Ok::<(), polyshard_planner::TypeError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sharded {

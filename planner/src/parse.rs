@@ -24,11 +24,11 @@ impl DistType {
     /// size by the number of pieces, rounded up.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::DistType;
+    /// use polyshard::planner::DistType;
+    /// use polyshard::prelude::*;
     /// let sharding = DistType::parse_uneven("[2{x}5, 3]", &Mesh::new([("x", 4)]))?;
     /// assert_eq!((0..4).map(|x| sharding.local_len(&[x])).collect::<Vec<_>>(), [6, 6, 3, 0]);
-    /// # Ok::<(), polyshard_planner::TypeError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

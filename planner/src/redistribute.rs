@@ -95,8 +95,8 @@ impl Plan {
     /// divide the array: then the plan is for a larger one, whose tiles are cut off where the array ends.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_planner::{Plan, PlanOptions};
+    /// use polyshard::planner::{Plan, PlanOptions};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
     /// let [x, y] = mesh.axes();
     /// let [rows, others] = [x, y].map(|axis| Sharding::new(&mesh, &[10], &[Placement::block(0, axis)]));
@@ -118,8 +118,8 @@ impl Plan {
     /// Returns the cheapest plan from `source` to `target`.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Ops, Plan, PlanOptions};
+    /// use polyshard::planner::{DistType, Ops, Plan, PlanOptions};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("devs", 32)]);
     /// let columns = DistType::parse("[32, 64{devs}2048]", &mesh)?;
     /// let rows = DistType::parse("[1{devs}32, 2048]", &mesh)?;

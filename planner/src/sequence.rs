@@ -31,7 +31,6 @@ use polyshard_program::Program;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::Sequence;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let product = kernel! { fn product(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] } };
@@ -115,7 +114,6 @@ impl Sequence {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::Sequence;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let mean = kernel! {
@@ -156,7 +154,6 @@ impl Sequence {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::Sequence;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let half = kernel! { fn half(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * A[i] } };
@@ -192,7 +189,6 @@ impl Sequence {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::Sequence;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let twice = kernel! { fn twice(A: [f32; 4, 4]) -> B: [f32; 4, 4] { B[i, j] = 2.0 * A[i, j] } };

@@ -20,14 +20,12 @@ pub trait OnMachine {
     /// stages, by a [procedure](polyshard_program::reduction::Procedure), or at once; [`explain`](Program::explain) says which, and why.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
-    /// use polyshard_planner::{OnMachine, cost_on};
-    /// # let matmul = Schedule::from_spec(example::matmul(512, 512, 4096));
+    /// use polyshard::planner::cost_on;
+    /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard::prelude::*;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 512, 4096], B: [f32; 4096, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// // The sum over k meets along an axis of 2 nodes of 4 devices.
     /// let mesh = Mesh::new([("z", 8)]);
     /// let [z] = mesh.axes();

@@ -29,9 +29,8 @@ pub struct Grid {
 /// that cost the same the one with fewest axes is taken.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_planner::sweep::best_grid;
-/// use polyshard_program::DType;
+/// use polyshard::planner::sweep::best_grid;
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 16])?;
 /// // All ranks in one all-to-all, while there are rows for them.
 /// let slabs = best_grid(64, &[64, 64, 64], 3, DType::F64, &machine)?;

@@ -27,14 +27,14 @@ pub struct DistDim {
 /// Axes that no dimension names replicate. Every rank has one tile, all of one shape.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::DistType;
+/// use polyshard::planner::DistType;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
 /// let rows = DistType::parse("[3{x}12, 2{y}12]", &mesh)?;
 /// assert_eq!(rows.tile_shape(), [3, 2]);
 /// assert_eq!(rows.offset(&[1, 5]), [3, 10]); // where the tile of the rank at x = 1, y = 5 begins
 /// assert_eq!(rows.to_string(), "[3{x}12, 2{y}12]");
-/// # Ok::<(), polyshard_planner::TypeError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DistType {

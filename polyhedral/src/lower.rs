@@ -41,13 +41,13 @@ impl Schedule {
     /// program computes too.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// let product = Schedule::from_spec(example::matmul(64, 64, 64));
+    /// use polyshard::prelude::*;
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let rows = product.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
     /// assert!(rows.unproved()?.is_as(&rows.lower()?));
-    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

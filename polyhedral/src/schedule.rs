@@ -35,16 +35,16 @@ struct Inner {
 /// A schedule as plain data: it prints, serialises and replays.
 ///
 /// ```
-/// # use polyshard_polyhedral::*;
-/// # use polyshard_dsl::*;
-/// # use polyshard_program::*;
-/// # use polyshard_layout::{Mesh, Name};
-/// # let spec = example::matmul(8, 8, 8);
-/// let schedule = Schedule::from_spec(spec).split("k", "ko", "ki", 4).reorder(["ko", "m", "n", "ki"]);
+/// use polyshard::prelude::*;
+/// use polyshard::schedule::Trace;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let schedule = matmul.split("k", "ko", "ki", 4).reorder(["ko", "m", "n", "ki"]);
 /// let text = serde_json::to_string(&schedule.trace()?).unwrap();
 /// let trace: Trace = serde_json::from_str(&text).unwrap();
 /// assert_eq!(trace.replay(), schedule);
-/// # Ok::<(), LowerError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {

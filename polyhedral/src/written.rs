@@ -14,15 +14,15 @@ impl Schedule {
     /// all loops is, which elements it touches, and which ranks own them.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
+    /// # use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
-    /// let rows = Schedule::from_spec(example::matmul(4, 3, 5)).distribute(["m"], ["mo"], ["mi"], &mesh);
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 4, 5], B: [f32; 5, 3]) -> C: [f32; 4, 3] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &mesh);
     /// let relations = rows.shard("A", [Var::new("m").at("x")]).relations()?;
     /// assert!(relations.contains("A owned by   { A[d0, d1] -> [x] : 0 <= d0 <= 3 and 0 <= d1 <= 4 and"), "{relations}");
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

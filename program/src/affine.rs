@@ -47,7 +47,7 @@ impl Affine {
     /// `None` if no such index holds it, or no value does.
     ///
     /// ```
-    /// use polyshard_program::Affine;
+    /// use polyshard::program::Affine;
     /// let i = "i".into();
     /// let [before, after] = [-1, 1].map(|by| Affine::new([(i, 1)], by));
     /// assert_eq!(Affine::fitting_range(i, [(&before, 18), (&after, 18)]), Some(1..17));
@@ -100,7 +100,7 @@ impl Affine {
     /// Returns the remainder of the expression by `modulus`, which is never negative.
     ///
     /// ```
-    /// use polyshard_program::{Affine, Modulus};
+    /// use polyshard::program::{Affine, Modulus};
     /// let next = Affine::new([("i".into(), 1)], 1).modulo(Modulus::Number(8));
     /// assert_eq!(next.to_string(), "(i + 1) % 8");
     /// ```
@@ -125,7 +125,7 @@ impl Affine {
     /// ones nearest to 0 that have the same remainders, so that what an iteration reads stays close together.
     ///
     /// ```
-    /// use polyshard_program::{Affine, Modulus};
+    /// use polyshard::program::{Affine, Modulus};
     /// let previous = Affine::new([("i".into(), 1)], 7).modulo(Modulus::Number(8));
     /// assert_eq!(previous.unwrapped().to_string(), "i - 1");
     /// ```

@@ -21,13 +21,16 @@ pub struct Progression {
 /// A box of elements of a tensor: those of which each index is one of a progression.
 ///
 /// ```
-/// use polyshard_program::example;
-/// let kernel = example::matmul(4, 6, 8).check()?;
+/// use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4, 8], B: [f32; 8, 6]) -> C: [f32; 4, 6] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let kernel = matmul.kernel()?;
 /// let a = kernel.accesses_of("A".into())[0];
 /// assert_eq!(kernel.reads_at_most(a).to_string(), "[0..4, 0..8]");
 /// assert_eq!(kernel.writes_at_least().map(|writes| writes.to_string()).as_deref(), Some("[0..4, 0..6]"));
 /// assert!(kernel.reads_at_most(a).is_whole(&[4, 8]));
-/// # Ok::<(), polyshard_program::KernelError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footprint {

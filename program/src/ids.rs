@@ -55,8 +55,8 @@ ids! {
 /// Axes of a mesh, each once, ascending; a slice of their positions.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_program::Axes;
+/// use polyshard::prelude::*;
+/// use polyshard::program::Axes;
 /// let axes = Axes::from([1, 0]);
 /// assert_eq!(axes[..], [0, 1]);
 /// assert_eq!(Mesh::new([("x", 2), ("y", 3)]).group_size(&axes), 6);

@@ -60,15 +60,18 @@ impl Kernel {
     /// such as `A[i + r]` are left out, so that the bound holds, but may be low: of stencils it is 0.
     ///
     /// ```
-    /// use polyshard_program::example;
-    /// let matmul = example::matmul(4096, 4096, 4096).check()?;
-    /// // C[m, n] += A[m, k] * B[k, n], on 4 x 4 x 4 ranks: 3 (mnk/P)^(2/3) - (mn + mk + nk)/P
+    /// use polyshard::prelude::*;
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let matmul = matmul.kernel()?;
+    /// // On 4 x 4 x 4 ranks: 3 (mnk/P)^(2/3) - (mn + mk + nk)/P
     /// let bound = matmul.lower_bound(64, None);
     /// assert_eq!(bound.elements(), 2_359_296);
     /// assert_eq!(bound.touched[0].1.round(), 1024.0 * 1024.0);
     /// // With room for little more than their shares, ranks receive some elements more than once: 2 mnk / (P sqrt(M)).
     /// assert_eq!(matmul.lower_bound(64, Some(800_000)).elements(), 2_400_960);
-    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics
@@ -86,9 +89,11 @@ impl Kernel {
     /// receive more, and those that must have more in the end; on more than 4,096 ranks they have the bound of even ones.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::example;
-    /// let matmul = example::matmul(4096, 4096, 4096).check()?;
+    /// use polyshard::prelude::*;
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let matmul = matmul.kernel()?;
     /// let all = Sharding::replicated(&Mesh::new([("x", 8)]), &[4096, 4096]);
     /// let bound = |homes: &[_]| matmul.lower_bound_in(8, None, homes).elements();
     /// let one = bound(&[]);
@@ -99,7 +104,7 @@ impl Kernel {
     /// // What is to be on one rank has to come to it, but for what it computes.
     /// let pinned = Sharding::new(all.mesh(), &[4096, 4096], &[Placement::pin("x", 0)]).expect("a sharding");
     /// assert_eq!(bound(&[("C".into(), &pinned)]), 4096 * 4096 * 7 / 8);
-    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

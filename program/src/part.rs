@@ -59,15 +59,14 @@ impl Region {
     /// none if the region is empty there.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
+    /// # use polyshard::prelude::*;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 10, 6], B: [f32; 6, 8]) -> C: [f32; 10, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
     /// let rows = |rank: i64| program.nest().output().region.at(&[rank], &[]).map(|part| part[0].count());
     /// assert_eq!([0, 1, 2, 3].map(rows), [Some(3), Some(3), Some(3), Some(1)]);
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn at(&self, coordinates: &[i64], counters: &[i64]) -> Option<Vec<Along>> {

@@ -100,8 +100,7 @@ impl Pattern {
     /// A shift along `axis`, given as a value or by name, from the neighbour `by` places after.
     ///
     /// ```
-    /// # use polyshard_program::Pattern;
-    /// # use polyshard_layout::Mesh;
+    /// # use polyshard::prelude::*;
     /// let [_, y] = Mesh::new([("x", 2), ("y", 3)]).axes();
     /// assert_eq!(Pattern::shift(y, 1), Pattern::shift("y", 1));
     /// assert_eq!(Pattern::broadcast([y]), Pattern::broadcast(["y"]));
@@ -115,7 +114,7 @@ impl Pattern {
     /// This pattern, and then another from where it has brought tiles to.
     ///
     /// ```
-    /// # use polyshard_program::Pattern;
+    /// # use polyshard::prelude::*;
     /// assert_eq!(Pattern::Permute.then(Pattern::broadcast(["z"])).to_string(), "permute, broadcast(z)");
     /// ```
     #[must_use]
@@ -131,7 +130,7 @@ impl Pattern {
     /// other than 0 are left out.
     ///
     /// ```
-    /// # use polyshard_program::Pattern;
+    /// # use polyshard::prelude::*;
     /// assert_eq!(Pattern::halo([("x", -1..=1), ("y", 0..=2)]).to_string(), "halo(x: -1..=1, y: 0..=2)");
     /// ```
     #[must_use]
@@ -155,7 +154,7 @@ impl Pattern {
     /// A reduction along `axes`, given as values or by name, to one of the ranks along them.
     ///
     /// ```
-    /// # use polyshard_program::Pattern;
+    /// # use polyshard::prelude::*;
     /// assert_eq!(Pattern::reduce(["z"]).to_string(), "reduce(z)");
     /// assert_eq!(Pattern::all_reduce(["z"]).to_string(), "all_reduce(z)");
     /// assert_eq!(Pattern::reduce_scatter(["y", "z"]).to_string(), "reduce_scatter(y, z)");

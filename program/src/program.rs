@@ -156,13 +156,12 @@ impl Program {
     /// gets what it lacks, once, and partial sums that the target does not keep open are closed.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::{DType, Program};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?;
     /// assert_eq!(program.report().traffic_bytes, 6 * 8);
-    /// # Ok::<(), polyshard_program::ProgramError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -179,9 +178,8 @@ impl Program {
     /// are those of the mesh.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
-    /// use polyshard_program::{DType, Program};
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |placements: &[Placement]| Sharding::new(&mesh, &[7], placements).expect("a sharding");
     /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
@@ -282,13 +280,13 @@ impl Program {
     /// Returns what a transfer moves.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::{DType, MoveId, Program, TransferId};
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::{MoveId, TransferId};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?;
     /// assert_eq!(program.volume(TransferId::Array(MoveId(0))).received, 6 * 8);
-    /// # Ok::<(), polyshard_program::ProgramError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

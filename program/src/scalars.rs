@@ -36,9 +36,10 @@ impl Kernel {
     /// Returns the kernel as it was before it was checked, to be changed and checked again.
     ///
     /// ```
-    /// let kernel = polyshard_program::example::matmul(4, 5, 6).check()?;
+    /// use polyshard::text::parse_kernel;
+    /// let kernel = parse_kernel("fn twice(A: [f32; 4]) -> B: [f32; 4] { B[i] = 2.0 * A[i] }")?.check()?;
     /// assert_eq!(kernel.spec().check()?, kernel);
-    /// # Ok::<(), polyshard_program::KernelError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn spec(&self) -> KernelSpec {

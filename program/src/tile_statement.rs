@@ -23,8 +23,8 @@ impl TileStatement {
     /// Returns the statement of a kernel each of whose tensors is one tile; extents and values of scalars do not count.
     ///
     /// ```
-    /// # use polyshard_program::TileStatement;
-    /// let kernel = polyshard_dsl::parse_kernel("fn copy(x: [f64; 8]) -> y: [f64; 8] { y[i] += x[i] }")?.check()?;
+    /// # use polyshard::program::TileStatement;
+    /// let kernel = polyshard::text::parse_kernel("fn copy(x: [f64; 8]) -> y: [f64; 8] { y[i] += x[i] }")?.check()?;
     /// assert_eq!(TileStatement::of_kernel(&kernel)?.to_string(), "y[i] += x[i]");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

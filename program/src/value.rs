@@ -251,7 +251,7 @@ impl Access {
     /// Returns the access by index variables alone, `A[m, k]`.
     ///
     /// ```
-    /// use polyshard_program::Access;
+    /// use polyshard::program::Access;
     /// assert_eq!(Access::plain("A", &["m", "k"]).to_string(), "A[m, k]");
     /// ```
     #[must_use]
@@ -262,7 +262,7 @@ impl Access {
     /// Returns the access that is `value` where an index is outside the tensor.
     ///
     /// ```
-    /// use polyshard_program::{Access, Affine, Number, Value};
+    /// use polyshard::program::{Access, Affine, Number, Value};
     /// let before = Access::new("A".into(), vec![Affine::new([("i".into(), 1)], -1)]);
     /// assert_eq!(before.or_else(Value::Literal(Number::Float(0.0))).to_string(), "A[i - 1] else 0.0");
     /// ```

@@ -124,8 +124,9 @@ impl Way {
     /// shards are gathered, or the target divides sums that are closed.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Reach, Sharding};
-    /// use polyshard_program::{Leg, Owners, Way};
+    /// use polyshard::layout::Reach;
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::{Leg, Owners, Way};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let [x] = mesh.axes();
     /// let by = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
@@ -227,8 +228,8 @@ impl Way {
     /// theirs; that of the source if there is no such mesh.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Sharding};
-    /// use polyshard_program::Way;
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::Way;
     /// let everywhere = |axes: &[(&str, usize)]| Sharding::replicated(&Mesh::new(axes.iter().copied()), &[8]);
     /// let mesh = Way::mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
     /// assert_eq!(mesh.to_string(), "x/2: 2, x%2: 2, y: 2");

@@ -135,18 +135,17 @@ impl Nest {
     /// Returns what its leaf does.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
+    /// # use polyshard::prelude::*;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 10, 6], B: [f32; 6, 8]) -> C: [f32; 10, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)])).lower()?;
     /// let work = program.nest().work();
     /// // The first ranks have three of the ten rows.
     /// assert_eq!(work.operations, 2 * 3 * 8 * 6);
     /// assert_eq!(work.read, 3 * 6 + 6 * 8);
     /// assert_eq!(work.touched, work.read + 2 * 3 * 8);
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn work(&self) -> Work {
@@ -179,15 +178,15 @@ impl Nest {
     /// Returns the products of matrices that a run of its leaf makes, at most; none where it is a nest, or multiplies a matrix by a vector.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::{LeafProduct, example};
-    /// # let matmul = Schedule::from_spec(example::matmul(10, 8, 6));
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::program::LeafProduct;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 10, 6], B: [f32; 6, 8]) -> C: [f32; 10, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let rows = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
     /// let program = rows.tensorize(["mi", "n", "k"]).lower()?;
     /// assert_eq!(program.nest().products(), [LeafProduct { times: 1, shape: [3, 8, 6], operations: 2 * 3 * 8 * 6 }]);
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn products(&self) -> Vec<LeafProduct> {
@@ -256,17 +255,16 @@ impl Nest {
     /// reads it there, it goes from one to the next.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// # let matmul = Schedule::from_spec(example::matmul(8, 8, 8));
+    /// # use polyshard::prelude::*;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let mesh = Mesh::new([("x", 2)]);
     /// let panels = matmul.distribute(["m"], ["mo"], ["mi"], &mesh).divide("k", "ko", "ki", 2).reorder(["ko", "mi", "n", "ki"]);
     /// let program = panels.shard("A", [Var::new("m").at("x")]).communicate("A", "ko").lower()?;
     /// // Of each of its four rows of A, a rank reads half at a time.
     /// assert_eq!(program.nest().rows(&program.nest().transfers[0]), 4);
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn rows(&self, transfer: &Transfer) -> u64 {
@@ -359,13 +357,13 @@ impl Program {
     /// and half of its second-level cache. No search counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes).
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// # let matmul = Schedule::from_spec(example::matmul(640, 640, 640));
+    /// # use polyshard::prelude::*;
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 640, 640], B: [f32; 640, 640]) -> C: [f32; 640, 640] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let program = matmul.tensorize(["m", "n", "k"]).lower()?;
     /// assert_eq!(program.packed_bytes(), (640 * (640 + 640) + 2 * 640) * 4 + (1 << 16));
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn packed_bytes(&self) -> u64 {

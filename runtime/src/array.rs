@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, x)]).expect("a sharding");
@@ -241,8 +241,8 @@ impl<T> DistArray<T> {
     /// Returns the element at a global index, if this rank owns it.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::{DistArray, Error, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, "x")]).expect("a sharding");
     /// let number = Sharding::replicated(&mesh, &[]);

@@ -21,8 +21,8 @@ use lengths::{Gathering, Lengths};
 /// likes better has to be asked for: [`Communicator::all_reduce`] of [`World::comm`].
 ///
 /// ```
-/// use polyshard_runtime::layout::Mesh;
-/// use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 ///
 /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
 /// let results = spmd(6, |world| {
@@ -48,7 +48,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let data = spmd(3, |world| {
     ///     let mut data = if world.rank() == 1 { [3.5, 4.5] } else { [0.0; 2] };
     ///     world.broadcast(&mut data, 1)?;
@@ -78,7 +79,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let greatest = spmd(4, |world| {
     ///     let mut data = [world.rank() as i64, -(world.rank() as i64)];
     ///     world.reduce(&mut data, ReduceOp::Max, 2)?;
@@ -105,7 +107,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let norms = spmd(4, |world| {
     ///     // A single number is a slice of one.
     ///     let mut square = (world.rank() as f32).powi(2);
@@ -134,7 +137,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let parts = spmd(2, |world| world.reduce_scatter(&[1.0, 2.0, 3.0], &[1, 2], ReduceOp::Sum))?;
     /// assert_eq!(parts, [vec![2.0], vec![4.0, 6.0]]);
     /// # Ok::<(), Error>(())
@@ -165,7 +169,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let all = spmd(3, |world| world.all_gather(&vec![world.rank() as i32; world.rank()]))?;
     /// assert_eq!(all, vec![[1, 2, 2]; 3]);
     /// # Ok::<(), Error>(())
@@ -190,7 +195,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let gathered = spmd(3, |world| world.gather(&[world.rank() as f64], 0))?;
     /// assert_eq!(gathered, [Some(vec![0.0, 1.0, 2.0]), None, None]);
     /// # Ok::<(), Error>(())
@@ -217,7 +223,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let parts = spmd(2, |world| {
     ///     let mut part = vec![0; 1 + world.rank()];
     ///     let data = if world.rank() == 0 { vec![7, 8, 9] } else { vec![] };
@@ -248,7 +255,8 @@ pub trait Collectives {
     /// ```
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| match world.rank() {
     ///     0 => world.all_to_all(&[vec![1.0], vec![2.0, 3.0]]),
     ///     _ => world.all_to_all(&[vec![], vec![4.0]]),
@@ -285,7 +293,8 @@ pub trait Collectives {
     /// It may wait for the receiver: ranks that both send first should [`exchange`](Self::exchange) instead.
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| {
     ///     let mut data = [2.5, 3.5];
     ///     match world.rank() {
@@ -320,7 +329,8 @@ pub trait Collectives {
     /// allowed.
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// // Everyone gets what the rank before it has.
     /// let shifted = spmd(4, |world| {
     ///     let (rank, mut from_before) = (world.rank(), [0]);

@@ -70,8 +70,8 @@ pub type Header = [u64; 8];
 /// Returns the words of all ranks, in rank order, as headers with this tag; collective.
 ///
 /// ```
-/// use polyshard_runtime::comm::exchange_words;
-/// use polyshard_runtime::{Error, spmd};
+/// use polyshard::runtime::comm::exchange_words;
+/// use polyshard::runtime::{Error, spmd};
 /// spmd(3, |world| {
 ///     let squares = exchange_words(world.comm(), "squares", [(world.rank() * world.rank()) as u64])?;
 ///     assert_eq!(squares, [[0], [1], [4]]);
@@ -171,8 +171,8 @@ pub trait Communicator {
     /// of this rank is an error, and so is the end of its program.
     ///
     /// ```
-    /// use polyshard_runtime::comm::Piece;
-    /// use polyshard_runtime::{Error, spmd};
+    /// use polyshard::runtime::comm::Piece;
+    /// use polyshard::runtime::{Error, spmd};
     /// use std::sync::Arc;
     /// let received = spmd(3, |world| {
     ///     let (rank, size) = (world.rank(), world.size());
@@ -342,8 +342,8 @@ pub trait Communicator {
     /// group must call it.
     ///
     /// ```
-    /// use polyshard_runtime::comm::{Communicator, Lane};
-    /// use polyshard_runtime::{Error, spmd};
+    /// use polyshard::runtime::comm::{Communicator, Lane};
+    /// use polyshard::runtime::{Error, spmd};
     /// spmd(3, |world| -> Result<(), Error> {
     ///     let lane: Lane = world.comm().lane()?;
     ///     Ok(())

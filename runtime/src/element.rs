@@ -106,7 +106,7 @@ pub trait Element:
     /// [`LEAST`](Self::LEAST) changes no bit of the other value.
     ///
     /// ```
-    /// use polyshard_runtime::Element;
+    /// use polyshard::prelude::*;
     /// assert!(f64::NAN.maximum(1.0).is_nan() && 1f32.maximum(f32::NAN).is_nan());
     /// assert_eq!((-0f64).maximum(0.0).to_bits(), 0f64.to_bits());
     /// assert_eq!(3.maximum(5), 5);
@@ -144,7 +144,7 @@ pub trait Element:
         /// The sine of `self`, an angle in radians of any size.
         ///
         /// ```
-        /// use polyshard_runtime::Element;
+        /// use polyshard::prelude::*;
         /// assert_eq!((0.5f64.sine(), 1e22.sine()), (0.479425538604203, -0.8522008497671888));
         /// ```
         fn sine(self) = "sin";
@@ -163,8 +163,8 @@ pub trait Element:
     /// asks for it, and in whatever order.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::{DistArray, Element, Error, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, "x")]).expect("a sharding");
     /// spmd(2, |world| {

@@ -36,9 +36,9 @@ use std::time::Duration;
 /// and to the processors that there are: choose the slowdown such that messages take much longer.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_runtime::comm::Combining;
-/// use polyshard_runtime::{DType, Error, ReduceOp, spmd_emulated};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::comm::Combining;
+/// use polyshard::runtime::{Error, spmd_emulated};
 ///
 /// // 2 nodes of 2 GPUs, at a thousandth of their speed.
 /// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2]));
@@ -70,9 +70,9 @@ where
 /// before, and on nothing else: the same times are drawn in every run.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_runtime::comm::Piece;
-/// use polyshard_runtime::{Error, spmd_emulated_shaken};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::comm::Piece;
+/// use polyshard::runtime::{Error, spmd_emulated_shaken};
 /// use std::time::Duration;
 ///
 /// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[1, 2])).expect("it is a machine");

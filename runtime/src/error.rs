@@ -129,8 +129,8 @@ impl Error {
     /// Returns what went wrong, without the call in which it did.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Sharding};
-    /// use polyshard_runtime::{DistArray, Error, GroupError, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, GroupError, spmd};
     /// let whole = Sharding::replicated(&Mesh::new([("x", 2)]), &[4]);
     /// spmd(1, |world| {
     ///     let error = DistArray::filled(world, &whole, 0.0).expect_err("one rank is too few");

@@ -26,10 +26,8 @@ use std::panic::Location;
 /// program is made once and runs with any.
 ///
 /// ```
-/// use polyshard_runtime::Execute;
-/// use polyshard_program::{DType, Program};
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
@@ -125,10 +123,8 @@ pub trait Execute {
     /// and first runs. An output may be given in another sharding than the program leaves it in.
     ///
     /// ```
-    /// # use polyshard_runtime::Execute;
-    /// # use polyshard_program::{DType, Program};
-    /// # use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// # use polyshard_runtime::{DistArray, Element, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// # let mesh = Mesh::new([("x", 2)]);
     /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;

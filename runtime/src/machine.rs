@@ -67,7 +67,8 @@ pub struct Survey {
 /// Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard_runtime::{Error, machine::detect, spmd};
+/// use polyshard::runtime::machine::detect;
+/// use polyshard::runtime::{Error, spmd};
 /// let found = spmd(3, |world| -> Result<_, Error> { detect(world) })?;
 /// assert_eq!(found[0].hierarchy(), [3]); // threads share one node
 /// assert_eq!(found[0], found[2]);

@@ -23,7 +23,8 @@ const HEADER: usize = 10_000;
 /// A `.npy` file that is open, and whose header says what can be read.
 ///
 /// ```
-/// use polyshard_runtime::{DType, NpyFile, npy_header};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{NpyFile, npy_header};
 /// let path = std::env::temp_dir().join(format!("polyshard-doc-{}.npy", std::process::id()));
 /// let elements: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 /// std::fs::write(&path, [&npy_header::<f32>(&[2, 3], false)[..], bytemuck::cast_slice(&elements)].concat())?;
@@ -176,7 +177,8 @@ impl NpyFile {
 /// or two floats, and else `f64`.
 ///
 /// ```
-/// use polyshard_runtime::{DType, wider};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::wider;
 /// assert_eq!(wider(DType::I32, DType::I64), DType::I64);
 /// assert_eq!(wider(DType::F32, DType::I32), DType::F64);
 /// ```

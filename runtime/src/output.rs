@@ -23,7 +23,7 @@ const LINKS: usize = 40;
 /// has nowhere to go:
 ///
 /// ```
-/// use polyshard_runtime::Output;
+/// use polyshard::runtime::Output;
 /// let error = Output::new("/no/such/folder/c.npy").expect_err("it is not there");
 /// let message = "cannot write `/no/such/folder/c.npy`: there is no folder `/no/such/folder`; make it first";
 /// assert_eq!(error.to_string(), message);

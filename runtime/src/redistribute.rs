@@ -34,8 +34,8 @@ use std::panic::Location;
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Redistribution, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, x)]).expect("a sharding");

@@ -26,8 +26,9 @@ use step::{CollectiveStep, Staging};
 /// ```
 ///
 /// ```
-/// use polyshard_program::reduction::Procedure;
-/// use polyshard_runtime::{Error, ReduceOp, Reduction, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::program::reduction::Procedure;
+/// use polyshard::runtime::{Error, Reduction, spmd};
 /// let procedure = Procedure::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one group");
 /// let sums = spmd(4, |world| {
 ///     let sum = Reduction::new(world, &procedure, 3)?;

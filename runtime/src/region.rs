@@ -14,7 +14,7 @@ type PerDim<T> = SmallVec<[T; 4]>;
 /// A box of global indices: one half-open range per dimension.
 ///
 /// ```
-/// use polyshard_runtime::Region;
+/// use polyshard::runtime::Region;
 /// let tile = Region::new([4..8, 0..3]);
 /// assert_eq!(tile.len(), 12);
 /// assert_eq!(tile.to_string(), "[4..8, 0..3]");
@@ -40,7 +40,7 @@ impl Region {
     /// may begin below 0 and go on beyond the end, round and round.
     ///
     /// ```
-    /// use polyshard_runtime::Region;
+    /// use polyshard::runtime::Region;
     /// let around = Region::new([-1..3, 0..2]).periodic(0, 8);
     /// assert_eq!(around.to_string(), "[(-1..3) % 8, 0..2]");
     /// assert_eq!(around.len(), 8);
@@ -63,7 +63,7 @@ impl Region {
     /// has of a loop that is distributed block-cyclically. None if `size` is not positive.
     ///
     /// ```
-    /// use polyshard_runtime::Region;
+    /// use polyshard::runtime::Region;
     /// let blocks = Region::new([4..21, 0..2]).in_blocks(0, 4, 16);
     /// assert_eq!(blocks.to_string(), "[4..21 by blocks of 4 every 16, 0..2]");
     /// assert_eq!(blocks.shape(), [5, 2]); // 4, 5, 6, 7 and 20

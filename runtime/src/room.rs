@@ -8,8 +8,8 @@ use polyshard_program::Number;
 /// Memory for arrays that are not there at one time, or that go from round to round of a program.
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Room, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, Room, spmd};
 /// let sharding = Sharding::replicated(&Mesh::new([("x", 2)]), &[3]);
 /// spmd(2, |world| -> Result<_, Error> {
 ///     let mut room = Room::new(1);

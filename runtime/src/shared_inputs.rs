@@ -22,8 +22,8 @@ use std::ops::Deref;
 /// The input arrays of one run, published for the ranks that share memory with this one.
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, Region, SharedInputs, Tile, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, Grid, InputTable, Region, SharedInputs, Tile, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// spmd(2, |world| {

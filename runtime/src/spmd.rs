@@ -35,7 +35,7 @@ thread_local! {
 /// be `ranks` of them, or one, which runs them as threads. Otherwise the ranks are threads of this process, and all results are returned.
 ///
 /// ```
-/// # use polyshard_runtime::{Error, spmd};
+/// # use polyshard::runtime::{Error, spmd};
 /// let squares = spmd(4, |world| -> Result<_, Error> { Ok(world.rank() * world.rank()) })?;
 /// assert_eq!(squares, [0, 1, 4, 9]);
 /// # Ok::<(), Error>(())
@@ -86,7 +86,8 @@ where
 /// program that calls [`spmd`](spmd()), `POLYSHARD_CHECK=1` in the environment of one of the processes does the same.
 ///
 /// ```
-/// use polyshard_runtime::{Collectives, Error, spmd_checked};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd_checked};
 /// let result = spmd_checked(2, |world| {
 ///     let mut data = [0.0; 3];
 ///     // Every rank passes itself as root.

@@ -31,8 +31,8 @@ use std::panic::Location;
 /// ```
 ///
 /// ```
-/// use polyshard_runtime::layout::Mesh;
-/// use polyshard_runtime::{Error, Sweep, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, Sweep, spmd};
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
 /// let largest = spmd(4, |world| -> Result<Vec<f64>, Error> {
 ///     let sweep = Sweep::new(world, &mesh, &[3, 4, 5], 3)?;

@@ -167,8 +167,8 @@ impl<T: Element> Tile<T> {
     /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) sends to whom is worked out once.
     ///
     /// ```
-    /// let tile = polyshard_runtime::Tile::<f32>::new("A", 64)?.fixed();
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.fixed();
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn fixed(self) -> Self {
@@ -179,8 +179,8 @@ impl<T: Element> Tile<T> {
     /// gathered at once. All members of the group must do the same.
     ///
     /// ```
-    /// let tile = polyshard_runtime::Tile::<f32>::new("A", 64)?.in_pieces();
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.in_pieces();
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn in_pieces(self) -> Self {

@@ -228,8 +228,9 @@ impl<T: Copy> ViewMut<'_, T> {
     /// it touches, as if that were the identity of its operation, and does not read it.
     ///
     /// ```
-    /// use polyshard_runtime::leaf::{nest, pointwise};
-    /// use polyshard_runtime::{ReduceOp, Strided, ViewMut};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::leaf::{nest, pointwise};
+    /// use polyshard::runtime::{Strided, ViewMut};
     /// let mut b = [9.0; 4];
     /// let target = ViewMut::new(&mut b, vec![0], vec![1]).overwritten().strided(&[1], &[&[1]]);
     /// nest(&[2], target, ReduceOp::Sum, &[Strided::new(&[1.0, 2.0], 0, vec![1])], &pointwise(|[a]: [f64; 1]| 2.0 * a));
@@ -287,8 +288,9 @@ impl<'a, T> View<'a, T> {
     /// array's extent, along the dimensions for which one is given.
     ///
     /// ```
-    /// use polyshard_runtime::leaf::{nest, pointwise};
-    /// use polyshard_runtime::{ReduceOp, Strided, StridedMut, View};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::leaf::{nest, pointwise};
+    /// use polyshard::runtime::{Strided, StridedMut, View};
     /// let (a, mut b) = ([1.0, 2.0, 3.0], [0.0; 5]);
     /// let before = View::new(&a, vec![0], vec![1]).outside(9.0, &[Some(3)]).strided(&[-1], &[&[1]]);
     /// let target = StridedMut::new(&mut b, 0, vec![1]);

@@ -72,7 +72,7 @@ impl World {
     /// Returns whether this is rank 0, which speaks where one should: what all ranks know is then said once.
     ///
     /// ```
-    /// # use polyshard_runtime::{Error, spmd};
+    /// # use polyshard::runtime::{Error, spmd};
     /// spmd(4, |world| -> Result<_, Error> {
     ///     if world.is_root() {
     ///         println!("computing on {} ranks", world.size());
@@ -102,7 +102,8 @@ impl World {
     /// read where others have it.
     ///
     /// ```
-    /// use polyshard_runtime::{Collectives, Error, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| {
     ///     world.all_gather(&[world.rank() as f64])?;
     ///     Ok::<_, Error>(world.received())
@@ -118,7 +119,8 @@ impl World {
     /// Returns the bytes that this rank has [received](Self::received) from other ranks, by messages and in place.
     ///
     /// ```
-    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(4, |world| {
     ///     let before = world.bytes_received();
     ///     world.all_gather(&[world.rank() as f64; 3])?;
@@ -138,7 +140,7 @@ impl World {
     /// what the tiles of a program gave back. With what is in use it is never more than was in use at one time.
     ///
     /// ```
-    /// # use polyshard_runtime::{Error, Tile, spmd};
+    /// # use polyshard::runtime::{Error, Tile, spmd};
     /// let kept = spmd(2, |world| -> Result<_, Error> {
     ///     drop(Tile::<f64>::new("A", 1 << 20)?);
     ///     let kept = world.kept_memory();
@@ -250,7 +252,7 @@ impl World {
     /// the same.
     ///
     /// ```
-    /// # use polyshard_runtime::{Error, Transport, spmd};
+    /// # use polyshard::runtime::{Error, Transport, spmd};
     /// spmd(2, |world| {
     ///     world.set_transport(Transport::Messages); // to measure what a network would carry
     ///     Ok::<_, Error>(())
@@ -272,7 +274,7 @@ impl World {
     /// numbers of the ranks. Each rank may set another: what is sent, when it begins and all bits are the same.
     ///
     /// ```
-    /// # use polyshard_runtime::{Error, Progress, spmd};
+    /// # use polyshard::runtime::{Error, Progress, spmd};
     /// spmd(2, |world| {
     ///     world.set_progress(Progress::Thread)?; // each rank has a core to spare
     ///     assert_eq!(world.progress(), Progress::Thread);
@@ -297,8 +299,8 @@ impl World {
     /// that of the tile's next `poll` or `arrive`.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::{DistArray, Error, Grid, Progress, Region, Tile, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, Grid, Progress, Region, Tile, spmd};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(2, |world| {
@@ -335,7 +337,7 @@ impl World {
     /// same order.
     ///
     /// ```
-    /// # use polyshard_runtime::{Error, spmd};
+    /// # use polyshard::runtime::{Error, spmd};
     /// spmd(2, |world| {
     ///     let table = |len: usize| world.kept(|kept: &Vec<f64>| kept.len() == len, || Ok::<_, Error>(vec![0.5; len]));
     ///     assert!(std::rc::Rc::ptr_eq(&table(3)?, &table(3)?));

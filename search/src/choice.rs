@@ -152,18 +152,16 @@ impl Choice {
     /// lie, and with the memory that was allowed; see [`Kernel::lower_bound_in`].
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::Choose;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let search = product.auto(4, &machine).on(&Mesh::new([("x", 4)]));
     /// assert!(search.find()?.bound().words > 0.0);
     /// // What all ranks have, none has to fetch.
     /// assert_eq!(search.shard("B", []).find()?.bound().words, 0.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn bound(&self) -> LowerBound {

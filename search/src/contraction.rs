@@ -22,11 +22,9 @@ const MAX_BOUNDED: usize = 12;
 /// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
 ///
 /// ```
-/// use polyshard_dsl::{Operand, einsum};
-/// use polyshard_machine::Machine;
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::DType;
-/// use polyshard_search::{Contraction, ContractionSearch};
+/// use polyshard::prelude::*;
+/// use polyshard::search::{Contraction, ContractionSearch};
+/// use polyshard::text::{Operand, einsum};
 /// let machine = Machine::preset("a100")?.with_counts(&[1, 16])?;
 /// let shapes: [(_, &[usize]); 3] = [("A", &[8192, 8192]), ("B", &[8192, 8192]), ("x", &[8192])];
 /// let operands = shapes.map(|(source, shape)| Operand { source, shape });
@@ -35,7 +33,7 @@ const MAX_BOUNDED: usize = 12;
 /// let Contraction::Ordered(order, choice) = found else { panic!("each rank would compute a whole product") };
 /// assert_eq!(order.stages().len(), 2);
 /// assert_eq!(choice.program().nests().count(), 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a search is a value: find() does it"]

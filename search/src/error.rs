@@ -118,17 +118,18 @@ fn schedules_are(count: usize) -> String {
 /// How many ranks would do, where nothing on those that there are fits into the memory.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::example;
-/// use polyshard_search::{Choose, Enough, SearchError};
+/// use polyshard::prelude::*;
+/// use polyshard::search::{Enough, SearchError};
 /// let machine = Machine::preset("a100")?.with_counts(&[64, 1])?;
-/// let (product, bytes) = (Schedule::from_spec(example::matmul(64, 64, 64)), 8 << 10);
+/// let product = kernel! {
+///     fn product(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let bytes = 8 << 10;
 /// let refused = product.auto(2, &machine).memory(bytes).find().unwrap_err();
 /// let SearchError::Memory { enough: Enough::Fewest(ranks), .. } = refused else { panic!("{refused}") };
 /// assert!(product.auto(ranks, &machine).memory(bytes).find()?.cost().memory <= bytes);
 /// assert!(product.auto(ranks - 1, &machine).memory(bytes).find().is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -89,18 +89,15 @@ impl<'a> Search<'a> {
     /// Fixes how a tensor is sharded over the mesh of [`on`](Self::on), as [`Schedule::shard`] does. All other shardings are chosen.
     ///
     /// ```
-    /// use polyshard_dsl::Var;
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::{Pattern, example};
-    /// use polyshard_search::Choose;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
     /// let (mesh, k) = (Mesh::new([("x", 4)]), Var::new("k"));
-    /// let product = Schedule::from_spec(example::matmul(256, 256, 1 << 16));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 256, 65536], B: [f32; 65536, 256]) -> C: [f32; 256, 256] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let choice = product.auto(4, &machine).on(&mesh).shard("A", [k.at("x")]).shard("B", [k.at("x")]).find()?;
     /// assert_eq!(choice.best().grid()[2], ("k".into(), 4)); // each rank multiplies what it has, and sums meet
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn shard(mut self, tensor: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
         self.homes.push((tensor.into(), clauses.into_iter().collect()));
@@ -115,18 +112,16 @@ impl<'a> Search<'a> {
     /// [`shard`](Self::shard) without clauses.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::Choose;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let replicated = product.auto(4, &machine).on(&Mesh::new([("x", 4)])).shard("B", []);
     /// assert_eq!(replicated.find()?.cost().received, 0);
     /// let free = replicated.free("B").find()?;
     /// assert!(free.cost().received > 0 && free.program().shardings().all(|sharding| sharding.copies() == [1, 1]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn free(mut self, tensor: impl Into<Name>) -> Self {
         let tensor = tensor.into();

@@ -49,15 +49,15 @@ pub trait Choose {
     /// Returns the search for the fastest schedule of this kernel on at most `ranks` ranks, devices `0..` of the machine.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::Choose;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[8, 1])?;
-    /// let choice = Schedule::from_spec(example::matmul(4096, 4096, 4096)).auto(8, &machine).find()?;
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let choice = matmul.auto(8, &machine).find()?;
     /// assert_eq!(choice.best().grid(), [("m".into(), 2), ("n".into(), 2), ("k".into(), 2)]);
     /// assert_eq!(choice.gap(), 0.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a>;
 }

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 /// Limits of a search, as data: where they come from elsewhere than a program's text.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::example;
-/// use polyshard_search::{Choose, Limits};
+/// use polyshard::prelude::*;
+/// use polyshard::search::Limits;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-/// let (product, limits) = (Schedule::from_spec(example::matmul(1024, 1024, 1024)), Limits { memory: Some(8 << 20), ..Limits::default() });
-/// let choice = product.auto(4, &machine).limits(limits).find()?;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 1024, 1024], B: [f32; 1024, 1024]) -> C: [f32; 1024, 1024] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let limits = Limits { memory: Some(8 << 20), ..Limits::default() };
+/// let choice = matmul.auto(4, &machine).limits(limits).find()?;
 /// assert!(choice.cost().memory <= 8 << 20);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {

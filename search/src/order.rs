@@ -26,9 +26,9 @@ const MAX_RATIO: f64 = 1.5;
 /// Kernels that compute a product of several tensors one after the other.
 ///
 /// ```
-/// use polyshard_dsl::{Operand, einsum};
-/// use polyshard_program::DType;
-/// use polyshard_search::Order;
+/// use polyshard::prelude::*;
+/// use polyshard::search::Order;
+/// use polyshard::text::{Operand, einsum};
 /// let (a, b, c) = ([500, 10], [10, 300], [300, 20]);
 /// let operands = [("A", &a), ("B", &b), ("C", &c)].map(|(source, shape)| Operand { source, shape });
 /// let kernel = einsum("ij,jk,kl->il", &operands, DType::F64, "D")?.check()?;
@@ -36,7 +36,7 @@ const MAX_RATIO: f64 = 1.5;
 /// assert_eq!(order.to_string(), "jk,kl; ij,jl");
 /// assert_eq!(order.stages()[0].statement(), "T1[j, l] = B[j, k] * C[k, l]");
 /// assert_eq!(order.stages()[1].statement(), "D[i, l] = A[i, j] * T1[j, l]");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {

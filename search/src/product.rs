@@ -59,9 +59,9 @@ pub enum Free {
 /// dimension is in one factor and in the result. Matrices have one of each kind, `I`, `J` and `K`; there may be more.
 ///
 /// ```
-/// use polyshard_layout::{DType, Mesh};
-/// use polyshard_planner::placement::PlacedMesh;
-/// use polyshard_search::product::{Case, Product};
+/// use polyshard::planner::placement::PlacedMesh;
+/// use polyshard::prelude::*;
+/// use polyshard::search::product::{Case, Product};
 /// let mesh = Mesh::new([("X", 4), ("Y", 4)]);
 /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
 /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, DType::Bf16)?;
@@ -72,7 +72,7 @@ pub enum Free {
 ///     "A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}",
 ///     "all_reduce(Y) C[I_X, K] {U_Y} -> C[I_X, K]",
 /// ]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {

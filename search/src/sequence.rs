@@ -51,18 +51,19 @@ const MAX_LISTED: usize = 12;
 /// A schedule with steps is kept as it is; one of the kernel alone is chosen. All run on one mesh.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_polyhedral::{LowerError, Schedule};
-/// use polyshard_program::example;
-/// use polyshard_search::SequenceSearch;
+/// use polyshard::prelude::*;
+/// use polyshard::schedule::LowerError;
+/// use polyshard::search::SequenceSearch;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-/// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+/// let product = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
 /// let search = SequenceSearch::new(4, &machine);
 /// let choice = search.stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z").find()?;
 /// assert_eq!(choice.schedules().len(), 2);
 /// assert_eq!(choice.gap(), 0.0);
 /// assert_eq!(choice.program().moves().count(), 0); // Y lies as both want it
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a search is a value: find() does it"]
@@ -98,19 +99,19 @@ impl<'a> SequenceSearch<'a> {
     /// change in a round is moved and brought once. Where `until` may end rounds before, the most rounds count.
     ///
     /// ```
-    /// use polyshard_dsl::Rounds;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::SequenceSearch;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
+    /// use polyshard::text::Rounds;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
     /// // X, W X, W (W X) .., each of one column.
-    /// let product = Schedule::from_spec(example::matmul(4096, 1, 4096));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 1]) -> C: [f32; 4096, 1] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let search = SequenceSearch::new(4, &machine).stage(&product, ["W", "X"], "Y");
     /// let choice = search.rounds([Rounds::new(100, 0..1).carry("Y", "X")]).find()?;
     /// // W stays where it is, and rounds begin as they end.
     /// assert!(choice.cost().received < 100 * 4 * 4096 * 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn rounds(mut self, rounds: impl IntoIterator<Item = Rounds>) -> Self {
         self.around.rounds = rounds.into_iter().collect();

@@ -4,7 +4,8 @@ mod machines;
 
 use expect_test::expect;
 use machines::machine;
-use polyshard::{DistArray, Execute, Operand, Transport, einsum};
+use polyshard::runtime::{DistArray, Execute, Transport};
+use polyshard::text::{Operand, einsum};
 use polyshard_dsl::{Clause, Var, dim, parse_kernel, pin};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine, PRESETS};
@@ -41,7 +42,7 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
         return Err(format!("{used} of {ranks} ranks are used"));
     }
     // The chain that is printed is the schedule that is returned.
-    let steps = polyshard::parse_chain(&choice.chain(), None).map_err(|error| error.to_string())?;
+    let steps = polyshard::text::parse_chain(&choice.chain(), None).map_err(|error| error.to_string())?;
     let pasted = steps.into_iter().fold(schedule.clone(), Schedule::apply);
     if pasted.lower().map_err(|error| error.to_string())? != *program {
         return Err("the printed chain gives another program".into());
@@ -267,7 +268,7 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
     let others = choice.others().iter().filter(waits).map(|other| other.cost().seconds());
     assert!(others.fold(f64::INFINITY, f64::min) * 0.97 > choice.cost().seconds());
     // The chain that is printed gives the same program, which runs.
-    let steps = polyshard::parse_chain(&choice.chain(), None).expect("steps");
+    let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
     let pasted = steps.into_iter().fold(square(480), Schedule::apply);
     assert_eq!(pasted.lower().expect("a program"), *choice.program());
     check_candidate(choice.best());
@@ -290,7 +291,7 @@ fn halos_come_while_the_interior_is_computed_where_that_is_clearly_faster() {
     let choice = stencil(480).auto(4, &machine(4, 300.0)).find().expect("a choice");
     assert!(choice.chain().contains(".interior_first(u)"), "{}\n{}", choice.chain(), choice.cost());
     assert!(choice.gap() < 1.0 && choice.cost().parts.iter().any(|part| part.hidden > 0.0), "{}", choice.cost());
-    let steps = polyshard::parse_chain(&choice.chain(), None).expect("steps");
+    let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
     let pasted = steps.into_iter().fold(stencil(480), Schedule::apply);
     assert_eq!(pasted.lower().expect("a program"), *choice.program());
     check_candidate(choice.best());
@@ -533,7 +534,7 @@ fn work_is_replicated_where_nothing_is_worth_sending() {
     // Where there is much to do, it pays.
     let large = search(4096).expect("a schedule");
     assert_eq!(grid(&large).iter().product::<usize>(), 4, "{}", large.chain());
-    let steps = polyshard::parse_chain(&small.chain(), None).expect("steps");
+    let steps = polyshard::text::parse_chain(&small.chain(), None).expect("steps");
     let pasted = steps.into_iter().fold(square(16), Schedule::apply);
     assert_eq!(&pasted.lower().expect("a program"), small.program());
 }

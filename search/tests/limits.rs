@@ -3,7 +3,7 @@
 mod machines;
 
 use machines::machine;
-use polyshard::{Operand, einsum};
+use polyshard::text::{Operand, einsum};
 use polyshard_dsl::Rounds;
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;

@@ -4,7 +4,8 @@ mod machines;
 
 use expect_test::{Expect, expect};
 use machines::machine;
-use polyshard::{DistArray, Execute, Operand, einsum};
+use polyshard::runtime::{DistArray, Execute};
+use polyshard::text::{Operand, einsum};
 use polyshard_layout::DType;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Assign, Kernel};

@@ -4,7 +4,10 @@ mod machines;
 
 use expect_test::expect;
 use machines::{machine, nodes};
-use polyshard::{DistArray, Execute, Operand, Rounds, Sequence, einsum, in_rounds};
+use polyshard::planner::Sequence;
+use polyshard::runtime::{DistArray, Execute};
+use polyshard::search::in_rounds;
+use polyshard::text::{Operand, Rounds, einsum};
 use polyshard_dsl::parse_kernel;
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;

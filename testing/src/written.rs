@@ -1,6 +1,6 @@
 //! Programs as files.
 
-use polyshard::Program;
+use polyshard::program::Program;
 
 /// Writes a program as JSON, and returns what is read from it.
 ///

@@ -7,7 +7,7 @@ use polyshard_testing::example_path;
 use polyshard_testing::start::{Start, run};
 
 /// C = A·B on two ranks, by rows.
-fn program() -> polyshard::Program {
+fn program() -> polyshard::program::Program {
     let matmul = kernel! {
         fn matmul(A: [f64; 6, 8], B: [f64; 8, 5]) -> C: [f64; 6, 5] { C[m, n] += A[m, k] * B[k, n] }
     };

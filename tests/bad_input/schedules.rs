@@ -129,7 +129,7 @@ fn unknown_tensors_are_told_the_tensors() {
 #[test]
 fn unknown_axes_are_told_the_axes() {
     vars!(m);
-    let z = polyshard::AxisExpr::axis("z");
+    let z = polyshard::layout::AxisExpr::axis("z");
     check(
         tiled().shard("A", [m.at(z)]),
         expect![[r#"

@@ -4,7 +4,6 @@ mod perceptron;
 mod reduction;
 
 use expect_test::{ExpectFile, expect_file};
-use polyshard::Element;
 use polyshard::prelude::*;
 use polyshard_testing::start::{Ended, Start, command_line, run};
 use polyshard_testing::{example_path, test_folder};

@@ -4,12 +4,15 @@ use super::{kept, nests, product, redistribution, reduction, rounds, sequence, v
 use expect_test::expect_file;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::machine::{Device, Interconnect, Level};
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+use polyshard::planner::reduce::Strategy;
+use polyshard::planner::{DistType, Plan, PlanOptions};
 use polyshard::prelude::*;
+use polyshard::program::Kernel;
+use polyshard::runtime::reference;
+use polyshard::runtime;
 use polyshard::search::product::Product;
-use polyshard::{
-    DType, DistType, Kernel, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy,
-    reference, runtime, rust_source,
-};
+use polyshard::source::{SourceOptions, rust_source};
 use polyshard_testing::written::read_back;
 
 /// As `check!`, of a program that is no schedule of one kernel: a redistribution, a product, a sequence. `$sequential` is
@@ -142,7 +145,7 @@ fn kept_halos() -> Program {
 
 #[test]
 fn a_sequence_with_kept_tiles_is_pinned_compiles_and_agrees() {
-    assert_eq!(kept_halos().nests().flat_map(polyshard::Nest::kept).count(), 2);
+    assert_eq!(kept_halos().nests().flat_map(polyshard::program::Nest::kept).count(), 2);
     check_program!(kept, kept_halos(), i64, |prepared, arrays| prepared.run(&arrays[0]), |mut whole| {
         let program = kept_halos();
         let kernels: Vec<_> = program.nests().map(|nest| &nest.kernel).collect();

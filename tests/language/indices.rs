@@ -2,8 +2,8 @@
 
 use super::{executed, inputs, sequential, small};
 use crate::bits;
-use polyshard::Trace;
 use polyshard::prelude::*;
+use polyshard::schedule::Trace;
 
 kernel! {
     /// Starts at 1, so that both neighbours exist.

@@ -3,7 +3,9 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Trace, reference, runtime};
+use polyshard::runtime::reference;
+use polyshard::runtime;
+use polyshard::schedule::Trace;
 
 kernel! {
     fn smooth(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {
@@ -176,7 +178,7 @@ fn flat(index: &[usize], shape: &[usize]) -> usize {
 }
 
 fn sequential<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> ArrayD<T> {
-    let array = |(position, tensor): (usize, &polyshard::Tensor)| {
+    let array = |(position, tensor): (usize, &polyshard::program::Tensor)| {
         let elements = (0..tensor.shape.iter().product()).map(|i| value(position, i)).collect();
         ArrayD::from_shape_vec(IxDyn(&tensor.shape), elements).expect("as many as the shape says")
     };

@@ -1,8 +1,8 @@
 //! Plans of redistributions, run: against the function of the index that fills the arrays, over both transports.
 
+use polyshard::layout::{AxisExpr, DType, Mesh, Placement, Sharding};
 use polyshard::planner::{Ops, Plan, PlanError, PlanOptions, TypeError};
 use polyshard::runtime::{DistArray, Execute, Result, Transport, World, spmd};
-use polyshard::{AxisExpr, DType, Mesh, Placement, Sharding};
 use proptest::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,9 +1,10 @@
 //! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
 
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::layout::{DType, Mesh, Placement, Sharding};
+use polyshard::program::Program;
 use polyshard::runtime::{Execute, World, spmd};
 use polyshard::search::product::Product;
-use polyshard::{DType, Error, Program, Result};
+use polyshard::{Error, Result};
 use polyshard_testing::laws::product;
 use polyshard_testing::laws::product::{Draw, Held, hold, machine, reshardings_hold};
 use proptest::prelude::*;

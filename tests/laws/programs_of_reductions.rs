@@ -1,9 +1,12 @@
 //! Reductions as programs: what one executor runs is what a reduction in place computes, and the report counts its bytes.
 
-use polyshard::planner::placement::PlacedMesh;
-use polyshard::reduction::{MoveReduction as By, Procedure};
+use polyshard::layout::{DType, Mesh, Placement, Sharding};
+use polyshard::planner::placement::{PlacedMesh, place};
+use polyshard::planner::reduce::{Reduction, Strategy};
+use polyshard::program::Program;
+use polyshard::program::reduction::{MoveReduction as By, Procedure};
 use polyshard::runtime::{DistArray, Execute, ReduceOp, spmd};
-use polyshard::{DType, Error, Mesh, Placement, Program, Reduction, Result, Sharding, Strategy, place};
+use polyshard::{Error, Result};
 use polyshard_testing::laws::reduce::{placements, programs};
 
 const ELEMENTS: usize = 37;
@@ -70,10 +73,10 @@ fn tiles_of_other_lengths_are_reduced_and_any_operation_combines() -> Result<()>
     let (source, target) = (by(&[Placement::block(0, y), Placement::partial("x")]), by(&[Placement::block(0, y)]));
     let procedure = Procedure::in_order(vec![vec![0, 3], vec![1, 4], vec![2, 5]]).expect("each rank is in one group");
     for (op, combined) in [
-        (polyshard::Assign::Add, [7.0, 12.0]),
-        (polyshard::Assign::Mul, [12.0, 35.0]),
-        (polyshard::Assign::Max, [4.0, 7.0]),
-        (polyshard::Assign::Min, [3.0, 5.0]),
+        (polyshard::program::Assign::Add, [7.0, 12.0]),
+        (polyshard::program::Assign::Mul, [12.0, 35.0]),
+        (polyshard::program::Assign::Max, [4.0, 7.0]),
+        (polyshard::program::Assign::Min, [3.0, 5.0]),
     ] {
         let reduction = By { op, procedure: procedure.clone() };
         let program = Program::reduction("A", [&source, &target], DType::F64, reduction).expect("it fits");

@@ -1,9 +1,10 @@
 //! Reductions by programs, on threads: every program, any length, type and operation.
 
-use polyshard::planner::placement::PlacedMesh;
-use polyshard::reduction::{Collective, Lowered, LoweredStep};
+use polyshard::planner::placement::{PlacedMesh, place};
+use polyshard::planner::reduce::{Reduction, Strategy, all_reduce};
+use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::{ReduceOp, World, spmd};
-use polyshard::{Error, Reduction, Result, Strategy, all_reduce, place};
+use polyshard::{Error, Result};
 use polyshard_testing::laws::reduce::{
     OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets,
 };

@@ -1,12 +1,12 @@
 //! What reductions and placements refuse, each with its whole message.
 
+use polyshard::Result;
+use polyshard::layout::Mesh;
 use polyshard::machine::Machine;
-use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
-use polyshard::planner::reduce::{Form, Instruction, ReductionProgram};
-use polyshard::reduction::{Collective, Lowered, LoweredStep};
-use polyshard::runtime::layout::Mesh;
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, place};
+use polyshard::planner::reduce::{Form, Instruction, Reduction, ReductionProgram, Strategy};
+use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::{ReduceOp, World, spmd};
-use polyshard::{Reduction, Result, Strategy, place};
 
 /// Two nodes of two GPUs; axis `x` across nodes, axis `y` inside, or the other way round.
 fn placed(swapped: bool) -> PlacedMesh {

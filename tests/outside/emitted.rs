@@ -1,7 +1,8 @@
 //! Random programs as source, to be compiled all at once.
 
 use polyshard::prelude::*;
-use polyshard::{DType, Element, SourceOptions, Transfer, rust_source};
+use polyshard::program::Transfer;
+use polyshard::source::{SourceOptions, rust_source};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::cyclic::cyclic_of;
@@ -153,7 +154,7 @@ pub(crate) fn modules(programs: &[Program]) -> Vec<(String, String)> {
     }
     let shared = include_str!("random.rs");
     let text = format!(
-        "use polyshard::DistArray;\n\n{declared}\n{shared}\npub fn run() -> polyshard::Result<()> {{\n{calls}    Ok(())\n}}\n"
+        "use polyshard::runtime::DistArray;\n\n{declared}\n{shared}\npub fn run() -> polyshard::Result<()> {{\n{calls}    Ok(())\n}}\n"
     );
     files.push(("src/random/mod.rs".into(), text));
     files.push(("src/bin/random.rs".into(), RUN.into()));

@@ -1,7 +1,7 @@
 //! Progress threads: messages go on while a leaf computes that is not cut, and no bit changes.
 
 use super::*;
-use polyshard::Progress;
+use polyshard::runtime::Progress;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 

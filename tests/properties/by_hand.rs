@@ -2,7 +2,8 @@
 
 use super::{check, distributed};
 use polyshard::prelude::*;
-use polyshard::{Clause, Leg, Statement};
+use polyshard::program::{Leg, Statement};
+use polyshard::schedule::Clause;
 use polyshard_testing::laws::program::sequential;
 use proptest::prelude::*;
 

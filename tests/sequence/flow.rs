@@ -5,7 +5,8 @@ use super::rounds::run;
 use expect_test::{Expect, expect};
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Hint, Property, Sequence, reference};
+use polyshard::program::{Hint, Property};
+use polyshard::runtime::reference;
 
 /// The mean of two neighbours, of all points but the first and the last.
 fn inner(mesh: &Mesh) -> Program {

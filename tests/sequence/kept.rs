@@ -6,8 +6,9 @@ use expect_test::expect;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::runtime::Transport;
-use polyshard::{Element, Nest, Sequence, parse_kernel, reference};
+use polyshard::program::Nest;
+use polyshard::runtime::{Transport, reference};
+use polyshard::text::parse_kernel;
 use proptest::prelude::*;
 
 /// The product of a matrix whose rows lie over the ranks with one whose columns do: all of the first one is gathered.

@@ -5,7 +5,7 @@
 
 use ndarray::IxDyn;
 use polyshard::prelude::*;
-use polyshard::{ArrayKind, Sequence};
+use polyshard::program::ArrayKind;
 use polyshard_testing::random::Choices;
 use polyshard_testing::written::read_back;
 use proptest::prelude::*;

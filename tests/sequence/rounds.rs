@@ -4,8 +4,8 @@ use super::{element, inputs, product, two_products, ways};
 use expect_test::expect;
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::runtime::Transport;
-use polyshard::{Array, ArrayId, ArrayKind, Body, Carried, Element, Move, Repeat, Sequence, reference};
+use polyshard::program::{Array, ArrayId, ArrayKind, Body, Carried, Move, Repeat};
+use polyshard::runtime::{Transport, reference};
 use proptest::prelude::*;
 
 /// A step of the heat equation on a torus, on a mesh of two axes.
@@ -358,14 +358,14 @@ fn rounds_may_begin_with_the_output_that_a_run_is_given() {
     for times in 0..3 {
         let mut body = Body::default();
         let moved =
-            |from, to, shardings| Move::direct([from, to].map(ArrayId), shardings, polyshard::DType::I64, Vec::new());
+            |from, to, shardings| Move::direct([from, to].map(ArrayId), shardings, polyshard::layout::DType::I64, Vec::new());
         body.transfer(moved(2, 3, [&columns, &rows]));
         body.transfer(moved(3, 4, [&rows, &columns]));
         let round = std::mem::take(&mut body.statements);
         body.transfer(moved(0, 1, [&rows, &columns]));
         let carried = vec![Carried { first: ArrayId(1), value: ArrayId(2), next: ArrayId(4) }];
         body.repeat(Repeat { times, until: None, carried }, round);
-        let program = Program::new(&mesh, polyshard::DType::I64, arrays.clone(), body).expect("rounds");
+        let program = Program::new(&mesh, polyshard::layout::DType::I64, arrays.clone(), body).expect("rounds");
         assert_eq!(run(&program, element), [whole(&[4, 6], |at| element(0, at))], "{times} rounds, {program}");
     }
 }

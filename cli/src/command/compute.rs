@@ -15,9 +15,11 @@ pub(crate) use shared::Shared;
 use crate::command::files::output;
 use crate::error::{CliError, Result};
 use crate::progress::Shown;
+use polyshard::layout::{DType, Name};
 use polyshard::machine::units::counted;
-use polyshard::runtime::{CompleteNpy, NpyFile, Output};
-use polyshard::{ArrayId, ArrayKind, DType, DistArray, Element, Execute, Kernel, Name, Program, World, runtime};
+use polyshard::program::{ArrayId, ArrayKind, Kernel, Program};
+use polyshard::runtime::{CompleteNpy, DistArray, Element, Execute, NpyFile, Output, World};
+use polyshard::runtime;
 use std::path::PathBuf;
 use std::time::Instant;
 

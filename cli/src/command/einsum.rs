@@ -16,13 +16,14 @@ use crate::numbers::count;
 use crate::say::say;
 use crate::with_type;
 use clap::ValueEnum;
+use polyshard::layout::{DType, Mesh, Name};
 use polyshard::machine::Machine;
-use polyshard::runtime::{NpyFile, wider};
-use polyshard::search::Search;
-use polyshard::{
-    Choose, Contraction, ContractionSearch, DType, EinsumError, Element, KernelError, Limits, Mesh, Name, Operand,
-    Order, Schedule, SourceOptions, einsum, einsum_broadcast, rust_main, rust_source,
-};
+use polyshard::program::KernelError;
+use polyshard::runtime::{Element, NpyFile, wider};
+use polyshard::schedule::Schedule;
+use polyshard::search::{Choose, Contraction, ContractionSearch, Limits, Order, Search};
+use polyshard::source::{SourceOptions, rust_main, rust_source};
+use polyshard::text::{EinsumError, Operand, einsum, einsum_broadcast};
 use std::path::PathBuf;
 
 /// Arguments of `polyshard einsum`.

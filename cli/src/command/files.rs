@@ -3,8 +3,8 @@
 use crate::error::{CliError, Result};
 use crate::say::remark;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use polyshard::Name;
 use polyshard::draw::DrawError;
+use polyshard::layout::Name;
 use polyshard::runtime::Output;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,11 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
 use polyshard::draw::Draw;
+use polyshard::layout::{DType, Name};
 use polyshard::runtime::Output;
-use polyshard::{DType, Name, Rounds, Schedule, SourceOptions, rust_main, rust_source};
+use polyshard::schedule::Schedule;
+use polyshard::source::{SourceOptions, rust_main, rust_source};
+use polyshard::text::Rounds;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,8 @@
 
 use crate::axes::{Axes, is_name};
 use crate::error::{CliError, Result};
-use polyshard::{Mesh, ParallelismMatrix};
+use polyshard::layout::Mesh;
+use polyshard::planner::placement::ParallelismMatrix;
 use std::num::{IntErrorKind, ParseIntError};
 
 /// The most ranks of a mesh: plans list groups rank by rank.

@@ -3,13 +3,15 @@
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
+use polyshard::layout::{DType, Name};
 use polyshard::machine::Machine;
+use polyshard::planner::SequenceError;
 use polyshard::planner::cost::Cost;
+use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
-use polyshard::{
-    Choose, DType, Definitions, Given, Limits, LowerError, Mistake, Name, Number, Operand, ParseError, Program, Rounds,
-    Schedule, Scheduled, SequenceError, SequenceSearch, Stage, Step, in_rounds,
-};
+use polyshard::schedule::{LowerError, Schedule, Step};
+use polyshard::search::{Choose, Limits, SequenceSearch, in_rounds};
+use polyshard::text::{Definitions, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,7 @@
 
 use crate::command::files::output;
 use crate::error::{CliError, Result};
-use polyshard::Element;
-use polyshard::runtime::{Output, Result as RunResult, npy_header};
+use polyshard::runtime::{Element, Output, Result as RunResult, npy_header};
 use std::path::Path;
 
 /// Bytes that are made before they are written.

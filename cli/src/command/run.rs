@@ -8,8 +8,8 @@ use crate::command::poly::{Kernels, Lowered, Source};
 use crate::error::{CliError, Result};
 use crate::say::say;
 use crate::with_type;
-use polyshard::Element;
 use polyshard::machine::units::scaled;
+use polyshard::runtime::Element;
 
 /// Arguments of `polyshard run`.
 #[derive(clap::Args)]

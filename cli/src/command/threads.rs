@@ -3,7 +3,7 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use crate::error::{CliError, Result};
-use polyshard::Sharding;
+use polyshard::layout::Sharding;
 use polyshard::machine::units::counted;
 use polyshard::runtime::free_memory;
 use serde::Serialize;

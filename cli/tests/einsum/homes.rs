@@ -2,7 +2,7 @@
 
 use super::Files;
 use expect_test::{Expect, expect};
-use polyshard::DType;
+use polyshard::layout::DType;
 use polyshard_testing::start::Start;
 use polyshard_testing::test_folder;
 

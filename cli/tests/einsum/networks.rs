@@ -1,7 +1,7 @@
 //! Products of more tensors than one nest of loops could run over: contracted two at a time, and checked likewise.
 
 use super::Files;
-use polyshard::DType;
+use polyshard::layout::DType;
 use polyshard_testing::start::Start;
 use polyshard_testing::test_folder;
 

@@ -2,7 +2,7 @@
 
 use super::{COMMAND_LINE, Files};
 use expect_test::{Expect, expect};
-use polyshard::DType;
+use polyshard::layout::DType;
 use polyshard::ndarray::arr2;
 use polyshard::runtime::spmd;
 use polyshard_testing::start::{Ended, Start};
@@ -86,8 +86,8 @@ fn sums_that_cancel_pass_the_check() {
         let whole = if by_rows { arr2(&[values]) } else { arr2(&values.map(|value| [value])) }.into_dyn();
         let path = files.path(name);
         let done = spmd(1, |world| {
-            let sharding = polyshard::Sharding::replicated(&polyshard::Mesh::new([("x", 1)]), whole.shape());
-            polyshard::DistArray::from_fn(world, &sharding, |index| whole[index])?.to_npy(world, &path)
+            let sharding = polyshard::layout::Sharding::replicated(&polyshard::layout::Mesh::new([("x", 1)]), whole.shape());
+            polyshard::runtime::DistArray::from_fn(world, &sharding, |index| whole[index])?.to_npy(world, &path)
         });
         done.expect("the folder is ours");
     };
@@ -209,8 +209,8 @@ fn a_check_that_fails_is_said_once() {
     let path = files.path("A.npy");
     let values = [1e308, 1e308, -1e308, -1e308];
     let done = spmd(1, |world| {
-        let sharding = polyshard::Sharding::replicated(&polyshard::Mesh::new([("x", 1)]), &[4]);
-        polyshard::DistArray::from_fn(world, &sharding, |index| values[index[0]])?.to_npy(world, &path)
+        let sharding = polyshard::layout::Sharding::replicated(&polyshard::layout::Mesh::new([("x", 1)]), &[4]);
+        polyshard::runtime::DistArray::from_fn(world, &sharding, |index| values[index[0]])?.to_npy(world, &path)
     });
     done.expect("the folder is ours");
     let poly = files.path("sum.poly");

@@ -2,7 +2,7 @@
 
 use super::Files;
 use expect_test::{Expect, expect};
-use polyshard::DType;
+use polyshard::layout::DType;
 use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;
 

@@ -2,7 +2,7 @@
 
 use super::{answered, cases, file, joined, mesh, numbers, said, switches};
 use expect_test::expect;
-use polyshard::reduction::{Collective, Lowered, LoweredStep};
+use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
 use serde_json::{Value, json};
 
 /// Half a node on each of two nodes.

@@ -32,7 +32,7 @@ fn a_scheduled_kernel_is_a_module() {
                 pub const SOURCE: &str = "..";
                 /// Returns the schedule that the kernel was compiled from.
                 #[must_use]
-                pub fn schedule() -> ::polyshard::Schedule {}
+                pub fn schedule() -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2, y: 2.
                 pub fn mesh() -> Mesh {}
                 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
@@ -82,7 +82,7 @@ fn scalars_are_parameters() {
                 pub const SOURCE: &str = "..";
                 /// Returns the schedule that the kernel was compiled from.
                 #[must_use]
-                pub fn schedule(alpha: i32, beta: i32) -> ::polyshard::Schedule {}
+                pub fn schedule(alpha: i32, beta: i32) -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2.
                 pub fn mesh() -> Mesh {}
                 /// Which rank owns which elements of `A`: [0 @ x].

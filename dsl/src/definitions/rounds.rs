@@ -19,7 +19,7 @@ use syn::{Expr, Lit, Result, Token, UnOp};
 /// Kernels of a file, or of another sequence, that run in rounds.
 ///
 /// ```
-/// use polyshard_dsl::Rounds;
+/// use polyshard::text::Rounds;
 /// let rounds = Rounds::new(10, 1..3).carry("next", "x").until("residual", 1e-6);
 /// assert_eq!(rounds.to_string(), "repeat(10, x = next, until residual < 1e-6)");
 /// ```

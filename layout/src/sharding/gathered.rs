@@ -17,7 +17,7 @@ impl Sharding {
     /// not all elements that ranks lack come so. Takes time in proportion to the number of ranks, if shards grow.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let of = |placements: &[Placement]| Sharding::new(&mesh, &[6, 4], placements).expect("a sharding");

@@ -12,7 +12,8 @@ impl Sharding {
     /// them [over](Self::over) a [common refinement](Mesh::common_refinement) before.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Neighbours, Placement, Reach, Sharding};
+    /// use polyshard::layout::{Neighbours, Reach};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let of = |placements: &[Placement]| Sharding::new(&mesh, &[6, 4], placements).expect("a sharding");

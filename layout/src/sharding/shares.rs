@@ -7,7 +7,7 @@ impl Sharding {
     /// Returns how many ranks own each element, at least and at most; of partial sums, each term of it.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 3), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let copies = |placement| Sharding::new(&mesh, &[6], &[placement]).map(|sharding| sharding.copies());
@@ -15,7 +15,7 @@ impl Sharding {
     /// // Coordinate 2 along x owns what coordinate 0 does.
     /// assert_eq!(copies(Placement::block(0, x % 2))?, [2, 4]);
     /// assert_eq!(copies(Placement::block(0, [x, y]))?, [1, 1]);
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn copies(&self) -> [usize; 2] {
@@ -40,7 +40,7 @@ impl Sharding {
     /// terms of partial sums are none.
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let is_even = |shape: &[usize], placements: &[Placement]| {
@@ -50,7 +50,7 @@ impl Sharding {
     /// assert!(!is_even(&[6, 4], &[Placement::block(0, x)])?, "it is replicated along y");
     /// assert!(!is_even(&[6, 4], &[Placement::block(0, x), Placement::pin("y", 0)])?, "half of the ranks have nothing");
     /// assert!(!is_even(&[5, 5], &[Placement::block(0, x), Placement::block(1, y)])?, "one rank has 9 of 25");
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn is_in_even_shares(&self) -> bool {

@@ -8,12 +8,13 @@ impl Sharding {
     /// array is no sum.
     ///
     /// ```
-    /// use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
+    /// use polyshard::layout::AxisExpr;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("z", 3)]);
     /// let open = Sharding::new(&mesh, &[4], &[Placement::block(0, AxisExpr::axis("x")), Placement::partial("z")])?;
     /// assert_eq!((open.partial(), open.to_string()), (&[1][..], "[0 @ x, partial(z)]".into()));
     /// assert_eq!(open.closed().to_string(), "[0 @ x]");
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn partial(&self) -> &[usize] {
@@ -56,7 +57,7 @@ impl Sharding {
     /// on one mesh, and on two meshes if the axes of the terms divide the ranks alike:
     ///
     /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard::prelude::*;
     /// let open = |extents: &[(&str, usize)]| {
     ///     Sharding::new(&Mesh::new(extents.iter().copied()), &[8], &[Placement::partial("z")])
     /// };
@@ -69,7 +70,7 @@ impl Sharding {
     ///      mesh (x: 8, z: 2), so terms would be lost or count twice; close the sums first, by a sharding over the first mesh \
     ///      without `partial`"
     /// );
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

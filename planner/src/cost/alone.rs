@@ -18,12 +18,14 @@ impl Prices<'_> {
     /// and write there. Ranks that are in no group are idle.
     ///
     /// ```
-    /// use polyshard_machine::{Collective, GroupedCollective, Machine};
-    /// use polyshard_planner::cost::Prices;
+    /// use polyshard::layout::Collective;
+    /// use polyshard::machine::GroupedCollective;
+    /// use polyshard::planner::cost::Prices;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?;
     /// let collective = GroupedCollective { operation: Collective::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
     /// assert_eq!(Prices::new(&machine).collective(&collective)?.transfer, 1.0);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -51,8 +51,9 @@ pub struct Ranked {
 /// Returns all placements of a mesh with these axes, best first, with the default choice of programs.
 ///
 /// ```
-/// use polyshard_machine::{Machine, Collective};
-/// use polyshard_planner::placement::{Traffic, best};
+/// use polyshard::layout::Collective;
+/// use polyshard::planner::placement::{Traffic, best};
+/// use polyshard::prelude::*;
 /// // 4 replicas of a model in 16 shards: little between the replicas, much between the shards.
 /// let gradients = Traffic { operation: Collective::AllReduce, axes: vec![0], bytes: 1e8 };
 /// let activations = Traffic { operation: Collective::AllReduce, axes: vec![1], bytes: 1e9 };

@@ -15,10 +15,10 @@ use std::collections::HashMap;
 /// ```
 ///
 /// ```
-/// use polyshard_planner::placement::matrices;
+/// use polyshard::planner::placement::matrices;
 /// let all: Vec<_> = matrices(&[4, 16], &[4, 16])?.iter().map(ToString::to_string).collect();
 /// assert_eq!(all, ["[[1 4] [4 4]]", "[[2 2] [2 8]]", "[[4 1] [1 16]]"]);
-/// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
@@ -41,10 +41,10 @@ pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMa
 /// Levels are filled as there, but what is left of the axes counts up to their order, and is counted once.
 ///
 /// ```
-/// use polyshard_planner::placement::count;
+/// use polyshard::planner::placement::count;
 /// assert_eq!(count(&[4, 16], &[8, 2, 4])?, 5);
 /// assert_eq!(count(&[8; 6], &[8; 6])?, 20_933_840); // 6 by 6 tables whose rows and columns add up to 3
-/// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

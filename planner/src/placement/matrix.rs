@@ -17,14 +17,14 @@ use std::fmt;
 /// A placement of the axes of a mesh on the levels of a machine.
 ///
 /// ```
-/// use polyshard_planner::placement::ParallelismMatrix;
+/// use polyshard::planner::placement::ParallelismMatrix;
 /// // 4 data-parallel replicas of 16 shards each, on 4 nodes of 16 GPUs: a replica is half of two nodes.
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![2, 8]])?;
 /// assert_eq!((matrix.axes(), matrix.hierarchy()), (vec![4, 16], vec![4, 16]));
 /// assert_eq!(matrix.rank(&[3, 5]), 45); // node 2, its second half, the 6th GPU there
 /// assert_eq!(matrix.coordinates(45), [3, 5]);
 /// assert_eq!(matrix.groups(&[0])?[5], [5, 13, 37, 45]); // the shards 5 of all replicas
-/// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -125,10 +125,10 @@ impl ParallelismMatrix {
     /// Returns the machine's rank for each rank of the mesh, whose ranks are row-major over the axes.
     ///
     /// ```
-    /// use polyshard_planner::placement::ParallelismMatrix;
+    /// use polyshard::planner::placement::ParallelismMatrix;
     /// let matrix = ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?; // axis 0 inside nodes, axis 1 across
     /// assert_eq!(matrix.ranks(), [0, 2, 1, 3]);
-    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn ranks(&self) -> Vec<usize> {

@@ -29,9 +29,8 @@ impl PlacedMesh {
     /// ```
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
@@ -78,15 +77,15 @@ impl PlacedMesh {
     /// axis': `level` says of each axis, by its position, all else.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::{Device, Interconnect, Level};
-    /// use polyshard_planner::placement::PlacedMesh;
+    /// use polyshard::machine::{Device, Interconnect, Level};
+    /// use polyshard::planner::placement::PlacedMesh;
+    /// use polyshard::prelude::*;
     /// let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
     /// let switch = |bandwidth| Level::new("", 1, Interconnect::Switch, bandwidth, 1e-6);
     /// let mesh = Mesh::new([("X", 4), ("one", 1), ("Y", 2)]);
     /// let placed = PlacedMesh::along_axes(&mesh, "mine", device, |axis| switch(if axis == 0 { 1e9 } else { 1e10 }))?;
     /// assert_eq!(placed.machine().to_string(), "mine: 4 X x 2 Y");
-    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -112,13 +111,13 @@ impl PlacedMesh {
     /// of more than one rank.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Interconnect;
-    /// use polyshard_planner::placement::PlacedMesh;
+    /// use polyshard::machine::Interconnect;
+    /// use polyshard::planner::placement::PlacedMesh;
+    /// use polyshard::prelude::*;
     /// let placed = PlacedMesh::on_torus(&Mesh::new([("X", 4), ("Y", 16)]), "tpu-v5e")?;
     /// let wires: Vec<_> = placed.machine().levels().iter().map(|level| &level.interconnect).collect();
     /// assert_eq!(wires, [&Interconnect::Line, &Interconnect::Ring]);
-    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

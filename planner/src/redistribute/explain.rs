@@ -13,8 +13,8 @@ impl Plan {
     /// Returns the plan with the types, groups, elements and bytes of each step, and what other ways would cost.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Plan, PlanOptions};
+    /// use polyshard::planner::{DistType, Plan, PlanOptions};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("a", 2)]);
     /// let [rows, columns] = ["[4{a}8, 8]", "[8, 4{a}8]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
     /// let plan = Plan::new(&rows, &columns, &PlanOptions::default())?;
@@ -29,7 +29,7 @@ impl Plan {
     /// peak 256 bytes per device; the source tile has 256 and the target tile 256
     /// all-gather and slice would cost 512 bytes per device, with a peak of 512
     /// ");
-    /// # Ok::<(), polyshard_planner::PlanError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn explain(&self, element_bytes: usize) -> String {

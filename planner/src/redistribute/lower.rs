@@ -17,9 +17,8 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, P
 /// them.
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
-/// use polyshard_planner::redistribution;
-/// use polyshard_program::DType;
+/// use polyshard::planner::redistribution;
+/// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 4)]);
 /// let [x] = mesh.axes();
 /// let rows = Sharding::new(&mesh, &[64, 64], &[Placement::block(0, x)])?;
@@ -117,9 +116,8 @@ impl Plan {
     /// Returns the program that follows the plan, over an array of `dtype` named `array`.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Plan, PlanOptions};
-    /// use polyshard_program::DType;
+    /// use polyshard::planner::{DistType, Plan, PlanOptions};
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("a", 2), ("b", 2)]);
     /// let [rows, columns] = ["[2{b,a}8, 8]", "[8, 2{b,a}8]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
     /// let program = Plan::new(&rows, &columns, &PlanOptions::default())?.program("A", DType::F64);
@@ -129,7 +127,7 @@ impl Plan {
     ///  1  move          A' = A: [0 @ [a, b]] to [1 @ [a, b]], all_to_all(a, b)
     ///     output        A'[8, 8]: [1 @ [a, b]]
     /// ");
-    /// # Ok::<(), polyshard_planner::PlanError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics
@@ -203,12 +201,12 @@ impl DistType {
     /// of an axis number tiles, it is over a mesh with an axis for each of them: see [`Mesh::refined`].
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::DistType;
+    /// use polyshard::planner::DistType;
+    /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
     /// let tiles = DistType::parse("[2{y%2,x}8]", &mesh)?;
     /// assert_eq!(tiles.cut(&[7]).to_string(), "[0 @ [x, y%2]]");
-    /// # Ok::<(), polyshard_planner::TypeError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

@@ -44,14 +44,14 @@ pub struct Ranked {
 /// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first, with the default options.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::best;
+/// use polyshard::planner::placement::ParallelismMatrix;
+/// use polyshard::planner::reduce::best;
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 16])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 4], vec![1, 4]])?;
 /// let programs = best(&machine, &matrix, &[0], 1e9)?;
 /// assert_eq!(programs[0].program.to_string(), "ReduceScatter-AllReduce-AllGather");
-/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

@@ -14,8 +14,8 @@ use std::fmt;
 /// Named levels, the outermost first, which has one member.
 ///
 /// ```
-/// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::Hierarchy;
+/// use polyshard::planner::placement::ParallelismMatrix;
+/// use polyshard::planner::reduce::Hierarchy;
 /// let matrix = ParallelismMatrix::new(vec![vec![1, 1, 2, 2], vec![1, 2, 1, 2]])?;
 /// assert_eq!(Hierarchy::reduction(&matrix, &[1])?.to_string(), "root 1, level1 2, level3 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -117,11 +117,11 @@ impl ParallelismMatrix {
     /// Returns the factors of these axes with those of one level multiplied, one per level.
     ///
     /// ```
-    /// use polyshard_planner::placement::ParallelismMatrix;
+    /// use polyshard::planner::placement::ParallelismMatrix;
     /// let matrix = ParallelismMatrix::new(vec![vec![1, 2, 3], vec![4, 5, 6], vec![7, 8, 9]])?;
     /// assert_eq!(matrix.factors(&[0, 2])?, [1, 2, 3, 7, 8, 9]);
     /// assert_eq!(matrix.collapsed(&[0, 2])?, [7, 16, 27]);
-    /// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

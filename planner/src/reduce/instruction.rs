@@ -29,13 +29,13 @@ pub enum Form {
 /// One step of a reduction program. Levels are positions in its [`Hierarchy`].
 ///
 /// ```
-/// use polyshard_planner::reduce::{Form, Hierarchy, Instruction};
-/// use polyshard_program::reduction::Collective;
+/// use polyshard::planner::reduce::{Form, Hierarchy, Instruction};
+/// use polyshard::program::reduction::Collective;
 /// let hierarchy = Hierarchy::new([("node", 2), ("gpu", 2)])?;
 /// let across = Instruction { collective: Collective::AllReduce, slice: 1, form: Form::Parallel(0) };
 /// assert_eq!(across.groups(&hierarchy)?, [[0, 2], [1, 3]]);
 /// assert_eq!(across.describe(&hierarchy), "AllReduce(node, Parallel(root))");
-/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Instruction {

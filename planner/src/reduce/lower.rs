@@ -22,13 +22,13 @@ impl ReductionProgram {
     /// Lowers the program over the axes of a placement.
     ///
     /// ```
-    /// use polyshard_planner::placement::ParallelismMatrix;
-    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
+    /// use polyshard::planner::placement::ParallelismMatrix;
+    /// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
     /// let matrix = ParallelismMatrix::new(vec![vec![2, 3], vec![2, 2]])?;
     /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, AllowedMasters::OthersIdle) {
     ///     program.lower(&matrix, &[0])?.prove()?;
     /// }
-    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

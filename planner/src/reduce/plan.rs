@@ -38,11 +38,9 @@ impl PlacedMesh {
     /// Plans the reduction of arrays of `elements` elements of `dtype` over `axes`, each a name or a position.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
-    /// use polyshard_planner::reduce::Strategy;
-    /// use polyshard_program::DType;
+    /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard::planner::reduce::Strategy;
+    /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
     /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
     /// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;

@@ -22,14 +22,14 @@ impl ReductionProgram {
     /// Returns the instructions with the names of a hierarchy's levels.
     ///
     /// ```
-    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
+    /// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
     /// let hierarchy = Hierarchy::new([("node", 4), ("gpu", 16)])?;
     /// let programs = synthesize(&hierarchy, 3, AllowedMasters::OthersIdle);
     /// let written: Vec<_> = programs.iter().map(|program| program.describe(&hierarchy)).collect();
     /// assert!(written.contains(
     ///     &"ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)".into()
     /// ));
-    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics
@@ -42,11 +42,11 @@ impl ReductionProgram {
     /// Returns whether it is one all-reduce of all ranks that have a part of the sum.
     ///
     /// ```
-    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
+    /// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
     /// let programs = synthesize(&Hierarchy::new([("gpu", 16)])?, 2, AllowedMasters::OthersIdle);
     /// let direct: Vec<_> = programs.iter().filter(|program| program.is_direct()).collect();
     /// assert_eq!(direct[0].to_string(), "AllReduce");
-    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn is_direct(&self) -> bool {

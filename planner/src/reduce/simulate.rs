@@ -31,9 +31,10 @@ impl fmt::Display for Simulation {
 /// Returns how long a lowered program takes to sum `bytes` on every rank.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, Machine};
-/// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, simulate, synthesize};
+/// use polyshard::machine::Algorithm;
+/// use polyshard::planner::placement::ParallelismMatrix;
+/// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, simulate, synthesize};
+/// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?;
 /// let matrix = ParallelismMatrix::new(vec![vec![4, 16]])?;
 /// let direct = &synthesize(&Hierarchy::on_machine(&machine, &matrix, &[0])?, 1, AllowedMasters::OthersIdle)[0];

@@ -33,14 +33,14 @@ pub enum AllowedMasters {
 /// A hierarchy of one device has one program, which does nothing.
 ///
 /// ```
-/// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
-/// let programs = |levels: &[(&str, usize)]| -> Result<_, polyshard_planner::reduce::ReduceError> {
+/// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
+/// let programs = |levels: &[(&str, usize)]| -> Result<_, polyshard::planner::reduce::ReduceError> {
 ///     Ok(synthesize(&Hierarchy::new(levels.iter().copied())?, 5, AllowedMasters::OthersIdle))
 /// };
 /// let one: Vec<_> = programs(&[("gpu", 8)])?.iter().map(ToString::to_string).collect();
 /// assert_eq!(one, ["AllReduce", "ReduceScatter-AllGather", "Reduce-Broadcast"]);
 /// assert_eq!(programs(&[("node", 4), ("gpu", 16)])?.len(), 47);
-/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[must_use]
 pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: AllowedMasters) -> Vec<ReductionProgram> {

@@ -28,14 +28,14 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, partial, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("z", 3)]), Var::new("k"));
     /// let [z] = mesh.axes();
-    /// let terms = Schedule::from_spec(example::matmul(5, 4, 7)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let terms = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .shard("A", [k.at(z)])
     ///     .shard("B", [k.at(z)])
@@ -77,14 +77,14 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, partial, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
-    /// let rows = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 7, 5], B: [f32; 5, 4]) -> C: [f32; 7, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let rows = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .divide("m", "mo", "mi", 3)
     ///     .reorder(["mo", "mi", "n", "ki"])
@@ -136,14 +136,15 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, partial, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
-    /// let panels = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 7, 5], B: [f32; 5, 4]) -> C: [f32; 7, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let panels = matmul
+    ///     .clone()
     ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
     ///     .divide("k", "ko", "ki", 3)
     ///     .reorder(["ko", "mi", "n", "ki"])
@@ -155,7 +156,7 @@ impl Schedule {
     /// assert!(ahead.to_string().contains("begin B_tile for ko + 1, if below 3"));
     /// same_as_sequential(&ahead)?;
     ///
-    /// let summed = Schedule::from_spec(example::matmul(7, 4, 5))
+    /// let summed = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .divide("m", "mo", "mi", 3)
     ///     .reorder(["mo", "mi", "n", "ki"])
@@ -199,9 +200,8 @@ impl Schedule {
     /// beyond the neighbours' blocks.
     ///
     /// ```
-    /// use polyshard_dsl::{Var, parse_kernel};
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard::prelude::*;
+    /// use polyshard::text::parse_kernel;
     /// let (mesh, i) = (Mesh::new([("x", 3)]), Var::new("i"));
     /// let [x] = mesh.axes();
     /// let blur = "fn blur(u: [f32; 18]) -> v: [f32; 18] { v[i] = u[i - 1] else 0 + u[i + 1] else 0 }";
@@ -212,7 +212,7 @@ impl Schedule {
     /// let program = in_blocks.halo("u", 3).lower()?;
     /// assert_eq!(program.nest().applications(), 3);
     /// assert_eq!(program.report().traffic_bytes, 24, "three elements from either side, at once");
-    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -240,9 +240,8 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, parse_kernel};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::text::parse_kernel;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, i) = (Mesh::new([("x", 3)]), Var::new("i"));
     /// let [x] = mesh.axes();
@@ -280,14 +279,14 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("x", 3)]), Var::new("k"));
     /// let [x] = mesh.axes();
-    /// let in_order = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 7, 5], B: [f32; 5, 4]) -> C: [f32; 7, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let in_order = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .shard("A", [k.at(x)])
     ///     .shard("B", [k.at(x)])
@@ -358,18 +357,17 @@ impl Schedule {
     /// it is about to run, before ranks communicate.
     ///
     /// ```
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_program::*;
-    /// # use polyshard_layout::Mesh;
+    /// # use polyshard::prelude::*;
     /// # let mesh = Mesh::new([("x", 2)]);
-    /// # let matmul = Schedule::from_spec(example::matmul(8, 8, 8));
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let program = matmul
     ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
     ///     .tensorize_with(["mi", "n", "k"], "block_product")
     ///     .lower()?;
     /// assert!(program.explain().contains("leaf: block_product, to be registered as C[m, n] += A[m, k] * B[k, n]"));
-    /// # Ok::<(), LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// After `substitute` in DISTAL and `replace` in Exo, where the instruction states its meaning.
@@ -403,14 +401,15 @@ impl Schedule {
     /// whether ranks share memory, where nothing is sent.
     ///
     /// ```
-    /// use polyshard_dsl::Var;
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
+    /// use polyshard::prelude::*;
     /// let (mesh, [m, k]) = (Mesh::new([("x", 4)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let in_panels = |count| {
-    ///     Schedule::from_spec(example::matmul(64, 64, 64)) // C[m, n] += A[m, k] * B[k, n]
+    ///     matmul
+    ///         .clone()
     ///         .distribute(["m"], ["mo"], ["mi"], &mesh)
     ///         .divide("k", "ko", "ki", count)
     ///         .reorder(["ko", "mi", "n", "ki"])
@@ -428,7 +427,7 @@ impl Schedule {
     ///      nothing is computed"
     /// ), "{error}");
     /// assert_eq!(error.help().as_deref(), Some("divide into 5 iterations of `ko` or more, or expect 0.750 or less"));
-    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

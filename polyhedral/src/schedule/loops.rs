@@ -20,10 +20,11 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::example;
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)); // C[m, n] += A[m, k] * B[k, n]
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// same_as_sequential(&product.split("m", "mo", "mi", 2).lower()?)?; // tiles of 2, 2 and 1
     /// # Ok(())
     /// # }
@@ -54,10 +55,11 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::example;
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)); // C[m, n] += A[m, k] * B[k, n]
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// same_as_sequential(&product.divide("m", "mo", "mi", 4).lower()?)?; // 2, 2, 1 and 0
     /// # Ok(())
     /// # }
@@ -83,10 +85,11 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::example;
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)); // C[m, n] += A[m, k] * B[k, n]
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// same_as_sequential(&product.reorder(["k", "m"]).lower()?)?;
     /// # Ok(())
     /// # }
@@ -111,10 +114,11 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::example;
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)); // C[m, n] += A[m, k] * B[k, n]
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// same_as_sequential(&product.fuse("m", "n", "f").lower()?)?;
     /// # Ok(())
     /// # }
@@ -152,10 +156,8 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, parse_kernel};
-    /// # use polyshard_program::Pattern;
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::text::parse_kernel;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));
     /// let [x] = mesh.axes();
@@ -182,14 +184,14 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, partial, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("z", 3)]), ["m", "k"].map(Var::new));
     /// let [z] = mesh.axes();
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 5, 7], B: [f32; 7, 4]) -> C: [f32; 5, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let product = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .shard("A", [k.at(z)])
     ///     .shard("B", [k.at(z)]);
@@ -210,10 +212,11 @@ impl Schedule {
     /// a rank at once, without what is between them.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// let rows = Schedule::from_spec(example::matmul(200, 30, 40))
+    /// use polyshard::prelude::*;
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 200, 40], B: [f32; 40, 30]) -> C: [f32; 200, 30] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let rows = matmul
     ///     .split("m", "mb", "mi", 16) // blocks of 16 rows
     ///     .split("mb", "mt", "mp", 4) // rounds of a block for each rank
     ///     .distribute(["mp"], ["mo"], ["ml"], &Mesh::new([("x", 4)]))
@@ -254,13 +257,13 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::Var;
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let [m, k] = ["m", "k"].map(Var::new);
-    /// let rows = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 7, 5], B: [f32; 5, 4]) -> C: [f32; 7, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let rows = matmul
     ///     .distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
     ///     .replicate(&Mesh::new([("y", 3)]))
     ///     .shard("A", [m.at("x")])
@@ -306,14 +309,14 @@ impl Schedule {
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_dsl::{Var, partial, pin};
-    /// # use polyshard_program::{Pattern, example};
+    /// # use polyshard::prelude::*;
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
-    /// let rows = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 7, 5], B: [f32; 5, 4]) -> C: [f32; 7, 4] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let rows = matmul
     ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
     ///     .divide("m", "mo", "mi", 3)
     ///     .reorder(["mo", "mi", "n", "ki"])

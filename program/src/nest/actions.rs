@@ -52,13 +52,14 @@ impl Nest {
     /// Returns what a rank does at a statement that is no loop, in this order.
     ///
     /// ```
-    /// use polyshard_dsl::Var;
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::{Action, LoopId, Source, Statement, When, example};
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::{Action, LoopId, Source, Statement, When};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
-    /// let schedule = Schedule::from_spec(example::matmul(8, 8, 8))
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let schedule = matmul
     ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
     ///     .divide("k", "ko", "ki", 2)
     ///     .reorder(["mo", "ko", "mi", "n", "ki"])

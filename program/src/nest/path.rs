@@ -24,8 +24,8 @@ impl Nest {
     /// Returns the products that the leaf takes two at a time, in the order in which they run; none if it takes all operands at once.
     ///
     /// ```
-    /// # use polyshard_polyhedral::Schedule;
-    /// let kernel = polyshard_dsl::parse_kernel(
+    /// # use polyshard::prelude::*;
+    /// let kernel = polyshard::text::parse_kernel(
     ///     "fn f(A: [f32; 90, 80], B: [f32; 80, 70], x: [f32; 70]) -> y: [f32; 90] { y[i] += A[i, j] * B[j, k] * x[k] }",
     /// )?;
     /// let program = Schedule::from_spec(kernel).tensorize(["i", "j", "k"]).lower()?;

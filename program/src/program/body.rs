@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// The nests, moves and repetitions of a program by number, and the statements in the order in which they run.
 ///
 /// ```
-/// use polyshard_layout::{Mesh, Placement, Sharding};
-/// use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Program};
+/// use polyshard::prelude::*;
+/// use polyshard::program::{Array, ArrayId, ArrayKind, Body, Move};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let array = |kind, dim| Array { name: "A".into(), sharding: by(dim), kind };
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// body.transfer(Move::direct([ArrayId(0), ArrayId(1)], [&by(0), &by(1)], DType::F64, Vec::new()));
 /// let program = Program::new(&mesh, DType::F64, vec![array(ArrayKind::Input, 0), array(ArrayKind::Output, 1)], body)?;
 /// assert_eq!(program.body().parts().count(), 2, "it begins, and is awaited");
-/// # Ok::<(), polyshard_program::ProgramError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -30,12 +30,12 @@ impl Program {
     /// in the order of the stages.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// use polyshard_layout::{AxisPart, Mesh, Stages};
-    /// use polyshard_program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
-    /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
+    /// use polyshard::layout::{AxisPart, Stages};
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let mesh = Mesh::new([("x", 8)]);
     /// let [x] = mesh.axes();
     /// let [m, k] = ["m", "k"].map(Var::new);
@@ -56,13 +56,12 @@ impl Program {
     /// floats are rounded in the order of its steps, in each of which the communication library chooses.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_polyhedral::*;
-    /// # use polyshard_program::example;
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
-    /// use polyshard_program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
-    /// # let matmul = Schedule::from_spec(example::matmul(64, 64, 64));
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
+    /// use polyshard::program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
+    /// # let matmul = kernel! {
+    /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
+    /// # };
     /// let mesh = Mesh::new([("z", 4)]);
     /// let [z] = mesh.axes();
     /// let k = Var::new("k");

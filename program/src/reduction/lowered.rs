@@ -53,7 +53,7 @@ impl Lowered {
     /// [`prove`](Self::prove) says whether they do.
     ///
     /// ```
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
     /// // A butterfly of two stages.
     /// let stage = |groups: [[usize; 2]; 2]| {
     ///     let groups = groups.map(Vec::from).to_vec().into();
@@ -61,7 +61,7 @@ impl Lowered {
     /// };
     /// let stages = vec![stage([[0, 1], [2, 3]]), stage([[0, 2], [1, 3]])];
     /// Lowered::from_steps(vec![vec![0, 1, 2, 3]], 1, stages)?.prove()?;
-    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// # Ok::<(), polyshard::program::reduction::ReductionError>(())
     /// ```
     ///
     /// # Errors
@@ -148,12 +148,12 @@ impl Lowered {
     /// Chunk `c` of an array of `n` elements may be any piece of it, as long as all ranks take it alike.
     ///
     /// ```
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
     /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
     /// let steps = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
     /// let sum = Lowered::from_steps(vec![vec![0, 1]], 2, steps)?;
     /// assert_eq!(sum.layout()?, [[vec![0..2], vec![0..2]], [vec![0..1], vec![1..2]], [vec![0..2], vec![0..2]]]);
-    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// # Ok::<(), polyshard::program::reduction::ReductionError>(())
     /// ```
     ///
     /// # Errors

@@ -30,14 +30,14 @@ impl From<Procedure> for MoveReduction {
 /// again: it cannot be made otherwise.
 ///
 /// ```
-/// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
+/// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
 /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
 /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
 /// let procedure = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
 /// assert_eq!(procedure.to_string(), "ReduceScatter-AllGather");
 /// assert_eq!(procedure.received(|_| 7), [7, 7]); // 4 terms and 3 sums, or 3 and 4
 /// assert!(Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
-/// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+/// # Ok::<(), polyshard::program::reduction::ReductionError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Kind")]
@@ -110,12 +110,12 @@ impl Procedure {
     /// Returns whether its groups are those of the ranks of a mesh that differ along `axes`, given as positions, alone.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_program::reduction::Procedure;
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::reduction::Procedure;
     /// let columns = Procedure::in_order(vec![vec![0, 2], vec![1, 3]])?;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// assert!(columns.is_along(&mesh, &[0]) && !columns.is_along(&mesh, &[1]));
-    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// # Ok::<(), polyshard::program::reduction::ReductionError>(())
     /// ```
     #[must_use]
     pub fn is_along(&self, mesh: &Mesh, axes: &[usize]) -> bool {

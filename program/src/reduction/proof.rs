@@ -14,7 +14,7 @@ impl Lowered {
     /// Proves that every rank ends with the sum over its group, and nothing else.
     ///
     /// ```
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
     /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
     /// let steps = |last| vec![step(Collective::ReduceScatter, 1), step(last, 2)];
     /// let sums = |last| Lowered::from_steps(vec![vec![0, 1]], 2, steps(last))?.prove();
@@ -23,7 +23,7 @@ impl Lowered {
     ///     sums(Collective::AllReduce).unwrap_err().to_string(),
     ///     "step 2, AllReduce in the group [0, 1]: devices 0 and 1 hold different chunks, which would be added"
     /// );
-    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// # Ok::<(), polyshard::program::reduction::ReductionError>(())
     /// ```
     ///
     /// # Errors

@@ -28,14 +28,14 @@ impl Context {
     /// Returns the state before a reduction: each device has all chunks of its own data, and no other.
     ///
     /// ```
-    /// use polyshard_program::reduction::{Collective, Context};
+    /// use polyshard::program::reduction::{Collective, Context};
     /// let mut context = Context::initial(2, 2);
     /// context.apply(Collective::ReduceScatter, &[0, 1])?;
     /// assert_eq!((context.contributors(0, 0), context.contributors(0, 1)), (vec![0, 1], vec![]));
     /// assert_eq!(context.chunks_of(1), [1]);
     /// context.apply(Collective::AllGather, &[0, 1])?;
     /// assert!(context.is_sum());
-    /// # Ok::<(), polyshard_program::reduction::Violation>(())
+    /// # Ok::<(), polyshard::program::reduction::Violation>(())
     /// ```
     #[must_use]
     pub fn initial(devices: usize, chunks: usize) -> Self {

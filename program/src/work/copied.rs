@@ -40,9 +40,8 @@ impl Nest {
     /// that no bit depends on where an operand is read.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::text::parse_kernel;
     /// let kernel = "fn f(A: [f64; 8, 4, 8], B: [f64; 4, 8, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &mesh);
@@ -81,9 +80,8 @@ impl Nest {
     /// several loops that do not run as one there.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::text::parse_kernel;
     /// let kernel = "fn f(A: [f64; 8, 4, 6], B: [f64; 4, 6, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &mesh);
@@ -107,9 +105,8 @@ impl Nest {
     /// what is transposed is not counted.
     ///
     /// ```
-    /// # use polyshard_dsl::*;
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::*;
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::text::parse_kernel;
     /// let kernel = "fn f(A: [f64; 8, 4, 256], B: [f64; 4, 256, 5]) -> C: [f64; 8, 5] { C[i, j] += A[i, k, l] * B[k, l, j] }";
     /// let rows = Schedule::from_spec(parse_kernel(kernel)?).distribute(["i"], ["io"], ["ii"], &Mesh::new([("x", 2)]));
     /// let program = rows.tensorize(["ii", "j", "k", "l"]).lower()?;

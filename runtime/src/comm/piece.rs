@@ -20,14 +20,14 @@ use std::sync::Arc;
 /// into has one owner, the flight.
 ///
 /// ```
-/// use polyshard_runtime::comm::Piece;
+/// use polyshard::runtime::comm::Piece;
 /// let mut piece = Piece::new(5, "a message")?;
 /// piece.copy_from_slice(&[1, 2, 3, 4, 5]);
 /// let mut tail = piece.split_off(2);
 /// tail[0] = 9;
 /// assert_eq!((&*piece, &*tail), (&[1, 2][..], &[9, 4, 5][..]));
 /// assert_eq!(*piece.join(tail), [1, 2, 9, 4, 5]);
-/// # Ok::<(), polyshard_runtime::Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Piece {
     allocation: Arc<Allocation>,

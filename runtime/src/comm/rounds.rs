@@ -34,8 +34,8 @@ use std::ops::Range;
 /// wait for what it sends.
 ///
 /// ```
-/// use polyshard_runtime::comm::{Communicator, Piece, Rounds};
-/// use polyshard_runtime::{Error, spmd};
+/// use polyshard::runtime::comm::{Communicator, Piece, Rounds};
+/// use polyshard::runtime::{Error, spmd};
 /// // A broadcast of 1000 bytes in 4 segments, from rank 2, which computes meanwhile.
 /// spmd(5, |world| {
 ///     let rounds = Rounds::circulant(world.size(), world.rank(), 2, Rounds::segments(1000, 4, 1));
@@ -100,7 +100,7 @@ impl Rounds {
     /// Returns the bounds of `count` segments of `bytes` bytes, as equal as whole elements of `unit` bytes allow.
     ///
     /// ```
-    /// use polyshard_runtime::comm::Rounds;
+    /// use polyshard::runtime::comm::Rounds;
     /// assert_eq!(Rounds::segments(40, 3, 8), [0, 8, 24, 40]);
     /// ```
     ///

@@ -20,9 +20,8 @@ use std::panic::Location;
 /// makes on the way, so that runs make none of them.
 ///
 /// ```
-/// use polyshard_program::{DType, Program};
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Execute, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
@@ -146,9 +145,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// a run are the sum of [`Nest::work`](polyshard_program::Nest::work)'s `times`.
     ///
     /// ```
-    /// # use polyshard_program::{DType, Program};
-    /// # use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// # use polyshard_runtime::{DistArray, Error, Execute, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::{Error, spmd};
     /// # let mesh = Mesh::new([("x", 2)]);
     /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// use std::cell::Cell;

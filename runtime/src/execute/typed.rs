@@ -12,10 +12,8 @@ use std::panic::Location;
 /// It is a [`Program`] otherwise. [`Execute::typed`] makes it, and checks once that the kernel is over `T`.
 ///
 /// ```
-/// use polyshard_runtime::Execute;
-/// use polyshard_program::{DType, Program};
-/// use polyshard_runtime::layout::{Mesh, Sharding};
-/// use polyshard_runtime::{DistArray, Error, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, spmd};
 /// let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
 /// let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
 /// spmd(1, |world| -> Result<_, Error> {
@@ -28,10 +26,8 @@ use std::panic::Location;
 /// ```
 ///
 /// ```compile_fail,E0308
-/// # use polyshard_runtime::Execute;
-/// # use polyshard_program::{DType, Program};
-/// # use polyshard_runtime::layout::{Mesh, Sharding};
-/// # use polyshard_runtime::{DistArray, Error, spmd};
+/// # use polyshard::prelude::*;
+/// # use polyshard::runtime::{Error, spmd};
 /// # let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
 /// # let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
 /// # spmd(1, |world| -> Result<_, Error> {

@@ -59,13 +59,13 @@ fn registry() -> MutexGuard<'static, Registry> {
 ///
 /// ```
 /// use ndarray::{ArrayViewD, ArrayViewMutD};
-/// use polyshard_runtime::leaf::{Named, TileStatement, register};
-/// use polyshard_runtime::{Strided, StridedMut};
+/// use polyshard::runtime::leaf::{Named, TileStatement, register};
+/// use polyshard::runtime::{Strided, StridedMut};
 /// fn axpy(mut y: ArrayViewMutD<'_, f64>, [a, x]: [ArrayViewD<'_, f64>; 2]) {
 ///     y.scaled_add(a[[]], &x);
 /// }
 /// let text = "fn axpy(a: [f64;], x: [f64; 8]) -> y: [f64; 8] { y[i] += a[] * x[i] }";
-/// let kernel = polyshard_dsl::parse_kernel(text)?.check()?;
+/// let kernel = polyshard::text::parse_kernel(text)?.check()?;
 /// register("axpy", &kernel, axpy)?;
 ///
 /// // What a program does with it: tiles of three elements, of which those of `x` lie two apart.

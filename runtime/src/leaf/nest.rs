@@ -50,8 +50,9 @@ pub fn nest<T: Element>(
 /// The same as [`nest`] of a kernel that has numbers for further operands.
 ///
 /// ```
-/// use polyshard_runtime::leaf::{Ramp, nest_with_numbers, pointwise};
-/// use polyshard_runtime::{ReduceOp, Strided, StridedMut};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::leaf::{Ramp, nest_with_numbers, pointwise};
+/// use polyshard::runtime::{Strided, StridedMut};
 /// let mut c = [0.0; 3];
 /// let (a, i) = (Strided::new(&[0.5, 0.25, 2.0], 0, vec![1]), Ramp::new(10, vec![1]));
 /// let kernel = pointwise(|[a, i]: [f64; 2]| a * i);

@@ -51,7 +51,7 @@ type Left = (LeafBox, Option<(usize, Slices)>);
 /// or the rims around it.
 ///
 /// ```
-/// use polyshard_runtime::leaf::LeafBoxes;
+/// use polyshard::runtime::leaf::LeafBoxes;
 /// let (counts, interior) = ([8, 6], [(1, 7), (0, 6)]); // of two loops
 /// let mut boxes = LeafBoxes::interior(&counts, &interior, 0);
 /// let inner = boxes.next(false).expect("it is not empty");

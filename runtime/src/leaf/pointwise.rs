@@ -48,7 +48,7 @@ pub(super) fn in_one_go<T>() -> usize {
 /// Returns the kernel that calls `f` with the `N` operands' elements at each point.
 ///
 /// ```
-/// use polyshard_runtime::leaf::pointwise;
+/// use polyshard::runtime::leaf::pointwise;
 /// let kernel = pointwise(|[a, b, d]: [f32; 3]| 2.0 * a * b + d);
 /// # let _ = kernel;
 /// ```

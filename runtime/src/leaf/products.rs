@@ -10,8 +10,8 @@ use smallvec::{SmallVec, smallvec};
 /// A sum of products of several operands as a sequence of products of two, with the scratch that it needs.
 ///
 /// ```
-/// use polyshard_runtime::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
-/// use polyshard_runtime::{Strided, StridedMut};
+/// use polyshard::runtime::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
+/// use polyshard::runtime::{Strided, StridedMut};
 /// // y[i] += a[i, k] * b[k] * x[k]: the scratch t[k] = b[k] * x[k], then y[i] += a[i, k] * t[k].
 /// let scratch = Product {
 ///     factors: [Factor::Operand(OperandId(1)), Factor::Operand(OperandId(2))],
@@ -34,7 +34,7 @@ use smallvec::{SmallVec, smallvec};
 /// let operands = [Strided::new(&a, 0, vec![3, 1]), Strided::new(&b, 0, vec![0, 1]), Strided::new(&x, 0, vec![0, 1])];
 /// products.run(&[2, 3], 1.0, &operands, StridedMut::new(&mut y, 0, vec![1, 0]));
 /// assert_eq!(y, [621.0, 1254.0]);
-/// # Ok::<(), polyshard_runtime::Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Products<T> {

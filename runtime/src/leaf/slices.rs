@@ -22,7 +22,7 @@ const SUMS: usize = 513;
 /// way than all, so that each element has the same bits.
 ///
 /// ```
-/// use polyshard_runtime::leaf::{Slices, SlicesOf};
+/// use polyshard::runtime::leaf::{Slices, SlicesOf};
 /// let counts = [8192, 512, 64]; // of the loops of a product
 /// let mut slices = Slices::new(&counts, 0, SlicesOf::Panels);
 /// assert_eq!(slices.next(true), Some(0..2048)); // something is on its way

@@ -73,7 +73,8 @@ impl Default for MeasureOptions {
 /// rank, and the library takes as much again.
 ///
 /// ```
-/// use polyshard_runtime::{Error, machine::{MeasureOptions, measure}, spmd};
+/// use polyshard::runtime::machine::{MeasureOptions, measure};
+/// use polyshard::runtime::{Error, spmd};
 /// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
 /// let found = spmd(2, |world| -> Result<_, Error> { measure(world, &quick) })?;
 /// assert_eq!(found[0].machine.hierarchy(), [2]);

@@ -48,15 +48,15 @@ impl Noise {
     /// and the figures are plausible.
     ///
     /// ```
-    /// use polyshard_runtime::machine::Noise;
-    /// use polyshard_machine::Machine;
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::machine::Noise;
     /// let machine = Machine::preset("v100")?;
     /// let idle = Noise { spread: 0.03, waiting: 0.01, cores: 8, ranks_per_node: 4 };
     /// assert!(idle.warnings(&machine).is_empty());
     /// assert_eq!(Noise { waiting: 0.3, ..idle }.warnings(&machine), [
     ///     "the machine is busy: a rank waited for a core for 30 % of its time; measure again when it is idle"
     /// ]);
-    /// # Ok::<(), polyshard_machine::MachineError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn warnings(&self, machine: &Machine) -> Vec<String> {

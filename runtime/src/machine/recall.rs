@@ -54,8 +54,8 @@ pub enum Origin {
 /// Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard_runtime::{Error, spmd};
-/// use polyshard_runtime::machine::{Keep, Origin, recall};
+/// use polyshard::runtime::machine::{Keep, Origin, recall};
+/// use polyshard::runtime::{Error, spmd};
 /// let folders = [tempfile::tempdir().expect("a folder").keep()];
 /// let keep = Keep { folders: &folders, file: None };
 /// let recall = |pays| spmd(2, move |world| -> Result<_, Error> { recall(world, keep, false, |_| pays, || ()) });

@@ -28,10 +28,11 @@ impl Topology {
     /// Finds out where the ranks are. Collective over the world, and the same on all ranks.
     ///
     /// ```
-    /// # use polyshard_runtime::{Result, machine::Topology, spmd};
+    /// # use polyshard::runtime::machine::Topology;
+    /// # use polyshard::runtime::{Result, spmd};
     /// let found = spmd(4, |world| Topology::find(world))?;
     /// assert_eq!((found[0].nodes, found[0].ranks_per_node), (1, 4)); // threads share one node
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// # Ok::<(), polyshard::runtime::Error>(())
     /// ```
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use std::process;
 ///     std::env::args().nth(1).map_or(Ok(4), |argument| argument.parse())
 /// }
 ///
-/// let ranks = ranks().unwrap_or_else(|error| polyshard_runtime::exit(2, format_args!("error: {error}")));
+/// let ranks = ranks().unwrap_or_else(|error| polyshard::runtime::exit(2, format_args!("error: {error}")));
 /// ```
 pub fn exit(code: i32, text: impl Display) -> ! {
     let text = text.to_string();

@@ -56,10 +56,10 @@ impl<T: Element> Tile<T> {
     /// of its own. The links are connected here, by an empty message over each, so all of the group must make the tile.
     ///
     /// ```
-    /// use polyshard_program::Passing;
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::leaf::{nest, pointwise};
-    /// use polyshard_runtime::{DistArray, Error, Grid, ReduceOp, Region, StridedMut, Tile, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::program::Passing;
+    /// use polyshard::runtime::leaf::{nest, pointwise};
+    /// use polyshard::runtime::{Error, Grid, Region, StridedMut, Tile, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -100,8 +100,9 @@ impl<T: Element> Tile<T> {
     /// the grid must call it.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Neighbours, Reach};
-    /// use polyshard_runtime::{Error, Grid, Tile, spmd};
+    /// use polyshard::layout::{Neighbours, Reach};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, Grid, Tile, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let next = Neighbours::in_box([Reach::Around { low: 1, high: 1 }]);
     /// spmd(3, |world| {
@@ -371,7 +372,7 @@ impl<T: Element> Tile<T> {
     /// Returns what has begun to come, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
-    /// use polyshard_runtime::{Error, Progress, Tile, spmd};
+    /// use polyshard::runtime::{Error, Progress, Tile, spmd};
     /// spmd(2, |world| {
     ///     world.set_progress(Progress::Thread)?;
     ///     let mut tile = Tile::<f32>::ahead("A", 64, 1, None)?;

@@ -9,9 +9,9 @@ use crate::{Element, InputTable, Shards, View};
 /// inputs, too, which keeps those shards until it is done: [`publish_with`](Self::publish_with).
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::leaf::{nest, pointwise};
-/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, KeptTile, ReduceOp, Region, SharedInputs, StridedMut, Tile, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::leaf::{nest, pointwise};
+/// use polyshard::runtime::{Error, Grid, InputTable, KeptTile, Region, SharedInputs, StridedMut, Tile, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let found = spmd(2, |world| {

@@ -35,9 +35,9 @@ impl<T: Element> OutTile<T> {
     /// then all of the group must make the tile.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::leaf::{nest, pointwise};
-    /// use polyshard_runtime::{DistArray, Error, Grid, OutTile, ReduceOp, Region, Strided, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::leaf::{nest, pointwise};
+    /// use polyshard::runtime::{Error, Grid, OutTile, Region, Strided, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -80,8 +80,9 @@ impl<T: Element> OutTile<T> {
     /// Returns the tile, connected with the ranks in reach, which get what leaves, as [`Tile::connected`](crate::Tile::connected) does.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Neighbours, Reach};
-    /// use polyshard_runtime::{Error, Grid, OutTile, spmd};
+    /// use polyshard::layout::{Neighbours, Reach};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, Grid, OutTile, spmd};
     /// let mesh = Mesh::new([("x", 3)]);
     /// spmd(3, |world| {
     ///     let grid = Grid::new(world, &mesh)?;
@@ -202,7 +203,7 @@ impl<T: Element> OutTile<T> {
     /// Returns what has begun to leave, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
-    /// use polyshard_runtime::{Error, OutTile, spmd};
+    /// use polyshard::runtime::{Error, OutTile, spmd};
     /// spmd(2, |world| {
     ///     let mut tile = OutTile::<f32>::ahead("C", 64, 1, None)?;
     ///     let polled = world.poll_meanwhile([tile.under_way()]);

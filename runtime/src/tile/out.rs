@@ -96,9 +96,9 @@ impl<T: Element> OutTile<T> {
     /// faster where it knows the network, but with bits that depend on it, on the length and on the ranks.
     ///
     /// ```
-    /// use polyshard_runtime::OutTile;
+    /// use polyshard::runtime::OutTile;
     /// let tile = OutTile::<f32>::new("C", 64)?.in_any_order();
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn in_any_order(self) -> Self {
@@ -109,8 +109,8 @@ impl<T: Element> OutTile<T> {
     /// piece, and hands it on; else those who want the sums get all terms. The bits are the same.
     ///
     /// ```
-    /// let tile = polyshard_runtime::OutTile::<f64>::new("C", 1 << 20)?.in_pieces();
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// let tile = polyshard::runtime::OutTile::<f64>::new("C", 1 << 20)?.in_pieces();
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn in_pieces(self) -> Self {
@@ -121,8 +121,8 @@ impl<T: Element> OutTile<T> {
     /// there is room for, in the group's ranks; those of shorter regions too.
     ///
     /// ```
-    /// use polyshard_program::reduction::Procedure;
-    /// use polyshard_runtime::{Error, OutTile, Reduction, spmd};
+    /// use polyshard::program::reduction::Procedure;
+    /// use polyshard::runtime::{Error, OutTile, Reduction, spmd};
     /// let procedure = Procedure::in_order(vec![vec![0, 1]]).expect("each rank is in the group");
     /// spmd(2, |world| {
     ///     let tile = OutTile::<f32>::new("C", 64)?.reduced_by(Reduction::new(world, &procedure, 64)?);
@@ -139,8 +139,8 @@ impl<T: Element> OutTile<T> {
     /// [`write_back`](Self::write_back) sends to whom is worked out once.
     ///
     /// ```
-    /// let tile = polyshard_runtime::OutTile::<f32>::new("C", 64)?.fixed();
-    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// let tile = polyshard::runtime::OutTile::<f32>::new("C", 64)?.fixed();
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn fixed(self) -> Self {

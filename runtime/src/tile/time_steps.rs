@@ -7,14 +7,14 @@ use crate::{Element, Region, Result, View, ViewMut};
 /// Two buffers in turns: a time step reads what the one before has written, and writes what the next one reads.
 ///
 /// ```
-/// use polyshard_runtime::{Region, StepBuffers};
+/// use polyshard::runtime::{Region, StepBuffers};
 /// let mut left = StepBuffers::<f32>::new("v", 8)?;
 /// let region = |low: i64, high: i64| Region::new(std::iter::once(low..high));
 /// left.begin(&region(-1, 5)); // the first one, before which there is nothing
 /// left.begin(&region(0, 4));
 /// let (before, into) = left.turn();
 /// # drop((before, into));
-/// # Ok::<(), polyshard_runtime::Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct StepBuffers<T> {

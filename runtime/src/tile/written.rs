@@ -25,8 +25,8 @@ use std::ops::Range;
 /// The elements of this rank's shard of an output that some iteration of a kernel writes.
 ///
 /// ```
-/// use polyshard_runtime::layout::{Mesh, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Written, spmd};
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, Written, spmd};
 /// let whole = Sharding::replicated(&Mesh::default(), &[7]);
 /// let held = spmd(1, |world| -> Result<_, Error> {
 ///     let mut b = DistArray::filled(world, &whole, 9)?;

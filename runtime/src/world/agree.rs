@@ -44,7 +44,7 @@ impl World {
     /// Returns the text of rank 0 on all ranks; what the others give is not looked at. Collective.
     ///
     /// ```
-    /// use polyshard_runtime::{Error, spmd};
+    /// use polyshard::runtime::{Error, spmd};
     /// let texts = spmd(3, |world| Ok::<_, Error>(world.broadcast_text(&format!("rank {}", world.rank()))?))?;
     /// assert_eq!(texts, ["rank 0"; 3]);
     /// # Ok::<(), Error>(())

@@ -55,8 +55,8 @@ impl World {
     /// `text` says what order it is: its first line is what messages call it, and all of it must be the same on all ranks.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-    /// use polyshard_runtime::{DistArray, Error, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)]).expect("one");

@@ -57,7 +57,8 @@ impl World {
     /// Collective over this world, the first time that it is asked for that many; it is kept.
     ///
     /// ```
-    /// use polyshard_runtime::{Collectives, Error, ReduceOp, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let sums = spmd(3, |world| {
     ///     let Some(two) = world.leading(2)? else { return Ok(0) };
     ///     let mut sum = [world.rank() as i64 + 1];

@@ -25,8 +25,9 @@ impl World {
     /// broadcast, gathered and summed up in stages.
     ///
     /// ```
-    /// use polyshard_runtime::layout::{AxisPart, Mesh, Stages};
-    /// use polyshard_runtime::{Error, spmd};
+    /// use polyshard::layout::{AxisPart, Stages};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(2);
     /// let stages = Stages::new(&mesh, &[0], vec![vec![between], vec![inside]]).expect("they make up the coordinate");

@@ -57,14 +57,14 @@ impl Product {
     /// Returns the case of each axis that cuts a factor.
     ///
     /// ```
-    /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_search::product::{Case, Product};
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::product::{Case, Product};
     /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     /// let sizes = [("I", 4), ("J", 4), ("K", 4)];
     /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K_X] -> C[I_X, K]", &mesh, &sizes, DType::F64)?;
     /// let cases: Vec<_> = product.cases().iter().map(|(axis, case)| (axis.as_str(), case.number())).collect();
     /// assert_eq!(cases, [("X", 4), ("Y", 3)]);
-    /// # Ok::<(), polyshard_search::product::ProductError>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn cases(&self) -> Vec<(Name, Case)> {

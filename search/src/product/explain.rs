@@ -12,9 +12,9 @@ impl ProductPlan {
     /// types and seconds.
     ///
     /// ```
-    /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::placement::PlacedMesh;
-    /// use polyshard_search::product::Product;
+    /// use polyshard::planner::placement::PlacedMesh;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::product::Product;
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 4096), ("K", 8192)];
     /// let product = Product::new("A[I, J_X] * B[J, K] -> C[I, K]", &mesh, &sizes, DType::Bf16)?;
@@ -32,7 +32,7 @@ impl ProductPlan {
     /// 2 A[I_X, J] * B[J, K] -> C[I_X, K]: 8.59 GFLOP in 60.29 us
     /// 3 all_gather(X) C[I_X, K] -> C[I, K]: 6.29 MB in 71.91 us
     /// ");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn explain(&self) -> String {

@@ -55,16 +55,16 @@ impl Product {
     /// without axes.
     ///
     /// ```
-    /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::placement::PlacedMesh;
-    /// use polyshard_search::product::{Free, Product};
+    /// use polyshard::planner::placement::PlacedMesh;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::product::{Free, Product};
     /// let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
     /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
     /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, DType::Bf16)?;
     /// let plan = product.search(&PlacedMesh::on_torus(&mesh, "tpu-v5p")?, Free::Both)?;
     /// let best = plan.best();
     /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

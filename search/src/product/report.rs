@@ -69,15 +69,15 @@ impl ProductPlan {
     /// Returns the plan as data.
     ///
     /// ```
-    /// use polyshard_layout::{DType, Mesh};
-    /// use polyshard_planner::placement::PlacedMesh;
-    /// use polyshard_search::product::Product;
+    /// use polyshard::planner::placement::PlacedMesh;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::product::Product;
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 512), ("K", 512)];
     /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::I8)?;
     /// let report = product.plan(&PlacedMesh::on_torus(&mesh, "tpu-v4p")?)?.report();
     /// assert_eq!(report.sequences[0].steps[0].operation, "multiply");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn report(&self) -> ProductReport {

@@ -102,16 +102,16 @@ impl SequenceChoice {
     /// than what was known are not among them; those that differ in nothing but which of several axes that are alike is which are there once.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::SequenceSearch;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
     /// let machine = Machine::preset("a100")?.with_counts(&[1, 4])?;
-    /// let product = Schedule::from_spec(example::matmul(512, 512, 512));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 512, 512], B: [f32; 512, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
     /// let choice = search.find()?;
     /// assert!(choice.others().iter().all(|other| other.cost().seconds() >= choice.cost().seconds()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn others(&self) -> &[SequenceCandidate] {
@@ -137,16 +137,16 @@ impl SequenceChoice {
     /// after kernel.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::SequenceSearch;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-    /// let spec = example::matmul(4096, 4096, 4096);
-    /// let (one, product) = (spec.clone().check()?.lower_bound(4, None).words, Schedule::from_spec(spec));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let one = product.kernel()?.lower_bound(4, None).words;
     /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
     /// assert_eq!(search.find()?.bound().unlimited, 2.0 * one);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn bound(&self) -> LowerBound {
@@ -200,17 +200,17 @@ impl SequenceChoice {
     /// Says why not these schedules of the same kernels, in order: what both programs spend, side by side.
     ///
     /// ```
-    /// use polyshard_machine::Machine;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// use polyshard_search::SequenceSearch;
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
-    /// let product = Schedule::from_spec(example::matmul(4096, 4096, 4096));
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
     /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
     /// // One rank computes all.
     /// let why = search.find()?.why_not(&[product.clone(), product])?;
     /// assert!(why.contains("the chosen one is faster"), "{why}");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -13,16 +13,18 @@ use std::ops::Range;
 /// program, the values that it reads, and the one that it writes.
 ///
 /// ```
-/// use polyshard_dsl::Rounds;
-/// use polyshard_polyhedral::{LowerError, Schedule};
-/// use polyshard_program::example;
-/// use polyshard_search::in_rounds;
-/// let product = Schedule::from_spec(example::matmul(4, 4, 4)).lower()?;
+/// use polyshard::prelude::*;
+/// use polyshard::search::in_rounds;
+/// use polyshard::text::Rounds;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let product = matmul.lower()?;
 /// // X, W X, W (W X) ..
 /// let rounds = Rounds::new(10, 0..1).carry("Y", "X");
 /// let sequence = in_rounds(|_| (&product, vec!["W".into(), "X".into()], "Y".into()), 0..1, &[rounds]);
 /// assert_eq!(sequence.build().expect("they fit").body().repeats[0].times, 10);
-/// # Ok::<(), LowerError>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Panics

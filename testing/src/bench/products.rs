@@ -106,7 +106,7 @@ impl FromStr for Sizes {
 }
 
 /// Returns the schedule of `algorithm` for elements of type `T`.
-pub fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
+pub fn schedule<T: polyshard::runtime::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
     match algorithm {
         Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
         Algorithm::Johnson => on_a_cube::<T>(grid.axes(), sizes),
@@ -117,7 +117,7 @@ pub fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes:
 }
 
 /// C = A·B.
-pub fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
+pub fn product<T: polyshard::runtime::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
     kernel! {
         fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
@@ -125,7 +125,7 @@ pub fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: S
     }
 }
 
-fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
+fn on_a_grid<T: polyshard::runtime::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
@@ -150,7 +150,7 @@ fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], si
     placed.shard("C", [m.at(x), n.at(y)]).communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
 }
 
-fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
+fn in_a_row<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes) -> Schedule {
     let Sizes { m: rows, k: terms, n: columns } = sizes;
     let product = kernel! {
         fn product(A: [T; terms, rows], B: [T; terms, columns]) -> C: [T; rows, columns] {
@@ -185,7 +185,7 @@ pub struct InPanels {
 ///
 /// # Panics
 /// If the algorithm does not run in panels that are communicated.
-pub fn in_panels<T: polyshard::Element>(
+pub fn in_panels<T: polyshard::runtime::Element>(
     algorithm: Algorithm,
     grid: &Grid,
     sizes: Sizes,
@@ -230,7 +230,7 @@ pub fn in_panels<T: polyshard::Element>(
         Algorithm::Summa => divided,
         _ => panic!("{algorithm} does not run in panels that are communicated"),
     };
-    let home = |axis: polyshard::AxisExpr| match algorithm == Algorithm::Cannon && p == q {
+    let home = |axis: polyshard::layout::AxisExpr| match algorithm == Algorithm::Cannon && p == q {
         true => (x + y) % p as i64,
         false => axis,
     };
@@ -244,7 +244,7 @@ pub fn in_panels<T: polyshard::Element>(
     (InPanels { placed, local }, ko, vec![mi, ni, ki])
 }
 
-fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
+fn on_a_cube<T: polyshard::runtime::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);
     let [x, y, z] = mesh.axes();
@@ -258,7 +258,7 @@ fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Sche
 
 /// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some rows,
 /// or by panels of rows, one per rank, whose sums go round.
-fn scattered<T: polyshard::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
+fn scattered<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", ranks)]);
     let [x] = mesh.axes();

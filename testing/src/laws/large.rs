@@ -2,7 +2,6 @@
 //! ranks are taken piece by piece.
 
 use polyshard::prelude::*;
-use polyshard::{Element, Mesh};
 
 /// The programs on a mesh of this many ranks in a row, with what each is called.
 #[must_use]

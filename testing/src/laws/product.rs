@@ -3,9 +3,12 @@
 //! Problems are drawn from a sequence of numbers, so all ranks see the same ones. Values are small integers, so that
 //! sums in any order are exact in every element type, and answers are compared bit by bit.
 
+use polyshard::Result;
 use polyshard::machine::{Device, Interconnect, Level};
+use polyshard::planner::Sharded;
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::program::Program;
 use polyshard::search::product::{Free, Product, ProductError, ProductSequence};
-use polyshard::{PlacedMesh, Program, Result, Sharded};
 use polyshard_planner::redistribution;
 use polyshard_runtime::layout::{DType, Mesh, Sharding};
 use polyshard_runtime::{DistArray, Element, Execute, World};

@@ -4,9 +4,9 @@
 use super::nodes::is_one_node;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::runtime::Backend;
+use polyshard::program::Tensor;
 use polyshard::runtime::comm::Received;
-use polyshard::{Element, Tensor, Transport, reference};
+use polyshard::runtime::{Backend, Transport, reference};
 
 /// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
 #[must_use]

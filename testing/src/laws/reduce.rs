@@ -5,7 +5,9 @@
 pub mod values;
 
 use super::nodes::{nodes, unless_apart};
-use polyshard::{Reduction, Result, Strategy, place};
+use polyshard::Result;
+use polyshard::planner::placement::place;
+use polyshard::planner::reduce::{Reduction, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{PlacedMesh, matrices};
 use polyshard_planner::reduce::{AllowedMasters, Hierarchy, ReductionProgram, synthesize};

@@ -1,7 +1,10 @@
 //! Random relatives of SUMMA, PUMMA and Cannon's algorithm: steps that rotate, homes that skew.
 
 use super::Choices;
-use polyshard::{AxisExpr, Element, Mesh, Schedule, dim, kernel};
+use polyshard::kernel;
+use polyshard::layout::{AxisExpr, Mesh};
+use polyshard::runtime::Element;
+use polyshard::schedule::{Schedule, dim};
 
 /// A matrix product on a mesh of two axes whose `k` is walked in steps, with random homes and rotations.
 pub fn algorithm_of<T: Element>(choices: &mut Choices<'_>) -> (Schedule, Mesh) {

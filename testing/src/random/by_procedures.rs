@@ -2,11 +2,13 @@
 
 use super::Choices;
 use crate::laws::reduce::{factorizations, machine, programs};
-use polyshard::planner::placement::matrices;
-use polyshard::{
-    CollectiveBy, DType, Direction, Element, Leg, LegId, Mesh, NestId, Owners, PlacedMesh, Program, Schedule,
-    StagedLeg, Strategy, TileId, Var, dim, kernel,
-};
+use polyshard::kernel;
+use polyshard::layout::{DType, Mesh};
+use polyshard::planner::placement::{PlacedMesh, matrices};
+use polyshard::planner::reduce::Strategy;
+use polyshard::program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId};
+use polyshard::runtime::Element;
+use polyshard::schedule::{Schedule, Var, dim};
 
 /// The program with the sums of its outputs that all owners have closed by procedures, each the planner's for a random placement;
 /// none if there is no such output.
@@ -34,7 +36,7 @@ fn procedure(
     axes: &[usize],
     is_in_order: bool,
     choices: &mut Choices<'_>,
-) -> polyshard::reduction::Procedure {
+) -> polyshard::program::reduction::Procedure {
     let levels = factorizations(mesh.size(), 3);
     let counts = &levels[choices.below(levels.len())];
     let extents: Vec<usize> = mesh.as_slice().iter().map(|axis| axis.extent).collect();

@@ -2,7 +2,8 @@
 
 use super::Choices;
 use super::schedules::{Loops, replace, reshape, rotate};
-use polyshard::{AxisExpr, Clause, Mesh, Schedule, Var, dim};
+use polyshard::layout::{AxisExpr, Mesh};
+use polyshard::schedule::{Clause, Schedule, Var, dim};
 
 /// A random kernel's loops, each axis with blocks of one of them.
 pub fn cyclic_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {

@@ -1,7 +1,9 @@
 //! Random kernels: every form of index notation and of values that the crate promises, over random extents.
 
 use super::Choices;
-use polyshard::{Element, Schedule, kernel};
+use polyshard::kernel;
+use polyshard::runtime::Element;
+use polyshard::schedule::Schedule;
 
 /// A kernel over random extents: from 0 and 1 up, mostly not dividing anything.
 pub fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {

@@ -1,6 +1,8 @@
 //! Random schedules whose transfers pass while other iterations are computed, or the interior of the same one.
 
-use polyshard::{LowerError, Name, Program, Schedule, Step};
+use polyshard::layout::Name;
+use polyshard::program::Program;
+use polyshard::schedule::{LowerError, Schedule, Step};
 
 /// The schedule with each loop pipelined at which a tensor is communicated, as far ahead as that is legal and at most `depth`; none if there
 /// is no such loop.

@@ -1,7 +1,8 @@
 //! Random schedules: steps in random order, most of them legal.
 
 use super::Choices;
-use polyshard::{AxisExpr, Mesh, Schedule, Var, dim, partial, pin};
+use polyshard::layout::{AxisExpr, Mesh};
+use polyshard::schedule::{Schedule, Var, dim, partial, pin};
 use std::ops::Range;
 
 /// A mesh of 1 to 3 axes and 1 to 12 ranks.
@@ -199,7 +200,7 @@ pub(crate) fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choic
 }
 
 /// A placement of one dimension; dimensions tend to take axes of their own.
-fn clause(d: usize, mesh: &Mesh, tensor: usize, choices: &mut Choices<'_>) -> Option<polyshard::Clause> {
+fn clause(d: usize, mesh: &Mesh, tensor: usize, choices: &mut Choices<'_>) -> Option<polyshard::schedule::Clause> {
     let axes = mesh.as_slice();
     let nth = |i: usize| AxisExpr::axis(axes[i % axes.len()].name.as_str());
     let own = d + choices.pick(&[0, 0, 0, 1, tensor]);

@@ -1,7 +1,8 @@
 //! Random programs whose collectives are carried out in stages.
 
 use super::Choices;
-use polyshard::{AxisPart, CollectiveBy, Leg, LegId, NestId, Program, StagedLeg, Stages, TileId};
+use polyshard::layout::{AxisPart, Stages};
+use polyshard::program::{CollectiveBy, Leg, LegId, NestId, Program, StagedLeg, TileId};
 
 /// The program with its collectives in stages, as many as its meshes allow and the choices say; none if there is no such collective.
 ///

@@ -3,7 +3,9 @@
 use super::Choices;
 use super::cyclic::cyclic_of;
 use super::schedules::schedule_of;
-use polyshard::{DType, Mesh, Schedule, dim, parse_kernel};
+use polyshard::layout::{DType, Mesh};
+use polyshard::schedule::{Schedule, dim};
+use polyshard::text::parse_kernel;
 
 /// A random stencil, mostly in tiles of the mesh, as its arrays are.
 ///

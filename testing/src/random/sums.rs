@@ -1,7 +1,10 @@
 //! Random relatives of Johnson's, Solomonik's and GEMM-ReduceScatter: products whose sums meet over ranks.
 
 use super::Choices;
-use polyshard::{AxisExpr, Element, Mesh, Schedule, dim, kernel, partial, pin};
+use polyshard::kernel;
+use polyshard::layout::{AxisExpr, Mesh};
+use polyshard::runtime::Element;
+use polyshard::schedule::{Schedule, dim, partial, pin};
 
 /// A matrix product whose contracted loop is distributed, with random homes, panels and rotations.
 pub fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
@@ -24,8 +27,8 @@ pub fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let axis = |nth: usize| mesh.axis(mesh.as_slice()[nth].name.as_str()).expect("an axis of the mesh");
     let outer: Vec<String> = loops.iter().map(|name| format!("{name}o")).collect();
     let inner: Vec<String> = loops.iter().map(|name| format!("{name}i")).collect();
-    let names = |names: &[String]| names.iter().map(|name| polyshard::Var::new(name)).collect::<Vec<_>>();
-    let vars = |names: &[&str]| names.iter().map(|name| polyshard::Var::new(name)).collect::<Vec<_>>();
+    let names = |names: &[String]| names.iter().map(|name| polyshard::schedule::Var::new(name)).collect::<Vec<_>>();
+    let vars = |names: &[&str]| names.iter().map(|name| polyshard::schedule::Var::new(name)).collect::<Vec<_>>();
     let mut schedule = product.distribute(vars(loops), names(&outer), names(&inner), &mesh);
     // Panels of one loop, in steps that the ranks may start at different places.
     let left = |name: &str| if loops.contains(&name) { format!("{name}i") } else { name.to_owned() };

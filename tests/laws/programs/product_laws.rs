@@ -6,8 +6,9 @@
 //!
 //! Products and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones.
 
+use polyshard::layout::DType;
 use polyshard::runtime::spmd;
-use polyshard::{DType, Error, Result};
+use polyshard::{Error, Result};
 use polyshard_testing::laws;
 use polyshard_testing::laws::product::{Draw, Held, hold, meshes, reshardings_hold};
 

@@ -9,8 +9,8 @@
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::prelude::*;
-use polyshard::runtime::spmd;
-use polyshard::{Element, Error, Result, Transport, leaf};
+use polyshard::runtime::{Transport, spmd};
+use polyshard::{Error, Result, leaf};
 use polyshard_testing::laws;
 use polyshard_testing::laws::large::large;
 use polyshard_testing::laws::product::Draw;

@@ -9,10 +9,11 @@
 //! refused where ranks on different nodes have elements for each other, and nowhere else. With `--long`, one array
 //! of more than 2^31 bytes per rank is redistributed besides.
 
+use polyshard::layout::{AxisExpr, DType, Mesh, Name, Placement, Reach, Sharding};
 use polyshard::planner::{Ops, Plan, PlanOptions};
-use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Reach, Sharding};
+use polyshard::program::{Leg, Program, Way};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
-use polyshard::{DType, Error, Leg, Program, Result, Way};
+use polyshard::{Error, Result};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;

@@ -2,10 +2,11 @@
 
 use super::Files;
 use crate::error::{CliError, Result};
-use polyshard::__private::{Conditional, Function, Value};
+use polyshard::layout::{DType, Name};
 use polyshard::ndarray::{ArrayD, Axis, Dimension, Slice};
-use polyshard::runtime::{self, NpyFile, RunError};
-use polyshard::{Assign, DType, DistArray, Element, Execute, Kernel, Name, Order, Program, World, reference};
+use polyshard::program::{Assign, Conditional, Function, Kernel, Program, Value};
+use polyshard::runtime::{DistArray, Element, Execute, NpyFile, RunError, World, reference, self};
+use polyshard::search::Order;
 use std::collections::HashMap;
 
 /// What came of a check.
@@ -102,7 +103,7 @@ impl Sliced {
     fn new(kernel: &Kernel) -> Option<Self> {
         let first = kernel.target().index.first()?.as_variable()?;
         let var = kernel.vars().iter().find(|var| var.name == first)?;
-        let is_alone = |access: &polyshard::Access| {
+        let is_alone = |access: &polyshard::program::Access| {
             access.index.iter().all(|index| index.as_variable() == Some(first) || index.coefficient(first) == 0)
         };
         let once = kernel.target().index.iter().filter(|index| index.coefficient(first) != 0).count() == 1;

@@ -6,10 +6,11 @@ use crate::error::{CliError, Result};
 use crate::numbers::{count, real, size};
 use crate::say::remark;
 use indicatif::HumanDuration;
+use polyshard::Error;
 use polyshard::machine::{Machine, PRESETS};
-use polyshard::runtime::launched_ranks;
 use polyshard::runtime::machine::{Keep, Origin, Recalled, recall};
-use polyshard::{Error, Limits, SearchError, World};
+use polyshard::runtime::{World, launched_ranks};
+use polyshard::search::{Limits, SearchError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -213,8 +214,11 @@ fn of_environment() -> Option<String> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use polyshard::layout::DType;
     use polyshard::machine::Machine;
-    use polyshard::{Choose, DType, Operand, Schedule, einsum};
+    use polyshard::schedule::Schedule;
+    use polyshard::search::Choose;
+    use polyshard::text::{Operand, einsum};
 
     #[derive(Parser)]
     struct Options {

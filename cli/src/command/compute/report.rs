@@ -2,9 +2,10 @@
 
 use super::{Checked, Found, Ran, Written};
 use crate::say::remark;
+use polyshard::launched_ranks;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
-use polyshard::{Pattern, Program, launched_ranks};
+use polyshard::program::{Pattern, Program};
 use std::fmt::Write as _;
 
 /// What is to be said of a program.

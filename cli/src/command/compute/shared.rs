@@ -1,7 +1,8 @@
 //! What is chosen, on all ranks: threads share it, and processes are told by the first.
 
 use crate::error::{CliError, Result};
-use polyshard::{Backend, Program, World};
+use polyshard::program::Program;
+use polyshard::runtime::{Backend, World};
 use std::sync::OnceLock;
 
 /// What a search finds, once for all ranks of this process.

@@ -3,7 +3,10 @@
 //! Mistakes are shown where they stand in what was written, those that the search would find too.
 
 use crate::error::{CliError, Result};
-use polyshard::{Access, AxisExpr, Clause, Division, Kernel, Mesh, Mistake, Name, Placement, Step};
+use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement};
+use polyshard::program::{Access, Kernel};
+use polyshard::schedule::{Clause, Step};
+use polyshard::text::Mistake;
 use std::ops::Range;
 
 /// What stands in front of the tensor's name in the step that is read.

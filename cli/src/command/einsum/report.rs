@@ -4,7 +4,9 @@ use crate::command::compute::{Description, Found, Ran, described, sure};
 use crate::command::print;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::CostedPart;
-use polyshard::{Choice, Contraction, Kernel, Schedule};
+use polyshard::program::Kernel;
+use polyshard::schedule::Schedule;
+use polyshard::search::{Choice, Contraction};
 use serde::Serialize;
 
 /// The kernel, the schedule that was chosen, and what it costs.

@@ -4,7 +4,9 @@ use crate::error::{CliError, Result};
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds};
 use polyshard::planner::cost::cost;
-use polyshard::{Choice, Definitions, Given, Schedule, Scheduled, Step, parse_chain};
+use polyshard::schedule::{Schedule, Step};
+use polyshard::search::Choice;
+use polyshard::text::{Definitions, Given, Scheduled, parse_chain};
 
 /// What the option is called where mistakes are shown.
 const OPTION: &str = "--why";

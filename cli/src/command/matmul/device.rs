@@ -3,11 +3,9 @@
 use crate::command::hardware;
 use crate::error::{CliError, Result};
 use crate::numbers::real;
-use polyshard::machine::Interconnect;
-use polyshard::machine::Level;
-use polyshard::machine::{self, TPUS};
+use polyshard::layout::{DType, Mesh, Name};
+use polyshard::machine::{Interconnect, Level, Machine, TPUS, self};
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::{DType, Machine, Mesh, Name};
 
 /// The flags.
 #[derive(clap::Args)]

@@ -5,10 +5,13 @@
 
 use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
+use polyshard::layout::DType;
 use polyshard::machine::units::scaled;
 use polyshard::ndarray::{ArrayD, Dimension};
+use polyshard::planner::Sharded;
+use polyshard::program::Array;
+use polyshard::runtime::{DistArray, Element, Execute};
 use polyshard::search::product::ProductPlan;
-use polyshard::{Array, DType, DistArray, Element, Execute, Sharded};
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 64;
@@ -37,7 +40,7 @@ pub(super) fn run(plan: &ProductPlan) -> Result<Trial> {
     let program = plan.best().program_in(DType::F64)?;
     let factors: Vec<ArrayD<f64>> = program.inputs().zip(SEEDS).map(factor).collect();
     let multiply = &program.nests().next().expect("a product multiplies").kernel;
-    let answer = polyshard::reference(multiply, &factors.iter().collect::<Vec<_>>(), None)?;
+    let answer = polyshard::runtime::reference(multiply, &factors.iter().collect::<Vec<_>>(), None)?;
     let found = polyshard::spmd(mesh.size(), |world| {
         let factors = program.inputs().zip(&factors);
         let factors = factors.map(|(array, whole)| DistArray::from_array(world, whole, &array.sharding));

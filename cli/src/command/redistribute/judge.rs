@@ -4,11 +4,12 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{real, size};
 use clap::ValueEnum;
+use polyshard::layout::{DType, Mesh};
 use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::cost::{PartCost, Spent};
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::planner::{CostModel, MemoryBound, Ops, cost_on};
-use polyshard::{DType, DistType, Mesh, Plan, PlanOptions, Program};
+use polyshard::planner::{CostModel, DistType, MemoryBound, Ops, Plan, PlanOptions, cost_on};
+use polyshard::program::Program;
 use std::sync::Arc;
 
 /// The flags.

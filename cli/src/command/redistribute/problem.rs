@@ -2,7 +2,8 @@
 
 use crate::command::mesh::{mesh, named_mesh, pairs};
 use crate::error::{CliError, Result};
-use polyshard::{DistType, Mesh, Sharded, Sharding, TypeError};
+use polyshard::layout::{Mesh, Sharding};
+use polyshard::planner::{DistType, Sharded, TypeError};
 use serde::Deserialize;
 
 /// A redistribution as the user writes it; nothing is checked yet.

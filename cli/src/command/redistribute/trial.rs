@@ -3,7 +3,8 @@
 use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
 use crate::with_type;
-use polyshard::{DistArray, Element, Execute, Program};
+use polyshard::program::Program;
+use polyshard::runtime::{DistArray, Element, Execute};
 use std::ops::RangeInclusive;
 
 /// The most ranks: each is a thread.

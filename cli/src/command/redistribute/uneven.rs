@@ -4,8 +4,9 @@ use super::judge::Judge;
 use super::trial;
 use crate::command::threads::Trial;
 use crate::error::Result;
+use polyshard::layout::Sharding;
 use polyshard::planner::redistribution_with;
-use polyshard::{Program, Sharding};
+use polyshard::program::Program;
 use serde::Serialize;
 
 /// A program as JSON, with its time over the links and its run if they were asked for.

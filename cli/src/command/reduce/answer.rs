@@ -7,7 +7,7 @@ use super::trial::Trial;
 use polyshard::machine::Algorithm;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::reduce::Ranked;
-use polyshard::reduction::Collective;
+use polyshard::program::reduction::Collective;
 use serde::Serialize;
 
 /// What is printed.

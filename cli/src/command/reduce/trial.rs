@@ -6,9 +6,11 @@
 use super::Reduction;
 use crate::command::threads;
 use crate::error::{CliError, Result};
+use polyshard::layout::Mesh;
 use polyshard::machine::units::counted;
-use polyshard::planner::reduce::Ranked;
-use polyshard::{Element, Mesh, PlacedMesh, ReduceOp, Strategy};
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::planner::reduce::{Ranked, Strategy};
+use polyshard::runtime::{Element, ReduceOp};
 use serde::Serialize;
 use std::fmt;
 
@@ -60,7 +62,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
         let mut received = Vec::with_capacity(programs.len());
         for ranked in programs {
             let strategy = Strategy::Lowered(ranked.lowered.clone());
-            let sum = polyshard::Reduction::new(world, &placed, &reduction.axes, elements, strategy)?;
+            let sum = polyshard::planner::reduce::Reduction::new(world, &placed, &reduction.axes, elements, strategy)?;
             let mut data: Vec<i64> = (0..elements).map(|at| i64::random(SEED, &[world.rank(), at])).collect();
             let before = world.bytes_received();
             sum.run(&mut data, ReduceOp::Sum)?;

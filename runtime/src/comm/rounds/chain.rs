@@ -25,7 +25,7 @@ impl Chain {
     /// Returns two chains that run cyclically through a group of `size` ranks that begin at `root`, one in each direction, for these segments each.
     ///
     /// ```
-    /// use polyshard_runtime::comm::Chain;
+    /// use polyshard::runtime::comm::Chain;
     /// let [ahead, back] = Chain::both_ways(4, 0, [0..2, 2..4]);
     /// assert_eq!((ahead.ranks, back.ranks), (vec![0, 1, 2, 3], vec![0, 3, 2, 1]));
     /// ```

@@ -24,7 +24,8 @@ impl Vectors {
     /// those of the processor. With `POLYSHARD_AVX512=0` in the environment of a rank, none uses AVX-512.
     ///
     /// ```
-    /// use polyshard_runtime::{Error, leaf::Vectors, spmd};
+    /// use polyshard::runtime::leaf::Vectors;
+    /// use polyshard::runtime::{Error, spmd};
     /// let used = spmd(2, |_| Ok::<_, Error>(Vectors::in_use()))?;
     /// assert_eq!(used[0], used[1]);
     /// # Ok::<(), Error>(())
