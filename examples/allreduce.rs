@@ -15,7 +15,7 @@
 use clap::Parser;
 use polyshard::launched_ranks;
 use polyshard::machine::Collective;
-use polyshard::planner::placement::{PlacedMesh, Traffic, best};
+use polyshard::planner::placement::{PlacedMesh, Traffic, best, place};
 use polyshard::planner::reduce::{Reduction, Strategy};
 use polyshard::prelude::*;
 use std::error::Error;
@@ -72,7 +72,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
     polyshard::spmd(mesh.size(), |world| {
         // From here on ranks are those of the mesh.
-        let world = &*polyshard::planner::placement::place(world, &placed)?;
+        let world = &*place(world, &placed)?;
         if world.is_root() {
             println!("best of {} placements: {}, in {:.3e} s", ranked.len(), ranked[0].matrix, ranked[0].seconds);
         }

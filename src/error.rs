@@ -15,6 +15,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What can go wrong, from writing a schedule to running it.
 ///
 /// `fn main() -> polyshard::Result<()>` prints `Debug`, so `Debug` is the message.
+///
+/// ```
+/// use polyshard::Error;
+/// use polyshard::prelude::*;
+/// fn rows(parts: usize) -> polyshard::Result<Program> {
+///     let sum = kernel! { fn sum(A: [f32; 8, 4]) -> b: [f32; 8] { b[i] += A[i, j] } };
+///     Ok(sum.divide("i", "io", "ii", parts).lower()?)
+/// }
+/// assert!(rows(2).is_ok());
+/// let Err(Error::Lower(error)) = rows(0) else { panic!("there are no 0 parts") };
+/// assert_eq!(error.step(), Some(1));
+/// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

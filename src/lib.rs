@@ -77,6 +77,11 @@ pub use polyshard_draw as draw;
 pub use polyshard_layout as layout;
 #[doc(inline)]
 pub use polyshard_program as program;
+/// Ranks, their arrays, and running programs on them.
+///
+/// Most programs name [`World`](runtime::World), [`DistArray`](runtime::DistArray), [`Execute`](runtime::Execute) and
+/// [`Collectives`](runtime::Collectives) alone; emitted source calls the rest.
+///
 #[doc(inline)]
 pub use polyshard_runtime as runtime;
 #[doc(inline)]
@@ -143,14 +148,14 @@ pub mod source {
 ///
 /// # Errors
 /// The first failure of a rank, on threads. On MPI a failure is said once and ends all processes, also that ranks wait for
-/// what can never come; [`polyshard_runtime::spmd()`] says how that is found.
+/// what can never come; [`runtime::spmd()`] says how that is found.
 pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
     polyshard_runtime::spmd(ranks, f)
 }
 
 /// As [`spmd`], and on MPI ranks that call different collectives end with an error that says what each of them does, as they
 /// do on threads. `POLYSHARD_CHECK=1` in the environment does that for a program that
-/// calls [`spmd`]; [`polyshard_runtime::spmd_checked`] says what is checked and what it costs.
+/// calls [`spmd`]; [`runtime::spmd_checked`] says what is checked and what it costs.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -173,18 +178,16 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{kernel, spmd, vars};
+    #[cfg(feature = "draw")]
+    pub use polyshard_draw::Draw;
     pub use polyshard_dsl::{Step, Var, dim, partial, pin};
     pub use polyshard_layout::{Axis, DType, Mesh, Placement, Sharding};
     pub use polyshard_machine::Machine;
     pub use polyshard_planner::{OnMachine, Sequence};
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{Pattern, Program};
-    pub use polyshard_runtime::{
-        Collectives, DistArray, Element, Execute, Prepared, Redistribution, ReduceOp, World,
-    };
+    pub use polyshard_runtime::{Collectives, DistArray, Element, Execute, Prepared, Redistribution, ReduceOp, World};
     pub use polyshard_search::Choose;
-    #[cfg(feature = "draw")]
-    pub use polyshard_draw::Draw;
 }
 
 /// What the macros expand to; not for use by hand.

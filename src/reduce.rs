@@ -32,7 +32,7 @@ use std::ops::Deref;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
-/// It is its [`ReductionPlan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
+/// It is its [`ReductionPlan`] otherwise, which explains it. [`runtime::Reduction`](crate::runtime::Reduction) says what holds of its bits and bytes.
 pub struct Reduction<T> {
     plan: ReductionPlan,
     reduction: polyshard_runtime::Reduction<T>,
@@ -84,12 +84,12 @@ impl<T: Element> Reduction<T> {
     /// Reduces `data` in place with those of the ranks that differ along the axes only; collective over these.
     ///
     /// # Errors
-    /// As [`polyshard_runtime::Reduction::run`].
+    /// As [`runtime::Reduction::run`](crate::runtime::Reduction::run).
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         Ok(self.reduction.run(data, op)?)
     }
 
-    /// Returns the bytes that this rank receives in one run, as [`polyshard_runtime::Reduction::bytes_received`].
+    /// Returns the bytes that this rank receives in one run, as [`runtime::Reduction::bytes_received`](crate::runtime::Reduction::bytes_received).
     #[must_use]
     pub fn bytes_received(&self) -> usize {
         self.reduction.bytes_received()
@@ -124,14 +124,14 @@ impl<T> Deref for Reduction<T> {
 ///
 /// ```
 /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
-/// use polyshard::planner::reduce::Strategy;
+/// use polyshard::planner::reduce::{Strategy, all_reduce};
 /// use polyshard::prelude::*;
 /// let machine = Machine::preset("v100")?.with_counts(&[2, 2])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
 /// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;
 /// let greatest = polyshard::spmd(4, |world| {
 ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
-///     polyshard::planner::reduce::all_reduce(world, &placed, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+///     all_reduce(world, &placed, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
 ///     Ok(loss)
 /// })?;
 /// assert_eq!(greatest, [[3.0, 0.0]; 4]);

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// to the world that they were made with.
 ///
 /// ```
-/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, place};
 /// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
@@ -29,7 +29,7 @@ use std::rc::Rc;
 /// let [x, y] = mesh.axes();
 /// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)])?;
 /// let blocks = polyshard::spmd(4, |world| {
-///     let world = polyshard::planner::placement::place(world, &placed)?;
+///     let world = place(world, &placed)?;
 ///     let array = DistArray::from_fn(&world, &sharding, |index| (10 * index[0] + index[1]) as f64)?;
 ///     Ok(array.block()[0])
 /// })?;

@@ -196,18 +196,18 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
     expect![[r#"
         schedule step 5, `interior_first(u)`: `u` comes while the interior is computed already in step 4; remove one of the two
-          --> tests/pipelined.rs:194:56"#]].assert_eq(&said(twice));
+          --> tests/pipelined.rs:196:56"#]].assert_eq(&said(twice));
     expect![[r#"
         schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
-          --> tests/pipelined.rs:201:41"#]]
+          --> tests/pipelined.rs:203:41"#]]
     .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
     expect![[r#"
         schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/pipelined.rs:204:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+          --> tests/pipelined.rs:206:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
         schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it does not come as a halo; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/pipelined.rs:205:46"#]].assert_eq(&said(product));
+          --> tests/pipelined.rs:207:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);
     let [x] = line.axes();
@@ -217,7 +217,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
     expect![[r#"
         schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/pipelined.rs:218:69"#]].assert_eq(&said(windows.interior_first("u")));
+          --> tests/pipelined.rs:220:69"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// What would hold of schedules of which nothing is pipelined.

@@ -1,8 +1,8 @@
 //! Programs run under placements, unchanged.
 
 use ndarray::Array2;
-use polyshard::planner::placement::{PlacedMesh, matrices};
-use polyshard::planner::reduce::Strategy;
+use polyshard::planner::placement::{PlacedMesh, matrices, place};
+use polyshard::planner::reduce::{Strategy, all_reduce};
 use polyshard::prelude::*;
 
 const SIZE: [usize; 3] = [7, 11, 5];
@@ -44,13 +44,13 @@ fn a_product_is_the_sequential_one_under_every_placement() {
         for matrix in matrices(&counts, &extents).expect("as many ranks as devices") {
             let placed = PlacedMesh::new(&mesh, &machine, &matrix).expect("the matrix is for both");
             let results = polyshard::spmd(mesh.size(), |world| {
-                let world = polyshard::planner::placement::place(world, &placed)?;
+                let world = place(world, &placed)?;
                 let a = DistArray::from_fn(&world, program.sharding("A"), element)?;
                 let b = DistArray::from_fn(&world, program.sharding("B"), element)?;
                 let c = program.run(&world, &[&a, &b])?;
                 // The least of all ranks' first elements, by way of the same world.
                 let mut least = [c.block().iter().copied().min().unwrap_or(i64::MAX)];
-                polyshard::planner::reduce::all_reduce(&world, &placed, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
+                all_reduce(&world, &placed, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
                 Ok((c.gather(&world)?, least[0]))
             });
             let results = results.unwrap_or_else(|error| panic!("{placed}: {error}"));

@@ -127,7 +127,8 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
 fn leaf<T: Element>(program: &Program) -> Name {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let kernel = program.kernel().to_string().replace("] = ", "] += ");
-    let kernel = polyshard::text::parse_kernel(&kernel).expect("a kernel reads as it prints").check().expect("a kernel");
+    let kernel =
+        polyshard::text::parse_kernel(&kernel).expect("a kernel reads as it prints").check().expect("a kernel");
     let statement = kernel.statement();
     let name = format!("{}_{}", T::DTYPE.name(), statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
     if REGISTERED.lock().expect("no test panics with it").insert(name.clone()) {

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use polyshard::layout::{AxisPart, Stages};
 use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::cost_on;
-use polyshard::planner::placement::{PlacedMesh, matrices};
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, matrices, place};
 use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
 use polyshard::program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, StagedLeg, TileId};
@@ -99,7 +99,7 @@ fn programs_in_stages_give_the_sequential_result() {
             assert!(shown.collect::<Vec<_>>().iter().any(|shown| shown.starts_with(pattern)), "{pattern}: {program}");
             in_stages += usize::from(is_staged(&staged));
             let run = |world: &World| -> polyshard::Result<_> {
-                let world = polyshard::planner::placement::place(world, &placed)?;
+                let world = place(world, &placed)?;
                 let inputs = staged.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
                 let inputs: Vec<DistArray<i64>> = inputs.collect::<Result<_, _>>()?;
                 let inputs: Vec<_> = inputs.iter().collect();
@@ -214,7 +214,7 @@ fn stages_that_cannot_be_are_refused() {
 fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     let machine = machine([2, 4]);
     let on = |mesh: &Mesh, rows: Vec<Vec<usize>>| {
-        let matrix = polyshard::planner::placement::ParallelismMatrix::new(rows).expect("a matrix");
+        let matrix = ParallelismMatrix::new(rows).expect("a matrix");
         PlacedMesh::new(mesh, &machine, &matrix).expect("the matrix is for both")
     };
     let (mesh, waiting) = panels(0);
@@ -249,7 +249,7 @@ fn summed(size: usize, any_order: bool, turned: bool) -> (PlacedMesh, Program) {
     let machine = Machine::new("three levels", levels, device).expect("a machine");
     let mesh = Mesh::new([("z", 8)]);
     let [z] = mesh.axes();
-    let matrix = polyshard::planner::placement::ParallelismMatrix::new(vec![vec![2, 2, 2]]).expect("a matrix");
+    let matrix = ParallelismMatrix::new(vec![vec![2, 2, 2]]).expect("a matrix");
     let placed = PlacedMesh::new(&mesh, &machine, &matrix).expect("the matrix is for both");
     let matmul = kernel! {
         fn matmul(A: [f64; size, 19], B: [f64; 19, size]) -> C: [f64; size, size] { C[m, n] += A[m, k] * B[k, n] }
@@ -291,7 +291,7 @@ fn sums_in_any_order_meet_by_what_takes_the_least_time() {
         let matrix = |m: usize, n: usize| Array2::from_shape_fn((m, n), |(i, j)| element(&[i, j]));
         let expected = matrix(size, 19).dot(&matrix(19, size)).into_dyn();
         let found = polyshard::spmd(8, |world| {
-            let world = polyshard::planner::placement::place(world, &placed)?;
+            let world = place(world, &placed)?;
             let inputs = chosen.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
             let inputs: Vec<DistArray<f64>> = inputs.collect::<Result<_, _>>()?;
             let product = chosen.prepare(&world)?.run(&inputs.iter().collect::<Vec<_>>())?;

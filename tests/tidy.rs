@@ -3,6 +3,8 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/examples.rs"]
+mod examples;
 #[path = "tidy/heads.rs"]
 mod heads;
 

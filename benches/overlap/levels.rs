@@ -4,7 +4,7 @@ use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::layout::Stages;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::planner::cost_on;
-use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, place};
 use polyshard::prelude::*;
 use polyshard::program::Leg;
 use polyshard::runtime::{Transport, spmd_emulated};
@@ -133,7 +133,7 @@ fn row(name: &str, program: &Program, placed: &PlacedMesh, runs: usize) -> polys
     let stages = stages_of(&staged);
     let programs = if stages.is_some() { vec![program, &staged] } else { vec![program] };
     let times = spmd_emulated(placed.machine(), 1.0, |world| {
-        medians_by(&*polyshard::planner::placement::place(world, placed)?, Transport::Messages, &programs, runs)
+        medians_by(&*place(world, placed)?, Transport::Messages, &programs, runs)
     })?;
     let predicted = programs.iter().map(|program| Ok(cost_on(*program, placed)?.moving()));
     let predicted = predicted.collect::<polyshard::Result<Vec<f64>>>()?;

@@ -38,6 +38,15 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 /// How source is emitted.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::source::{SourceOptions, rust_source};
+/// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
+/// let options = SourceOptions { runtime: "polyshard_runtime".into() };
+/// assert!(rust_source(&twice.lower()?, &options).contains("use polyshard_runtime::"));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
     /// The path of the runtime, as the emitted file names it: `polyshard::runtime`, or `polyshard_runtime` in a
@@ -57,6 +66,15 @@ impl Default for SourceOptions {
 /// `run_into(world, &a, &b, .., &mut c, scalars..)` goes on from what the output holds. `Prepared::new(world)` makes what runs
 /// need, once, and has both as methods, to be called any number of times. Of a program of several statements,
 /// each kernel is a module of its own, and names of arrays end with their numbers.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::source::{SourceOptions, rust_source};
+/// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
+/// let source = rust_source(&twice.lower()?, &SourceOptions::default());
+/// assert!(source.contains("pub fn run(") && source.contains("pub fn sharding_a("));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 ///
 /// # Panics
 /// If `options.runtime` is not a path, or the program moves elements of a type that Rust does not have.

@@ -40,20 +40,19 @@ const TILES: &str = "rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.t
                      text.owner{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:2px}text.program{font:11px monospace}";
 
 /// Programs that can be drawn.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2)]);
+/// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+/// let drawing = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?.draw()?;
+/// assert!(drawing.contains("at most 48 B received per rank"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Draw {
     /// Returns a picture of how the arrays lie, which ranks communicate in each transfer and how many bytes, and of the lower bound, as SVG.
     ///
     /// Its description has the program as text. More than 64 ranks are drawn in classes.
-    ///
-    /// ```
-    /// use polyshard::draw::Draw;
-    /// use polyshard::prelude::*;
-    /// let mesh = Mesh::new([("x", 2)]);
-    /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
-    /// let drawing = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?.draw()?;
-    /// assert!(drawing.contains("at most 48 B received per rank"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// [`DrawError::Axes`] if classes of ranks do not fit a page either, [`DrawError::Panels`] if there are too many arrays and transfers.

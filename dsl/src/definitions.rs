@@ -48,6 +48,19 @@ use syn::{Result, Type};
 use values::{Unknown, Values, alone, open, written};
 
 /// The kernels of a file as they are written, before their extents are known.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::text::{Definitions, Given};
+/// let text = "fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2 * A[i] }
+/// .distribute([i], [io], [ii], mesh(x: 2))";
+/// let file = Definitions::parse(text)?;
+/// assert_eq!(file.inputs()[0].as_str(), "A");
+/// let stages = file.bind(&Given::default())?;
+/// let program = Schedule::from(&stages[0]).lower()?;
+/// assert_eq!(program.mesh().size(), 2);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 pub struct Definitions {
     /// The text itself, in which mistakes that `bind` finds have their lines.
     text: String,
@@ -74,6 +87,13 @@ pub struct Stage {
 }
 
 /// How a kernel of a file is to be scheduled.
+///
+/// ```
+/// use polyshard::text::{Definitions, Given, Scheduled};
+/// let file = Definitions::parse("fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2 * A[i] }\nauto")?;
+/// assert_eq!(file.bind(&Given::default())?[0].schedule, Scheduled::Auto);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scheduled {
     /// `auto`: by a schedule that is to be chosen.
@@ -83,6 +103,17 @@ pub enum Scheduled {
 }
 
 /// What a file is given from outside.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::program::Number;
+/// use polyshard::text::{Definitions, Given};
+/// let file = Definitions::parse("fn scale(A: [T; n]) -> B: [T; n] { B[i] = alpha * A[i] }\nauto")?;
+/// let values = [("n".into(), Number::Int(8)), ("alpha".into(), Number::Float(0.5))];
+/// let stages = file.bind(&Given { arrays: None, values: &values, dtype: Some(DType::F64) })?;
+/// assert_eq!(stages[0].kernel.output.1, [8]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
     /// The arrays that it reads, in the order of [`Definitions::inputs`], or none, if names have their values from [`values`](Self::values).

@@ -21,6 +21,11 @@ use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
 use std::fmt;
 
 /// An array that an einsum reads.
+///
+/// ```
+/// use polyshard::text::Operand;
+/// assert_eq!(Operand { source: "A.npy", shape: &[4, 6] }.to_string(), "A.npy (4 x 6)");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// What messages call it: its file.
@@ -38,6 +43,14 @@ impl fmt::Display for Operand<'_> {
 }
 
 /// Why a text is not an einsum over these arrays.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::text::{EinsumError, Operand, einsum};
+/// let a = Operand { source: "A.npy", shape: &[4, 6] };
+/// let error = einsum("ij,jk->ik", &[a, a], DType::F32, "C").unwrap_err();
+/// assert!(matches!(error, EinsumError::Extents { first: 6, second: 4, .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

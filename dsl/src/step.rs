@@ -9,6 +9,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A loop or index variable, as a value to write schedules with; see `vars!`.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// vars!(m, k);
+/// assert_eq!(m, Var::new("m"));
+/// assert_eq!(k.at("x").to_string(), "k @ x");
+/// assert_eq!(k.cyclic("x", 16).to_string(), "k @ cyclic(x, 16)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Var(Name);
 
@@ -55,12 +63,22 @@ pub fn dim(number: usize) -> Dim {
 }
 
 /// Keeps the tensor at one coordinate of `axis` alone.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// assert_eq!(pin("z", 0).to_string(), "pin(z, 0)");
+/// ```
 #[must_use]
 pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Clause {
     Placement::pin(axis, coordinate)
 }
 
 /// Leaves the sums of an output open along `axis`: each coordinate holds a term of every element.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// assert_eq!(partial("z").to_string(), "partial(z)");
+/// ```
 #[must_use]
 pub fn partial(axis: impl Into<Name>) -> Clause {
     Placement::partial(axis)
@@ -96,7 +114,6 @@ impl Dim {
 /// these, where `m.at([node, rank])` has 4 blocks of 4.
 ///
 /// ```
-/// use polyshard::layout::AxisExpr;
 /// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
 /// let [node, rank] = mesh.axes();

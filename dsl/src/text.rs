@@ -20,6 +20,11 @@ use syn::Result;
 use syn::parse::{ParseStream, Parser};
 
 /// All mistakes of a text, in its order.
+///
+/// ```
+/// let error = polyshard::text::parse_kernel("fn f(A: [f32; n]) -> B: [f32; 4] { B[i] = alpha * A[i] }").unwrap_err();
+/// assert_eq!(error.mistakes.len(), 2); // `n` and `alpha` have no value
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The mistakes; there is at least one.
@@ -27,6 +32,13 @@ pub struct ParseError {
 }
 
 /// A mistake in a text.
+///
+/// ```
+/// use polyshard::text::parse_chain;
+/// let error = parse_chain(".split(k, ko, ki, 8)\n.tile(m)", None).unwrap_err();
+/// assert_eq!((error.mistakes[0].line, error.mistakes[0].column), (2, 2));
+/// assert_eq!(error.mistakes[0].at, 22..26);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The line where it begins, from 1 on.

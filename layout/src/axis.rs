@@ -6,6 +6,14 @@ use std::fmt;
 use std::ops::{Add, Mul, Rem, Sub};
 
 /// One axis of a mesh, as a value to write placements with: `m.at(x)`.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2), ("y", 3)]);
+/// let [x, y] = mesh.axes();
+/// assert_eq!((x.name.as_str(), y.extent), ("x", 3));
+/// assert_eq!(Var::new("m").at(x).to_string(), "m @ x");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Axis {
     /// The axis' name, unique in its mesh.

@@ -12,6 +12,14 @@ use std::fmt;
 /// axis y: 6        y%3  is  0 1 2 0 1 2        stride 1, extent 3
 ///                  y/3  is  0 0 0 1 1 1        stride 3, extent 2
 /// ```
+///
+/// ```
+/// use polyshard::layout::AxisPart;
+/// use polyshard::prelude::*;
+/// let y = AxisPart::whole(&Mesh::new([("y", 6)]), 0);
+/// let (low, high) = y.split(3);
+/// assert_eq!([low.digit(&[4]), high.digit(&[4])], [1, 1]); // 4 = 1 * 3 + 1
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AxisPart {
     /// The axis' position in the mesh.

@@ -46,6 +46,12 @@ impl TryFrom<MeshForm> for Mesh {
 }
 
 /// Why some axes are not a mesh.
+///
+/// ```
+/// use polyshard::layout::MeshError;
+/// use polyshard::prelude::*;
+/// assert!(matches!(Mesh::try_new([("x", 2), ("x", 3)]), Err(MeshError::AxisTwice { .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

@@ -9,6 +9,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 ///
 /// Equal texts are one `&'static str`, so a name is `Copy` and lets `m.at(x)` be written again and
 /// again. Each distinct text is kept for the life of the process.
+///
+/// ```
+/// use polyshard::layout::Name;
+/// let name = Name::new("A");
+/// assert_eq!(name, Name::from("A"));
+/// assert_eq!(name.as_str(), "A");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(&'static str);
 

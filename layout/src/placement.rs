@@ -5,6 +5,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One clause of a sharding; dimensions go by number, or by what else `D` is.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2), ("z", 2)]);
+/// let rows = Sharding::new(&mesh, &[6, 4], &[Placement::block(0, "x"), Placement::pin("z", 0)])?;
+/// assert_eq!(rows.local_shape(&[1, 0]), [3, 4]);
+/// assert_eq!(rows.local_shape(&[1, 1]), [0, 0]); // everything is at z = 0
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement<D = usize> {
@@ -30,6 +39,13 @@ pub enum Placement<D = usize> {
 }
 
 /// How a dimension, or each block of the level before, is divided.
+///
+/// ```
+/// use polyshard::layout::Division;
+/// use polyshard::prelude::*;
+/// let Placement::Divided { levels, .. } = Var::new("m").at("node").cyclic("rank", 8) else { unreachable!() };
+/// assert!(matches!(levels[..], [Division::Block { .. }, Division::Cyclic { block: 8, .. }]));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Division {

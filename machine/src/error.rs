@@ -5,6 +5,12 @@ use polyshard_layout::Collective;
 use std::fmt;
 
 /// Why a machine is invalid, or cannot do what is asked of it.
+///
+/// ```
+/// use polyshard::machine::MachineError;
+/// use polyshard::prelude::*;
+/// assert!(matches!(Machine::preset("a1000"), Err(MachineError::UnknownPreset { .. })));
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

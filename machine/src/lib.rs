@@ -54,6 +54,16 @@ pub enum Interconnect {
 }
 
 /// One level of a machine.
+///
+/// ```
+/// use polyshard::machine::{Device, Interconnect, Level};
+/// use polyshard::prelude::*;
+/// let node = Level::new("node", 4, Interconnect::Switch, 1.25e10, 2e-6);
+/// let core = Level::new("core", 8, Interconnect::Switch, 5e9, 3e-7);
+/// let device = Device { memory_bandwidth: 1e10, memory_capacity: 4 << 30, ..Device::default() };
+/// assert_eq!(Machine::new("cluster", vec![node, core], device)?.devices(), 32);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
@@ -92,6 +102,13 @@ impl Level {
 }
 
 /// What one device can do.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let a100 = Machine::preset("a100")?;
+/// assert!(a100.device().flops["f32"] > 1e13 && a100.device().memory_capacity > 32 << 30);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {

@@ -72,6 +72,17 @@ pub enum MemoryBound {
 }
 
 /// What a plan may do and what it is judged by.
+///
+/// ```
+/// use polyshard::planner::{MemoryBound, Plan, PlanError, PlanOptions};
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 4)]);
+/// let [rows, columns] = [0, 1].map(|dim| Sharding::new(&mesh, &[8, 8], &[Placement::block(dim, "x")]));
+/// let options = PlanOptions { dtype: DType::F32, memory: MemoryBound::Bytes(32), ..PlanOptions::default() };
+/// let plan = Plan::between(&rows?, &columns?, &options);
+/// assert!(matches!(plan, Err(PlanError::Memory { source_bytes: 64, .. })));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanOptions {
     /// The operations that it may use.

@@ -116,9 +116,7 @@ impl Sequence {
     /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
-    /// let mean = kernel! {
-    ///     fn mean(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * (A[(i - 1) % 8] + A[(i + 1) % 8]) }
-    /// };
+    /// let mean = kernel! { fn mean(A: [f64; 8]) -> B: [f64; 8] { B[i] = 0.5 * (A[(i - 1) % 8] + A[(i + 1) % 8]) } };
     /// vars!(i, io, ii);
     /// let mean = mean.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("B", [i.at(x)]).lower()?;
     ///

@@ -15,30 +15,30 @@ use polyshard_program::{
 };
 
 /// A program as it is fastest on a machine of several levels.
+///
+/// ```
+/// use polyshard::planner::cost_on;
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::prelude::*;
+/// # let matmul = kernel! {
+/// #     fn matmul(A: [f32; 512, 4096], B: [f32; 4096, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
+/// # };
+/// // The sum over k meets along an axis of 2 nodes of 4 devices.
+/// let mesh = Mesh::new([("z", 8)]);
+/// let [z] = mesh.axes();
+/// let [m, n, k] = ["m", "n", "k"].map(Var::new);
+/// let split = matmul.distribute(["k"], ["ko"], ["ki"], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
+/// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![2, 4]])?)?;
+/// let program = split.lower()?;
+/// let staged = program.on(&placed)?;
+/// assert!(staged.to_string().contains("all-reduce along z in stages: z%4, then z/4, then back along z%4"), "{staged}");
+/// assert!(cost_on(&staged, &placed)?.moving() < 0.5 * cost_on(&program, &placed)?.moving());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait OnMachine {
     /// Returns the program with each collective that crosses levels of the machine carried out as the program takes the least time there: in
     /// stages, by a [procedure](polyshard_program::reduction::Procedure), or at once; [`explain`](Program::explain) says which, and why.
-    ///
-    /// ```
-    /// use polyshard::planner::cost_on;
-    /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
-    /// use polyshard::prelude::*;
-    /// # let matmul = kernel! {
-    /// #     fn matmul(A: [f32; 512, 4096], B: [f32; 4096, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
-    /// # };
-    /// // The sum over k meets along an axis of 2 nodes of 4 devices.
-    /// let mesh = Mesh::new([("z", 8)]);
-    /// let [z] = mesh.axes();
-    /// let [m, n, k] = ["m", "n", "k"].map(Var::new);
-    /// let split = matmul.distribute(["k"], ["ko"], ["ki"], &mesh).shard("A", [k.at(z)]).shard("B", [k.at(z)]).shard("C", []);
-    /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
-    /// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![2, 4]])?)?;
-    /// let program = split.lower()?;
-    /// let staged = program.on(&placed)?;
-    /// assert!(staged.to_string().contains("all-reduce along z in stages: z%4, then z/4, then back along z%4"), "{staged}");
-    /// assert!(cost_on(&staged, &placed)?.moving() < 0.5 * cost_on(&program, &placed)?.moving());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// What is moved, and what the program computes, stay the same. In stages, sums and products of floats are taken in the order of the
     /// stages, which is the same on all ranks and in each run, so that results differ from those at once by rounding. Procedures combine

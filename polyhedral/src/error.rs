@@ -9,6 +9,16 @@ use std::panic::Location;
 /// Why a schedule has no program: the step, its number and call site, and what is wrong.
 ///
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::schedule::ErrorKind;
+/// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
+/// let error = twice.split("i", "io", "ii", 4).split("i", "a", "b", 2).lower().unwrap_err();
+/// assert_eq!(error.step(), Some(2));
+/// assert!(matches!(error.kind(), ErrorKind::UnknownLoop { loops, .. } if loops.len() == 2));
+/// assert_eq!(error.location().file(), file!());
+/// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[error("{}{}\n  --> {at}", .step.as_ref().map(|(number, text)| format!("schedule step {number}, `{text}`: ")).unwrap_or_default(), .kind)]
 pub struct LowerError {
@@ -60,6 +70,14 @@ impl fmt::Debug for LowerError {
 }
 
 /// What is wrong with a schedule. In its text, help follows the first semicolon: the valid names, or what to do.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::schedule::ErrorKind;
+/// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
+/// let error = twice.split("i", "io", "ii", 0).lower().unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::BadCount { count: 0, .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

@@ -19,6 +19,20 @@ use std::sync::Arc;
 /// A kernel with the steps that lay it over a mesh; a value, cheap to clone and to fork.
 ///
 /// Two schedules are equal if their kernels and steps are.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// vars!(m, mo, mi);
+/// let mesh = Mesh::new([("x", 2)]);
+/// let rows = matmul.distribute([m], [mo], [mi], &mesh);
+/// let steps: Vec<_> = rows.steps().map(Step::to_string).collect();
+/// assert_eq!(steps, ["distribute([m], [mo], [mi], mesh(x: 2))"]);
+/// assert_eq!(rows.lower()?.mesh(), &mesh);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Schedule {
     inner: Arc<Inner>,

@@ -11,6 +11,20 @@ use std::fmt;
 use std::ops::Range;
 
 /// Something legal that is likely slow, or not what was meant; its text says what to do about it.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::Hint;
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// assert!(matches!(program.hints(), [Hint::ScalarProduct { .. }])); // not a product of matrices
+/// assert!(rows.tensorize([mi, n, k]).lower()?.hints().is_empty());
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Hint {

@@ -13,6 +13,14 @@ use std::fmt;
 use std::ops::Range;
 
 /// What the statement does with the value it computes.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::program::Assign;
+/// let sum = kernel! { fn sum(A: [f32; 8]) -> s: f32 { s[] += A[i] } };
+/// assert_eq!(sum.kernel()?.assign(), Assign::Add);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Assign {
     /// `=`: the output becomes the sum over the contracted indices, as in einsum.
@@ -50,6 +58,14 @@ impl Assign {
 }
 
 /// A tensor of a kernel.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let twice = kernel! { fn twice(A: [f32; 8, 3]) -> B: [f32; 8, 3] { B[i, j] = 2.0 * A[i, j] } };
+/// let a = &twice.kernel()?.inputs()[0];
+/// assert_eq!((a.name.as_str(), a.ndim(), &a.shape[..]), ("A", 2, &[8, 3][..]));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tensor {
     /// Its name.
@@ -86,6 +102,13 @@ impl IndexVar {
 }
 
 /// A kernel as it was written; [`check`](Self::check) makes it a [`Kernel`].
+///
+/// ```
+/// let spec = polyshard::text::parse_kernel("fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2 * A[i] }")?;
+/// assert_eq!(spec.output.1, [8]);
+/// assert_eq!(spec.check().expect("a kernel").statement(), "B[i] = 2 * A[i]");
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSpec {
     /// The kernel's name.
@@ -115,6 +138,18 @@ pub struct KernelSpec {
 /// Whatever range an index was stated with, here it counts from 0: `A[i - 1]` for `i in 1..17` is `A[i]` with 16
 /// values of `i`. [`statement`](Self::statement) is the text as it was written. A kernel serialises as it was
 /// written, and is checked again when it is read.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let kernel = matmul.kernel()?;
+/// assert_eq!(kernel.inputs().len(), 2);
+/// assert_eq!(kernel.output().shape, [4, 8]);
+/// assert_eq!(kernel.vars().iter().map(|var| var.extent).product::<usize>(), 4 * 8 * 6);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     pub(crate) name: Name,

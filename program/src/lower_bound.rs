@@ -28,6 +28,19 @@ use polyshard_layout::{Name, Sharding};
 ///
 /// Every instance is assumed to be computed once, as the kernel states it, and each rank to compute as many as the others;
 /// Strassen's algorithm, say, is not bound by it, nor what computes the same on several ranks.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let bound = rows.kernel()?.lower_bound(2, None);
+/// let received = rows.lower()?.report().traffic_bytes / 8;
+/// assert!(bound.elements() <= received);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LowerBound {
     /// Elements, at least 0: the larger of the two below.

@@ -40,6 +40,21 @@ use crate::value::Value;
 use polyshard_layout::{Mesh, Name, Sharding};
 
 /// A kernel with the loops, transfers and leaf that its schedule lowered to.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// let nest = program.nest();
+/// assert_eq!(nest.kernel.statement(), "C[m, n] += A[m, k] * B[k, n]");
+/// assert_eq!(nest.steps[0], "distribute([m], [mo], [mi], mesh(x: 2))");
+/// assert_eq!(nest.transfers.len(), 3); // of A, B and C
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Nest {
     /// What it computes.
@@ -84,6 +99,20 @@ pub struct Loop {
 /// One `communicate` made concrete: how a region of an input gets here, or what is computed of the output to its owners.
 ///
 /// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::{Depth, Direction};
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// let b = &program.nest().transfers[1];
+/// assert_eq!((b.direction, b.level), (Direction::In, Depth(0))); // once, before the leaf
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// The tensor.

@@ -26,6 +26,12 @@ macro_rules! scalar_types {
 scalar_types! { f32 F32 Float; f64 F64 Float; i32 I32 Int; i64 I64 Int; }
 
 /// A number in a kernel: a literal, or a scalar captured from the surroundings.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::program::Number;
+/// assert!(Number::Int(2).fits(DType::F32) && !Number::Float(0.5).fits(DType::I32));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "NumberForm", into = "NumberForm")]
 pub enum Number {

@@ -6,6 +6,19 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 /// How a tile gets to the rank that needs it, or from the rank that computed it.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let gathered = rows.clone().expect("B", Pattern::all_gather([x])).lower()?;
+/// assert_eq!(gathered.pattern("A"), Some(Pattern::Local));
+/// assert!(rows.expect("B", Pattern::broadcast([x])).lower().is_err()); // the error says why it is none
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pattern {
     /// Every rank owns what it needs.
@@ -189,6 +202,19 @@ impl Pattern {
 }
 
 /// What a tensorized nest computes.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::LeafKind;
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.tensorize_as([mi, n, k], LeafKind::Contraction).lower()?;
+/// assert!(program.hints().is_empty());
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LeafKind {
     /// A sum of products of two tensors or more, as products of two at a time.

@@ -46,6 +46,19 @@ use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
 /// What an array is to a program.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::ArrayKind;
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// assert_eq!(program.of_kind(ArrayKind::Input).len(), 2); // A and B
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ArrayKind {
     /// It is given, and never written.
@@ -57,6 +70,20 @@ pub enum ArrayKind {
 }
 
 /// An array of a program.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// let names: Vec<_> = program.arrays().iter().map(|array| array.name.as_str()).collect();
+/// assert_eq!(names, ["A", "B", "C"]);
+/// assert_eq!(program.arrays()[0].sharding.to_string(), "[0 @ x]");
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Array {
     /// Its name; a temporary may have that of the array whose elements it holds in another sharding.
@@ -72,6 +99,23 @@ pub struct Array {
 /// A program that is read from a file is checked as [`new`](Self::new) does, its reductions are proved again, and the steps of
 /// all ranks are gone through where they are few. What else was proved of its kernels is what the file says, and is printed as
 /// such; where files may have been changed by others, keep traces and lower them anew.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// vars!(m, k, mo, mi);
+/// let mesh = Mesh::new([("x", 2)]);
+/// let [x] = mesh.axes();
+/// let rows = matmul.distribute([m], [mo], [mi], &mesh);
+/// let rows = rows.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// let program = rows.lower()?;
+/// assert_eq!(program.pattern("B"), Some(Pattern::all_gather([x])));
+/// assert_eq!(program.report().traffic_bytes, 3 * 8 * 8); // the rows of B that a rank lacks
+/// println!("{program}\n{}", program.explain());
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Program {

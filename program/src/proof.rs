@@ -33,6 +33,20 @@ impl fmt::Display for Property {
 }
 
 /// One property that was proved of a program.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::Property;
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// let is_proved = |property| program.report().proofs.iter().any(|proof| proof.property == property);
+/// assert!(is_proved(Property::EveryInstanceOnce) && is_proved(Property::Residency) && is_proved(Property::Matching));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// The property that it is part of.
@@ -46,6 +60,19 @@ pub struct Proof {
 }
 
 /// What was proved, and bounds, per rank.
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let report = rows.lower()?.report().clone();
+/// assert_eq!(report.traffic_bytes, 3 * 8 * 8); // the rows of B that a rank lacks
+/// assert_eq!(report.shard_bytes, (2 * 6 + 3 * 8 + 2 * 8) * 8);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// What was proved, by the pass that proved it.

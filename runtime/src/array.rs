@@ -25,16 +25,15 @@ use std::sync::Arc;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, x)]).expect("a sharding");
-/// let sums = spmd(2, |world| -> Result<f64, Error> {
+/// let sums = spmd(2, |world| {
 ///     let a = DistArray::from_fn(world, &rows, |index| (10 * index[0] + index[1]) as f64)?;
-///     Ok(a.block().iter().sum())
+///     Ok(a.block().iter().sum::<f64>())
 /// })?;
 /// assert_eq!(sums, [63.0, 142.0]); // rows 0..3 and 3..5
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct DistArray<T> {
@@ -242,7 +241,6 @@ impl<T> DistArray<T> {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, "x")]).expect("a sharding");
     /// let number = Sharding::replicated(&mesh, &[]);
@@ -250,10 +248,10 @@ impl<T> DistArray<T> {
     ///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
     ///     // An array without dimensions has one element, whose index is empty.
     ///     let norm = DistArray::filled(world, &number, 0.5)?;
-    ///     Ok::<_, Error>((a.get(&[3]), norm.get(&[])))
+    ///     Ok((a.get(&[3]), norm.get(&[])))
     /// })?;
     /// assert_eq!(found, [(None, Some(0.5)), (Some(3.0), Some(0.5))]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics

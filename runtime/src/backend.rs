@@ -1,6 +1,13 @@
 //! What ranks are.
 
 /// What the ranks of a world are.
+///
+/// ```
+/// use polyshard::runtime::Backend;
+/// // Not started by `mpirun`, so ranks are threads.
+/// assert_eq!(polyshard::spmd(2, |world| Ok(world.backend()))?, [Backend::Threads; 2]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Threads of this process.

@@ -22,7 +22,6 @@ use lengths::{Gathering, Lengths};
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 ///
 /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
 /// let results = spmd(6, |world| {
@@ -31,10 +30,10 @@ use lengths::{Gathering, Lengths};
 ///     world.all_reduce(&mut sum, ReduceOp::Sum)?;
 ///     // Along x: ranks 0 and 3, 1 and 4, 2 and 5.
 ///     let pair = world.group(&mesh, &[0])?.all_gather(&[world.rank() as i32])?;
-///     Ok::<_, Error>((sum, pair))
+///     Ok((sum, pair))
 /// })?;
 /// assert_eq!(results[4], ([15.0], vec![1, 4]));
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub trait Collectives {
     /// Returns the communicator of the ranks that take part.
@@ -49,14 +48,13 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let data = spmd(3, |world| {
     ///     let mut data = if world.rank() == 1 { [3.5, 4.5] } else { [0.0; 2] };
     ///     world.broadcast(&mut data, 1)?;
-    ///     Ok::<_, Error>(data)
+    ///     Ok(data)
     /// })?;
     /// assert_eq!(data, [[3.5, 4.5]; 3]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -80,14 +78,13 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let greatest = spmd(4, |world| {
     ///     let mut data = [world.rank() as i64, -(world.rank() as i64)];
     ///     world.reduce(&mut data, ReduceOp::Max, 2)?;
-    ///     Ok::<_, Error>(data)
+    ///     Ok(data)
     /// })?;
     /// assert_eq!(greatest[2], [3, 0]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -108,15 +105,14 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let norms = spmd(4, |world| {
     ///     // A single number is a slice of one.
     ///     let mut square = (world.rank() as f32).powi(2);
     ///     world.all_reduce(std::slice::from_mut(&mut square), ReduceOp::Sum)?;
-    ///     Ok::<_, Error>(square.sqrt())
+    ///     Ok(square.sqrt())
     /// })?;
     /// assert_eq!(norms, [14f32.sqrt(); 4]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -138,10 +134,9 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
-    /// let parts = spmd(2, |world| world.reduce_scatter(&[1.0, 2.0, 3.0], &[1, 2], ReduceOp::Sum))?;
+    /// let parts = spmd(2, |world| Ok(world.reduce_scatter(&[1.0, 2.0, 3.0], &[1, 2], ReduceOp::Sum)?))?;
     /// assert_eq!(parts, [vec![2.0], vec![4.0, 6.0]]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -170,10 +165,9 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
-    /// let all = spmd(3, |world| world.all_gather(&vec![world.rank() as i32; world.rank()]))?;
+    /// let all = spmd(3, |world| Ok(world.all_gather(&vec![world.rank() as i32; world.rank()])?))?;
     /// assert_eq!(all, vec![[1, 2, 2]; 3]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -196,10 +190,9 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
-    /// let gathered = spmd(3, |world| world.gather(&[world.rank() as f64], 0))?;
+    /// let gathered = spmd(3, |world| Ok(world.gather(&[world.rank() as f64], 0)?))?;
     /// assert_eq!(gathered, [Some(vec![0.0, 1.0, 2.0]), None, None]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -224,15 +217,14 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let parts = spmd(2, |world| {
     ///     let mut part = vec![0; 1 + world.rank()];
     ///     let data = if world.rank() == 0 { vec![7, 8, 9] } else { vec![] };
     ///     world.scatter(&data, &mut part, 0)?;
-    ///     Ok::<_, Error>(part)
+    ///     Ok(part)
     /// })?;
     /// assert_eq!(parts, [vec![7], vec![8, 9]]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -256,13 +248,12 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| match world.rank() {
-    ///     0 => world.all_to_all(&[vec![1.0], vec![2.0, 3.0]]),
-    ///     _ => world.all_to_all(&[vec![], vec![4.0]]),
+    ///     0 => Ok(world.all_to_all(&[vec![1.0], vec![2.0, 3.0]])?),
+    ///     _ => Ok(world.all_to_all(&[vec![], vec![4.0]])?),
     /// })?;
     /// assert_eq!(received, [[vec![1.0], vec![]], [vec![2.0, 3.0], vec![4.0]]]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -294,7 +285,6 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| {
     ///     let mut data = [2.5, 3.5];
     ///     match world.rank() {
@@ -304,10 +294,10 @@ pub trait Collectives {
     ///             world.receive(&mut data, 0)?;
     ///         }
     ///     }
-    ///     Ok::<_, Error>(data)
+    ///     Ok(data)
     /// })?;
     /// assert_eq!(received, [[2.5, 3.5]; 2]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -330,15 +320,14 @@ pub trait Collectives {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// // Everyone gets what the rank before it has.
     /// let shifted = spmd(4, |world| {
     ///     let (rank, mut from_before) = (world.rank(), [0]);
     ///     world.exchange(&[((rank + 1) % 4, &[rank as i32])], &mut [((rank + 3) % 4, &mut from_before)])?;
-    ///     Ok::<_, Error>(from_before[0])
+    ///     Ok(from_before[0])
     /// })?;
     /// assert_eq!(shifted, [3, 0, 1, 2]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -71,13 +71,13 @@ pub type Header = [u64; 8];
 ///
 /// ```
 /// use polyshard::runtime::comm::exchange_words;
-/// use polyshard::runtime::{Error, spmd};
+/// use polyshard::prelude::*;
 /// spmd(3, |world| {
 ///     let squares = exchange_words(world.comm(), "squares", [(world.rank() * world.rank()) as u64])?;
 ///     assert_eq!(squares, [[0], [1], [4]]);
-///     Ok::<_, Error>(())
+///     Ok(())
 /// })?;
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
@@ -172,7 +172,7 @@ pub trait Communicator {
     ///
     /// ```
     /// use polyshard::runtime::comm::Piece;
-    /// use polyshard::runtime::{Error, spmd};
+    /// use polyshard::prelude::*;
     /// use std::sync::Arc;
     /// let received = spmd(3, |world| {
     ///     let (rank, size) = (world.rank(), world.size());
@@ -186,10 +186,10 @@ pub trait Communicator {
     ///         std::thread::yield_now();
     ///     }
     ///     let (_, received) = flight.into_pieces();
-    ///     Ok::<_, Error>(received[0].to_vec())
+    ///     Ok(received[0].to_vec())
     /// })?;
     /// assert_eq!(received, [[2; 4], [0; 4], [1; 4]]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -343,12 +343,12 @@ pub trait Communicator {
     ///
     /// ```
     /// use polyshard::runtime::comm::{Communicator, Lane};
-    /// use polyshard::runtime::{Error, spmd};
-    /// spmd(3, |world| -> Result<(), Error> {
+    /// use polyshard::prelude::*;
+    /// spmd(3, |world| {
     ///     let lane: Lane = world.comm().lane()?;
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -7,6 +7,17 @@ use polyshard_program::{Assign, Function, Number, ScalarType};
 use std::fmt;
 
 /// How two elements meet: the operation of a reduction or of an accumulating write.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let greatest = polyshard::spmd(3, |world| {
+///     let mut data = [world.rank() as f64, 1.0];
+///     world.all_reduce(&mut data, ReduceOp::Max)?;
+///     Ok(data)
+/// })?;
+/// assert_eq!(greatest, [[2.0, 1.0]; 3]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Sum; identity 0. Integers wrap.
@@ -66,6 +77,15 @@ macro_rules! inlined {
 /// Functions of floats are at most 1 ulp (unit in the last place) from the exact value and have the same bits on every
 /// processor and for any number of values at once: they are computed here, not by the C library. Square roots and
 /// [`floored`](Self::floored) values are exact. Which NaN they return is not defined.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// fn dot<T: Element>(a: &[T], b: &[T]) -> T {
+///     a.iter().zip(b).fold(T::ZERO, |sum, (&a, &b)| sum.add(a.multiply(b)))
+/// }
+/// assert_eq!(dot(&[1.0f32, 2.0], &[3.0, 4.0]), 11.0);
+/// assert_eq!(dot(&[i32::MAX], &[2]), -2); // wraps
+/// ```
 pub trait Element:
     Instances
     + ScalarType
@@ -164,15 +184,14 @@ pub trait Element:
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, "x")]).expect("a sharding");
     /// spmd(2, |world| {
     ///     let a = DistArray::from_fn(world, &rows, |index| f32::random(1, index))?;
     ///     assert!(a.get(&[4, 1]).is_none_or(|element| element == f32::random(1, &[4, 1])));
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     fn random(seed: u64, index: &[usize]) -> Self {
         // 24 bits are exact in both types of floats, so their arrays hold the same numbers.

@@ -36,6 +36,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the runtime: a message for people, lower case, with what to do.
 ///
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, GroupError};
+/// polyshard::spmd(2, |world| {
+///     let refused = world.check_mesh(&Mesh::new([("x", 3)]));
+///     assert!(matches!(refused, Err(Error::Group(GroupError::Mesh { size: 2, .. }))));
+///     Ok(())
+/// })?;
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

@@ -27,17 +27,16 @@ use std::panic::Location;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
-/// let found = spmd(2, |world| -> Result<_, Error> {
+/// let found = spmd(2, |world| {
 ///     let rows = DistArray::from_fn(world, program.sharding("A"), |at| (10 * at[0] + at[1]) as f32)?;
 ///     let columns = program.run(world, &[&rows])?;
 ///     Ok((rows.get(&[3, 0]), columns.get(&[3, 0])))
 /// })?;
 /// assert_eq!(found, [(None, Some(30.0)), (Some(30.0), None)]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub trait Execute {
     /// Makes what runs of the program need, once: groups, tiles, and the arrays between its statements; collective over
@@ -124,17 +123,16 @@ pub trait Execute {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// # let mesh = Mesh::new([("x", 2)]);
     /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
-    /// spmd(2, |world| -> Result<_, Error> {
+    /// spmd(2, |world| {
     ///     let rows = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
     ///     let columns = program.run(world, &[&rows])?;
     ///     assert_eq!(program.verify(world, &[&rows], &[&columns], 0.0)?, 0.0);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -68,11 +68,11 @@ pub struct Survey {
 ///
 /// ```
 /// use polyshard::runtime::machine::detect;
-/// use polyshard::runtime::{Error, spmd};
-/// let found = spmd(3, |world| -> Result<_, Error> { detect(world) })?;
+/// use polyshard::prelude::*;
+/// let found = spmd(3, |world| Ok(detect(world)?))?;
 /// assert_eq!(found[0].hierarchy(), [3]); // threads share one node
 /// assert_eq!(found[0], found[2]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

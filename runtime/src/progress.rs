@@ -26,6 +26,16 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_micros(50);
 
 /// Who lets messages go on while a rank computes a leaf: of what begins before it is read, and of what leaves while the next is computed.
+///
+/// ```
+/// use polyshard::runtime::Progress;
+/// polyshard::spmd(2, |world| {
+///     world.set_progress(Progress::Thread)?;
+///     assert_eq!(world.progress(), Progress::Thread);
+///     Ok(())
+/// })?;
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Progress {
     /// The rank, which cuts its leaves into slices while something is under way, and polls between them.

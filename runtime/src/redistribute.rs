@@ -35,7 +35,6 @@ use std::panic::Location;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, x)]).expect("a sharding");
@@ -45,9 +44,9 @@ use std::panic::Location;
 ///     let a = DistArray::from_fn(world, &rows, |index| (10 * index[0] + index[1]) as f64)?;
 ///     let b = there.run(world, &a)?;
 ///     assert_eq!(b.get(&[3, 3 * world.rank()]), Some(30.0 + 3.0 * world.rank() as f64));
-///     Ok::<(), Error>(())
+///     Ok(())
 /// })?;
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Redistribution {
     source: Sharding,

@@ -28,16 +28,16 @@ use step::{CollectiveStep, Staging};
 /// ```
 /// use polyshard::prelude::*;
 /// use polyshard::program::reduction::Procedure;
-/// use polyshard::runtime::{Error, Reduction, spmd};
+/// use polyshard::runtime::Reduction;
 /// let procedure = Procedure::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one group");
 /// let sums = spmd(4, |world| {
 ///     let sum = Reduction::new(world, &procedure, 3)?;
 ///     let mut gradient = [1, 10, 100].map(|unit| unit * world.rank() as i64);
 ///     sum.run(&mut gradient, ReduceOp::Sum)?;
-///     Ok::<_, Error>(gradient)
+///     Ok(gradient)
 /// })?;
 /// assert_eq!(sums, [[2, 20, 200], [4, 40, 400], [2, 20, 200], [4, 40, 400]]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// **Bits.** Integers (which wrap), maxima and minima are the same by every procedure. Sums and products of floats

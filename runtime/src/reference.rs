@@ -21,6 +21,16 @@ const ROW: usize = 1024;
 /// overwrites the elements at the statement's index and no others. The terms of an element are added in the order of
 /// the loops, one after the other. All of it runs on one core: the time is proportional to the product of all extents.
 ///
+/// ```
+/// use polyshard::ndarray::{ArrayD, IxDyn};
+/// use polyshard::prelude::*;
+/// let sums = kernel! { fn sums(A: [f64; 2, 3]) -> b: [f64; 2] { b[i] += A[i, j] } };
+/// let a = ArrayD::from_shape_fn(IxDyn(&[2, 3]), |index| (3 * index[0] + index[1]) as f64);
+/// let b = polyshard::runtime::reference(sums.kernel()?, &[&a], None)?;
+/// assert_eq!(b.as_slice(), Some(&[3.0, 12.0][..]));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
 /// # Errors
 /// [`RunError`] if an array has another shape than its tensor, or there are not as many as the kernel takes.
 pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {

@@ -9,9 +9,9 @@ use polyshard_program::Number;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, Room, spmd};
+/// use polyshard::runtime::Room;
 /// let sharding = Sharding::replicated(&Mesh::new([("x", 2)]), &[3]);
-/// spmd(2, |world| -> Result<_, Error> {
+/// spmd(2, |world| {
 ///     let mut room = Room::new(1);
 ///     let array: DistArray<f64> = room.array(world, &sharding, Some(1.0))?;
 ///     let place = array.block().as_ptr();
@@ -20,7 +20,7 @@ use polyshard_program::Number;
 ///     assert_eq!(again.block().as_ptr(), place);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Room<T: Element> {
     /// Where no array is.

@@ -23,7 +23,7 @@ use std::ops::Deref;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, Grid, InputTable, Region, SharedInputs, Tile, spmd};
+/// use polyshard::runtime::{Grid, InputTable, Region, SharedInputs, Tile};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// spmd(2, |world| {
@@ -37,9 +37,9 @@ use std::ops::Deref;
 ///     tile.broadcast(&row, &[0], a, &first_half)?; // rank 1 reads it where rank 0 has it
 ///     inputs.release()?;
 ///     assert_eq!(world.bytes_received(), [0, 16][world.rank()]); // counted as if it had been sent
-///     Ok::<(), Error>(())
+///     Ok(())
 /// })?;
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct SharedInputs<'a, T> {
     world: &'a World,

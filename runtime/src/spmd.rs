@@ -133,6 +133,10 @@ where
 /// Returns the number of ranks that an MPI launcher started, if one started this process and says so.
 ///
 /// Does not initialise MPI: launchers tell it to the processes that they start in their environment.
+///
+/// ```
+/// assert_eq!(polyshard::launched_ranks(), None); // not under `mpirun`
+/// ```
 #[must_use]
 pub fn launched_ranks() -> Option<usize> {
     launcher()?.size

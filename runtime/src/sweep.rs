@@ -32,9 +32,9 @@ use std::panic::Location;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, Sweep, spmd};
+/// use polyshard::runtime::Sweep;
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
-/// let largest = spmd(4, |world| -> Result<Vec<f64>, Error> {
+/// let largest = spmd(4, |world| {
 ///     let sweep = Sweep::new(world, &mesh, &[3, 4, 5], 3)?;
 ///     let mut array = sweep.array::<f64>(world, 0)?;
 ///     array.block_mut().fill(world.rank() as f64);
@@ -47,7 +47,7 @@ use std::panic::Location;
 ///     Ok(array.block().to_vec())
 /// })?;
 /// assert_eq!(largest[0][0], 0.0);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Sweep {
     stages: Vec<Stage>,

@@ -3,6 +3,16 @@
 use crate::{LaunchError, Result};
 
 /// How ranks get at each other's elements: those of inputs, or what a redistribution hands out.
+///
+/// ```
+/// use polyshard::runtime::Transport;
+/// polyshard::spmd(2, |world| {
+///     world.set_transport(Transport::Messages);
+///     assert_eq!(world.transport(), Transport::Messages);
+///     Ok(())
+/// })?;
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Through shared memory where all ranks of a group share it, the outputs are in it, and it is faster, else by messages: inputs

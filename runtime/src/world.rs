@@ -25,6 +25,16 @@ use std::panic::Location;
 use std::rc::Rc;
 
 /// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let numbers = polyshard::spmd(3, |world| {
+///     world.barrier()?;
+///     Ok((world.rank(), world.size(), world.is_root()))
+/// })?;
+/// assert_eq!(numbers, [(0, 3, true), (1, 3, false), (2, 3, false)]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 pub struct World {
     comm: Rc<dyn Communicator>,
     backend: Backend,
@@ -72,14 +82,14 @@ impl World {
     /// Returns whether this is rank 0, which speaks where one should: what all ranks know is then said once.
     ///
     /// ```
-    /// # use polyshard::runtime::{Error, spmd};
-    /// spmd(4, |world| -> Result<_, Error> {
+    /// # use polyshard::prelude::*;
+    /// spmd(4, |world| {
     ///     if world.is_root() {
     ///         println!("computing on {} ranks", world.size());
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn is_root(&self) -> bool {
@@ -103,13 +113,12 @@ impl World {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let received = spmd(2, |world| {
     ///     world.all_gather(&[world.rank() as f64])?;
-    ///     Ok::<_, Error>(world.received())
+    ///     Ok(world.received())
     /// })?;
     /// assert_eq!((received[0].bytes_by_messages, received[0].bytes_in_place), (8, 0));
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn received(&self) -> Received {
@@ -120,14 +129,13 @@ impl World {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// let received = spmd(4, |world| {
     ///     let before = world.bytes_received();
     ///     world.all_gather(&[world.rank() as f64; 3])?;
-    ///     Ok::<_, Error>(world.bytes_received() - before)
+    ///     Ok(world.bytes_received() - before)
     /// })?;
     /// assert_eq!(received, [72; 4]); // three elements of each other rank
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
@@ -140,15 +148,16 @@ impl World {
     /// what the tiles of a program gave back. With what is in use it is never more than was in use at one time.
     ///
     /// ```
-    /// # use polyshard::runtime::{Error, Tile, spmd};
-    /// let kept = spmd(2, |world| -> Result<_, Error> {
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::Tile;
+    /// let kept = spmd(2, |world| {
     ///     drop(Tile::<f64>::new("A", 1 << 20)?);
     ///     let kept = world.kept_memory();
     ///     world.release_memory();
     ///     Ok([kept, world.kept_memory()])
     /// })?;
     /// assert_eq!(kept, [[8 << 20, 0]; 2]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn kept_memory(&self) -> usize {
@@ -252,12 +261,13 @@ impl World {
     /// the same.
     ///
     /// ```
-    /// # use polyshard::runtime::{Error, Transport, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::Transport;
     /// spmd(2, |world| {
     ///     world.set_transport(Transport::Messages); // to measure what a network would carry
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn set_transport(&self, transport: Transport) {
         self.transport.set(transport);
@@ -274,13 +284,14 @@ impl World {
     /// numbers of the ranks. Each rank may set another: what is sent, when it begins and all bits are the same.
     ///
     /// ```
-    /// # use polyshard::runtime::{Error, Progress, spmd};
+    /// # use polyshard::prelude::*;
+    /// # use polyshard::runtime::Progress;
     /// spmd(2, |world| {
     ///     world.set_progress(Progress::Thread)?; // each rank has a core to spare
     ///     assert_eq!(world.progress(), Progress::Thread);
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -300,7 +311,7 @@ impl World {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, Grid, Progress, Region, Tile, spmd};
+    /// use polyshard::runtime::{Grid, Progress, Region, Tile};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(2, |world| {
@@ -312,9 +323,9 @@ impl World {
     ///     let polled = world.poll_meanwhile([tile.under_way()]);
     ///     // A leaf computes here.
     ///     drop(polled);
-    ///     tile.arrive(world, &a)
+    ///     Ok(tile.arrive(world, &a)?)
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn poll_meanwhile(&self, under_way: impl IntoIterator<Item = UnderWay>) -> Polled {
         self.poller.poll_meanwhile(under_way)
@@ -337,13 +348,13 @@ impl World {
     /// same order.
     ///
     /// ```
-    /// # use polyshard::runtime::{Error, spmd};
+    /// # use polyshard::prelude::*;
     /// spmd(2, |world| {
-    ///     let table = |len: usize| world.kept(|kept: &Vec<f64>| kept.len() == len, || Ok::<_, Error>(vec![0.5; len]));
+    ///     let table = |len: usize| world.kept(|kept: &Vec<f64>| kept.len() == len, || Ok::<_, polyshard::Error>(vec![0.5; len]));
     ///     assert!(std::rc::Rc::ptr_eq(&table(3)?, &table(3)?));
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -378,6 +389,19 @@ impl World {
 }
 
 /// The ranks that differ from this one along some axes of a mesh only.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2), ("y", 3)]);
+/// let sums = polyshard::spmd(6, |world| {
+///     let row = world.group(&mesh, &[1])?; // the ranks that differ in y
+///     let mut sum = [world.rank() as i64];
+///     row.all_reduce(&mut sum, ReduceOp::Sum)?;
+///     Ok((row.rank(), sum[0]))
+/// })?;
+/// assert_eq!(sums[4], (1, 3 + 4 + 5));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 pub struct Group {
     comm: Rc<dyn Communicator>,
     /// The memory of the world, if all members share it.

@@ -30,6 +30,19 @@ impl Form {
 }
 
 /// A schedule with its price.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let choice = matmul.auto(4, &machine).all_ranks().find()?;
+/// let best = choice.best();
+/// assert_eq!(best.grid().iter().map(|(_, ranks)| ranks).product::<usize>(), 4);
+/// println!("{}\n{} s, {} B received", best.chain(), best.cost().seconds(), best.cost().received);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub(crate) grid: Vec<(Name, usize)>,
@@ -108,6 +121,19 @@ impl Candidate {
 }
 
 /// The best schedule that was found, and those that it was chosen from.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let choice = matmul.auto(4, &machine).find()?;
+/// assert!(choice.others().iter().all(|other| other.cost().seconds() >= choice.cost().seconds()));
+/// assert_eq!(choice.gap(), 0.0); // no schedule that was searched is faster on this machine
+/// assert_eq!(choice.schedule().lower()?, *choice.program()); // an ordinary schedule
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(crate) machine: Machine,

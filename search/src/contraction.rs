@@ -46,6 +46,19 @@ pub struct ContractionSearch<'a> {
 }
 
 /// What a [`ContractionSearch`] finds.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::search::{Contraction, ContractionSearch};
+/// let machine = Machine::preset("a100")?.with_counts(&[1, 4])?;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let found = ContractionSearch::new(&matmul, 4, &machine).find()?;
+/// assert!(matches!(found, Contraction::Whole(_))); // two operands have one order
+/// assert_eq!(found.schedules().len(), 1);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Contraction {
     /// One kernel is the fastest, or there is nothing to order.

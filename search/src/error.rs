@@ -8,6 +8,17 @@ use polyshard_polyhedral::LowerError;
 use std::fmt;
 
 /// Why a search has no answer.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::search::SearchError;
+/// let machine = Machine::preset("a100")?;
+/// let sum = kernel! { fn sum(A: [f32; 8]) -> s: f32 { s[] += A[i] } };
+/// assert!(matches!(sum.auto(0, &machine).find(), Err(SearchError::NoRanks)));
+/// let split = sum.split("i", "io", "ii", 4);
+/// assert!(matches!(split.auto(4, &machine).find(), Err(SearchError::HasSteps { steps: 1, .. })));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

@@ -19,6 +19,19 @@ use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 /// A search for the fastest schedule of a kernel; see [`Choose::auto`](crate::Choose::auto).
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use std::time::Duration;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let search = matmul.auto(4, &machine).all_ranks().memory(256 << 20).at_most(Duration::from_secs(60));
+/// let choice = search.find()?;
+/// assert!(choice.best().ranks() == 4 && choice.cost().memory <= 256 << 20);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a search is a value: find() does it"]
 pub struct Search<'a> {

@@ -45,6 +45,18 @@ use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;
 
 /// Finds schedules for a kernel.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?; // 4 nodes of one GPU
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let choice = matmul.auto(4, &machine).find()?;
+/// let program = choice.program(); // to be run by as many ranks as its mesh has
+/// assert_eq!(program.mesh().size(), choice.best().ranks());
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 pub trait Choose {
     /// Returns the search for the fastest schedule of this kernel on at most `ranks` ranks, devices `0..` of the machine.
     ///

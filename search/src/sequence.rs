@@ -52,7 +52,6 @@ const MAX_LISTED: usize = 12;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::schedule::LowerError;
 /// use polyshard::search::SequenceSearch;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
 /// let product = kernel! {

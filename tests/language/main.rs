@@ -3,8 +3,8 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::runtime::reference;
 use polyshard::runtime;
+use polyshard::runtime::reference;
 use polyshard::schedule::Trace;
 
 kernel! {

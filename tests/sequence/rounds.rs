@@ -357,8 +357,9 @@ fn rounds_may_begin_with_the_output_that_a_run_is_given() {
     ];
     for times in 0..3 {
         let mut body = Body::default();
-        let moved =
-            |from, to, shardings| Move::direct([from, to].map(ArrayId), shardings, polyshard::layout::DType::I64, Vec::new());
+        let moved = |from, to, shardings| {
+            Move::direct([from, to].map(ArrayId), shardings, polyshard::layout::DType::I64, Vec::new())
+        };
         body.transfer(moved(2, 3, [&columns, &rows]));
         body.transfer(moved(3, 4, [&rows, &columns]));
         let round = std::mem::take(&mut body.statements);

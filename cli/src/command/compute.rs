@@ -18,8 +18,8 @@ use crate::progress::Shown;
 use polyshard::layout::{DType, Name};
 use polyshard::machine::units::counted;
 use polyshard::program::{ArrayId, ArrayKind, Kernel, Program};
-use polyshard::runtime::{CompleteNpy, DistArray, Element, Execute, NpyFile, Output, World};
 use polyshard::runtime;
+use polyshard::runtime::{CompleteNpy, DistArray, Element, Execute, NpyFile, Output, World};
 use std::path::PathBuf;
 use std::time::Instant;
 

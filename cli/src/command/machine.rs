@@ -16,7 +16,9 @@ use clap::Subcommand;
 use polyshard::draw::{Curve, DrawError, Timing, chart};
 use polyshard::machine::units::counted;
 use polyshard::machine::{Machine, PRESETS};
-use polyshard::runtime::machine::{MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey};
+use polyshard::runtime::machine::{
+    MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey,
+};
 use polyshard::runtime::{Output, World, launched_ranks};
 use polyshard::{Result as RunResult, spmd};
 use serde::Serialize;

@@ -86,7 +86,8 @@ fn sums_that_cancel_pass_the_check() {
         let whole = if by_rows { arr2(&[values]) } else { arr2(&values.map(|value| [value])) }.into_dyn();
         let path = files.path(name);
         let done = spmd(1, |world| {
-            let sharding = polyshard::layout::Sharding::replicated(&polyshard::layout::Mesh::new([("x", 1)]), whole.shape());
+            let sharding =
+                polyshard::layout::Sharding::replicated(&polyshard::layout::Mesh::new([("x", 1)]), whole.shape());
             polyshard::runtime::DistArray::from_fn(world, &sharding, |index| whole[index])?.to_npy(world, &path)
         });
         done.expect("the folder is ours");

@@ -3,6 +3,14 @@
 use crate::{AxisExpr, Mesh, Name, did_you_mean};
 
 /// Why a sharding is invalid.
+///
+/// ```
+/// use polyshard::layout::ShardingError;
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2)]);
+/// let twice = Sharding::new(&mesh, &[4, 4], &[Placement::block(0, "x"), Placement::block(1, "x")]);
+/// assert!(matches!(twice, Err(ShardingError::AxisTwice { axis }) if axis.as_str() == "x"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

@@ -46,6 +46,18 @@ pub struct PartCost {
 }
 
 /// What a program costs: its parts in the order in which they begin first.
+///
+/// ```
+/// use polyshard::planner::cost;
+/// use polyshard::prelude::*;
+/// let matmul = kernel! {
+///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let cost = cost(&matmul.lower()?, &Machine::preset("a100")?)?;
+/// assert_eq!((cost.moving(), cost.received), (0.0, 0)); // on one rank
+/// assert_eq!(cost.seconds(), cost.computing());
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// The parts that take time, or by which something is received.

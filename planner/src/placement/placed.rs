@@ -10,6 +10,16 @@ use polyshard_machine::{Device, Interconnect, Level, Machine};
 use std::fmt;
 
 /// A mesh on a machine.
+///
+/// ```
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?; // 2 nodes of 4 GPUs
+/// let matrix = ParallelismMatrix::new(vec![vec![2, 1], vec![1, 4]])?; // an axis across nodes, one inside
+/// let placed = PlacedMesh::new(&Mesh::new([("data", 2), ("model", 4)]), &machine, &matrix)?;
+/// assert_eq!(placed.groups(&["data"])?[0], [0, 4]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedMesh {
     mesh: Mesh,

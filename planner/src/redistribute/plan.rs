@@ -11,6 +11,17 @@ use polyshard_layout::{Collective, DType, Sharding};
 /// How an array gets from one distributed type to another.
 ///
 /// A plan is a value: it can be printed, kept and run many times.
+///
+/// ```
+/// use polyshard::planner::{Plan, PlanOptions};
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 4)]);
+/// let [rows, columns] = [0, 1].map(|dim| Sharding::new(&mesh, &[8, 8], &[Placement::block(dim, "x")]));
+/// let plan = Plan::between(&rows?, &columns?, &PlanOptions::default())?;
+/// assert_eq!(plan.steps().len(), 1); // one all-to-all
+/// assert_eq!(plan.received(0), 12); // of the 16 elements of a tile
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub(super) source: DistType,

@@ -4,6 +4,20 @@ use super::ReductionProgram;
 use polyshard_program::reduction::Lowered;
 
 /// How a reduction runs.
+///
+/// ```
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::reduce::Strategy;
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+/// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+/// let seconds = |strategy| {
+///     let sum = placed.reduction(&["data"], 1 << 20, DType::F32, strategy)?;
+///     Ok::<_, polyshard::Error>(sum.simulation().total())
+/// };
+/// assert!(seconds(Strategy::Best)? < seconds(Strategy::Direct)?);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Strategy {
     /// In one all-reduce of each group.

@@ -7,6 +7,12 @@ use polyshard_program::DType;
 use std::fmt;
 
 /// Why a sequence cannot be built. `stage` is a stage's number, from 1, and its kernel's name.
+///
+/// ```
+/// use polyshard::planner::SequenceError;
+/// use polyshard::prelude::*;
+/// assert_eq!(*Sequence::new().build().unwrap_err(), SequenceError::Empty);
+/// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

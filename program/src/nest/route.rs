@@ -47,6 +47,21 @@ pub struct Route {
 }
 
 /// A part of a [`Route`].
+///
+/// ```
+/// # use polyshard::prelude::*;
+/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// # vars!(m, n, k, mo, mi);
+/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
+/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+/// use polyshard::program::{Leg, Owners};
+/// // Rows of C = A * B on two ranks, as in the example of `Program`.
+/// let program = rows.lower()?;
+/// let legs: Vec<_> = program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).collect();
+/// // A and C stay where they are, and each rank owns a part of B, which all need.
+/// assert!(matches!(legs[..], [Leg::InPlace, Leg::Collective { owners: Owners::Parts, .. }, Leg::InPlace]));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Leg {
     /// It lies in the rank's own shard, which the leaf reads or writes where it is.

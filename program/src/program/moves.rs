@@ -19,6 +19,15 @@ use std::cell::OnceCell;
 /// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
 /// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
 /// closed, in the order of their coordinates or by a [procedure](Way::procedure).
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2)]);
+/// let [rows, columns] = [0, 1].map(|dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]));
+/// let program = Program::redistribution("A", [&rows?, &columns?], DType::F64)?;
+/// assert_eq!(program.moves().next().map(|one| one.pattern.to_string()), Some("all_to_all(x)".into()));
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// The array that it reads.

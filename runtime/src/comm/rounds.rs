@@ -35,7 +35,7 @@ use std::ops::Range;
 ///
 /// ```
 /// use polyshard::runtime::comm::{Communicator, Piece, Rounds};
-/// use polyshard::runtime::{Error, spmd};
+/// use polyshard::prelude::*;
 /// // A broadcast of 1000 bytes in 4 segments, from rank 2, which computes meanwhile.
 /// spmd(5, |world| {
 ///     let rounds = Rounds::circulant(world.size(), world.rank(), 2, Rounds::segments(1000, 4, 1));
@@ -48,9 +48,9 @@ use std::ops::Range;
 ///         std::thread::yield_now();
 ///     }
 ///     assert_eq!(*broadcast.wait(world.comm())?, [7; 1000]);
-///     Ok::<_, Error>(())
+///     Ok(())
 /// })?;
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounds {

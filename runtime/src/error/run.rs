@@ -6,6 +6,19 @@ use polyshard_machine::units::counted;
 use polyshard_program::KernelError;
 
 /// Why a program or a kernel cannot run on the arrays and scalars that it is given.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::{Error, RunError};
+/// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
+/// let program = twice.lower()?;
+/// polyshard::spmd(1, |world| {
+///     let refused = program.run::<f32>(world, &[]);
+///     assert!(matches!(refused, Err(Error::Run(RunError::Inputs { given: 0, .. }))));
+///     Ok(())
+/// })?;
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]

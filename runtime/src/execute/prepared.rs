@@ -21,11 +21,10 @@ use std::panic::Location;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
-/// spmd(2, |world| -> Result<_, Error> {
+/// spmd(2, |world| {
 ///     let mut prepared = program.prepare(world)?;
 ///     for step in 0..3 {
 ///         let rows = DistArray::filled(world, program.sharding("A"), step as f32)?;
@@ -34,7 +33,7 @@ use std::panic::Location;
 ///     }
 ///     Ok(())
 /// })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Prepared<'a, T: Element> {
     program: &'a Program,
@@ -146,18 +145,17 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::{Error, spmd};
     /// # let mesh = Mesh::new([("x", 2)]);
     /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// use std::cell::Cell;
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
-    /// spmd(2, |world| -> Result<_, Error> {
+    /// spmd(2, |world| {
     ///     let (rows, computed) = (DistArray::filled(world, program.sharding("A"), 1.0f32)?, Cell::new(0));
     ///     program.prepare(world)?.told(|leaves| computed.set(leaves)).run(&[&rows])?;
     ///     assert_eq!(computed.get(), 0); // a redistribution computes nothing
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use = "a prepared program is a value: run it"]
     pub fn told(self, tell: impl Fn(u64) + 'a) -> Self {

@@ -13,29 +13,27 @@ use std::panic::Location;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, spmd};
 /// let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
 /// let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
-/// spmd(1, |world| -> Result<_, Error> {
+/// spmd(1, |world| {
 ///     let a = DistArray::filled(world, program.sharding("A"), 1.0)?; // of f32: what the program takes says so
 ///     let b = program.run(world, &[&a])?;
 ///     assert_eq!(b.block(), [1.0; 4]);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// ```compile_fail,E0308
 /// # use polyshard::prelude::*;
-/// # use polyshard::runtime::{Error, spmd};
 /// # let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
 /// # let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
-/// # spmd(1, |world| -> Result<_, Error> {
+/// # spmd(1, |world| {
 /// let a = DistArray::filled(world, program.sharding("A"), 1.0f64)?;
 /// program.run(world, &[&a])?; // expected `&DistArray<f32>`, found `&DistArray<f64>`
 /// # Ok(())
 /// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedProgram<T> {

@@ -74,12 +74,12 @@ impl Default for MeasureOptions {
 ///
 /// ```
 /// use polyshard::runtime::machine::{MeasureOptions, measure};
-/// use polyshard::runtime::{Error, spmd};
+/// use polyshard::prelude::*;
 /// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
-/// let found = spmd(2, |world| -> Result<_, Error> { measure(world, &quick) })?;
+/// let found = spmd(2, |world| Ok(measure(world, &quick)?))?;
 /// assert_eq!(found[0].machine.hierarchy(), [2]);
 /// assert_eq!(found[0].points.len(), 2 * 9); // messages and eight collectives
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

@@ -55,16 +55,16 @@ pub enum Origin {
 ///
 /// ```
 /// use polyshard::runtime::machine::{Keep, Origin, recall};
-/// use polyshard::runtime::{Error, spmd};
+/// use polyshard::prelude::*;
 /// let folders = [tempfile::tempdir().expect("a folder").keep()];
 /// let keep = Keep { folders: &folders, file: None };
-/// let recall = |pays| spmd(2, move |world| -> Result<_, Error> { recall(world, keep, false, |_| pays, || ()) });
+/// let recall = |pays| spmd(2, move |world| Ok(recall(world, keep, false, |_| pays, || ())?));
 /// assert_eq!(recall(false)?[0].origin, Origin::Assumed);
 /// let (measured, kept) = (recall(true)?, recall(true)?);
 /// assert!(matches!(measured[0].origin, Origin::Measured(Ok(_))));
 /// assert!(matches!(kept[1].origin, Origin::Kept(..)));
 /// assert_eq!(kept[1].machine, measured[0].machine);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

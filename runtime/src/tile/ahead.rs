@@ -59,7 +59,7 @@ impl<T: Element> Tile<T> {
     /// use polyshard::prelude::*;
     /// use polyshard::program::Passing;
     /// use polyshard::runtime::leaf::{nest, pointwise};
-    /// use polyshard::runtime::{Error, Grid, Region, StridedMut, Tile, spmd};
+    /// use polyshard::runtime::{Grid, Region, StridedMut, Tile};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -79,9 +79,9 @@ impl<T: Element> Tile<T> {
     ///         nest(&[2], target, ReduceOp::Sum, &[panel], &pointwise(|[element]: [f64; 1]| element));
     ///         assert_eq!(sum, [(4 * nth + 1) as f64]);
     ///     }
-    ///     Ok::<(), Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -102,15 +102,15 @@ impl<T: Element> Tile<T> {
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, Grid, Tile, spmd};
+    /// use polyshard::runtime::{Grid, Tile};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let next = Neighbours::in_box([Reach::Around { low: 1, high: 1 }]);
     /// spmd(3, |world| {
     ///     let grid = Grid::new(world, &mesh)?;
     ///     let tile = Tile::<f32>::ahead("A", 64, 1, None)?.connected(&grid, &next)?;
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -372,7 +372,8 @@ impl<T: Element> Tile<T> {
     /// Returns what has begun to come, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
-    /// use polyshard::runtime::{Error, Progress, Tile, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{Progress, Tile};
     /// spmd(2, |world| {
     ///     world.set_progress(Progress::Thread)?;
     ///     let mut tile = Tile::<f32>::ahead("A", 64, 1, None)?;
@@ -380,9 +381,9 @@ impl<T: Element> Tile<T> {
     ///     let polled = world.poll_meanwhile([tile.under_way()]);
     ///     // A leaf computes here.
     ///     drop(polled);
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn under_way(&self) -> UnderWay {

@@ -11,7 +11,7 @@ use crate::{Element, InputTable, Shards, View};
 /// ```
 /// use polyshard::prelude::*;
 /// use polyshard::runtime::leaf::{nest, pointwise};
-/// use polyshard::runtime::{Error, Grid, InputTable, KeptTile, Region, SharedInputs, StridedMut, Tile, spmd};
+/// use polyshard::runtime::{Grid, InputTable, KeptTile, Region, SharedInputs, StridedMut, Tile};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let found = spmd(2, |world| {
@@ -30,10 +30,10 @@ use crate::{Element, InputTable, Shards, View};
 ///     let target = StridedMut::new(&mut doubled, 0, vec![1]);
 ///     nest(&[2], target, ReduceOp::Sum, &[operand], &pointwise(|[a]: [f64; 1]| 2.0 * a));
 ///     inputs.release()?;
-///     Ok::<_, Error>(doubled)
+///     Ok(doubled)
 /// })?;
 /// assert_eq!(found, [[0.0, 2.0]; 2]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct KeptTile<'a, T> {

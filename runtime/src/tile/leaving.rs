@@ -37,7 +37,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     /// use polyshard::prelude::*;
     /// use polyshard::runtime::leaf::{nest, pointwise};
-    /// use polyshard::runtime::{Error, Grid, OutTile, Region, Strided, spmd};
+    /// use polyshard::runtime::{Grid, OutTile, Region, Strided};
     /// let mesh = Mesh::new([("x", 3)]);
     /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
     /// spmd(3, |world| {
@@ -57,9 +57,9 @@ impl<T: Element> OutTile<T> {
     ///     }
     ///     tile.arrive(world, &mut c, ReduceOp::Sum)?;
     ///     assert_eq!(c.block(), [3.0, 3.0]);
-    ///     Ok::<(), Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -82,14 +82,14 @@ impl<T: Element> OutTile<T> {
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, Grid, OutTile, spmd};
+    /// use polyshard::runtime::{Grid, OutTile};
     /// let mesh = Mesh::new([("x", 3)]);
     /// spmd(3, |world| {
     ///     let grid = Grid::new(world, &mesh)?;
     ///     let tile = OutTile::<f32>::ahead("C", 64, 1, None)?.connected(&grid, &Neighbours::in_box([Reach::All]))?;
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors
@@ -203,16 +203,17 @@ impl<T: Element> OutTile<T> {
     /// Returns what has begun to leave, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
-    /// use polyshard::runtime::{Error, OutTile, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::OutTile;
     /// spmd(2, |world| {
     ///     let mut tile = OutTile::<f32>::ahead("C", 64, 1, None)?;
     ///     let polled = world.poll_meanwhile([tile.under_way()]);
     ///     // A leaf computes here.
     ///     drop(polled);
     ///     assert!(!tile.poll(world)?);
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn under_way(&self) -> UnderWay {

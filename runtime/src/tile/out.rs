@@ -122,13 +122,14 @@ impl<T: Element> OutTile<T> {
     ///
     /// ```
     /// use polyshard::program::reduction::Procedure;
-    /// use polyshard::runtime::{Error, OutTile, Reduction, spmd};
+    /// use polyshard::prelude::*;
+    /// use polyshard::runtime::{OutTile, Reduction};
     /// let procedure = Procedure::in_order(vec![vec![0, 1]]).expect("each rank is in the group");
     /// spmd(2, |world| {
     ///     let tile = OutTile::<f32>::new("C", 64)?.reduced_by(Reduction::new(world, &procedure, 64)?);
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn reduced_by(self, reduction: Reduction<T>) -> Self {

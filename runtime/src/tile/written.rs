@@ -26,16 +26,16 @@ use std::ops::Range;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::runtime::{Error, Written, spmd};
+/// use polyshard::runtime::Written;
 /// let whole = Sharding::replicated(&Mesh::default(), &[7]);
-/// let held = spmd(1, |world| -> Result<_, Error> {
+/// let held = spmd(1, |world| {
 ///     let mut b = DistArray::filled(world, &whole, 9)?;
 ///     // B[2*i + 1] for i in 0..3
 ///     Written::new(world, &whole, &[1], &[&[2]], &[3]).fill(&mut b, 0);
 ///     Ok(b.block().to_vec())
 /// })?;
 /// assert_eq!(held, [[9, 0, 9, 0, 9, 0, 9]]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Written {

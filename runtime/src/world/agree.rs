@@ -44,10 +44,10 @@ impl World {
     /// Returns the text of rank 0 on all ranks; what the others give is not looked at. Collective.
     ///
     /// ```
-    /// use polyshard::runtime::{Error, spmd};
-    /// let texts = spmd(3, |world| Ok::<_, Error>(world.broadcast_text(&format!("rank {}", world.rank()))?))?;
+    /// use polyshard::prelude::*;
+    /// let texts = spmd(3, |world| Ok(world.broadcast_text(&format!("rank {}", world.rank()))?))?;
     /// assert_eq!(texts, ["rank 0"; 3]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -56,17 +56,16 @@ impl World {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// let [x, y] = mesh.axes();
     /// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)]).expect("one");
     /// let blocks = spmd(4, |world| {
     ///     let world = world.renumbered(&mesh, &[0, 2, 1, 3], "columns first")?;
     ///     let array = DistArray::from_fn(&world, &sharding, |index| (10 * index[0] + index[1]) as f64)?;
-    ///     Ok::<_, Error>(array.block()[0])
+    ///     Ok(array.block()[0])
     /// })?;
     /// assert_eq!(blocks, [0.0, 10.0, 1.0, 11.0]); // the launcher's rank 1 is at x = 1
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

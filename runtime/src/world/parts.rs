@@ -58,15 +58,14 @@ impl World {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let sums = spmd(3, |world| {
     ///     let Some(two) = world.leading(2)? else { return Ok(0) };
     ///     let mut sum = [world.rank() as i64 + 1];
     ///     two.all_reduce(&mut sum, ReduceOp::Sum)?;
-    ///     Ok::<_, Error>(sum[0])
+    ///     Ok(sum[0])
     /// })?;
     /// assert_eq!(sums, [3, 3, 0]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

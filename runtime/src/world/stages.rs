@@ -27,13 +27,12 @@ impl World {
     /// ```
     /// use polyshard::layout::{AxisPart, Stages};
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Error, spmd};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(2);
     /// let stages = Stages::new(&mesh, &[0], vec![vec![between], vec![inside]]).expect("they make up the coordinate");
-    /// let sizes = spmd(4, |world| Ok::<_, Error>(world.group_in_stages(&mesh, &[0], &stages)?.size()))?;
+    /// let sizes = spmd(4, |world| Ok(world.group_in_stages(&mesh, &[0], &stages)?.size()))?;
     /// assert_eq!(sizes, [4; 4]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Errors

@@ -66,6 +66,20 @@ impl SequenceCandidate {
 }
 
 /// The best program of a sequence that was found.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::search::SequenceSearch;
+/// let machine = Machine::preset("a100")?.with_counts(&[1, 4])?;
+/// let product = kernel! {
+///     fn product(A: [f32; 512, 512], B: [f32; 512, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
+/// };
+/// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+/// let choice = search.find()?;
+/// assert_eq!(choice.schedules().len(), 2);
+/// assert_eq!(choice.program().nests().count(), 2);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SequenceChoice {
     pub(super) stages: Vec<Stage>,

@@ -5,7 +5,7 @@ use crate::error::{CliError, Result};
 use polyshard::layout::{DType, Name};
 use polyshard::ndarray::{ArrayD, Axis, Dimension, Slice};
 use polyshard::program::{Assign, Conditional, Function, Kernel, Program, Value};
-use polyshard::runtime::{DistArray, Element, Execute, NpyFile, RunError, World, reference, self};
+use polyshard::runtime::{self, DistArray, Element, Execute, NpyFile, RunError, World, reference};
 use polyshard::search::Order;
 use std::collections::HashMap;
 

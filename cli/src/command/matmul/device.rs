@@ -4,7 +4,7 @@ use crate::command::hardware;
 use crate::error::{CliError, Result};
 use crate::numbers::real;
 use polyshard::layout::{DType, Mesh, Name};
-use polyshard::machine::{Interconnect, Level, Machine, TPUS, self};
+use polyshard::machine::{self, Interconnect, Level, Machine, TPUS};
 use polyshard::planner::placement::PlacedMesh;
 
 /// The flags.

@@ -25,10 +25,10 @@ impl Vectors {
     ///
     /// ```
     /// use polyshard::runtime::leaf::Vectors;
-    /// use polyshard::runtime::{Error, spmd};
-    /// let used = spmd(2, |_| Ok::<_, Error>(Vectors::in_use()))?;
+    /// use polyshard::prelude::*;
+    /// let used = spmd(2, |_| Ok(Vectors::in_use()))?;
     /// assert_eq!(used[0], used[1]);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
     /// # Panics
