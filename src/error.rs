@@ -67,6 +67,9 @@ pub enum Error {
     /// No schedule is found.
     #[error(transparent)]
     Search(#[from] Box<polyshard_search::SearchError>),
+    /// A kernel is invalid.
+    #[error(transparent)]
+    Kernel(#[from] Box<polyshard_program::KernelError>),
     /// A text is not an einsum over the arrays.
     #[error(transparent)]
     Einsum(#[from] polyshard_dsl::EinsumError),
@@ -109,6 +112,12 @@ impl fmt::Debug for Error {
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {
         Self::Machine(Box::new(error))
+    }
+}
+
+impl From<polyshard_program::KernelError> for Error {
+    fn from(error: polyshard_program::KernelError) -> Self {
+        Self::Kernel(Box::new(error))
     }
 }
 

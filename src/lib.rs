@@ -79,7 +79,7 @@ pub use polyshard_layout as layout;
 pub use polyshard_program as program;
 /// Ranks, their arrays, and running programs on them.
 ///
-/// Most programs name [`World`](runtime::World), [`DistArray`](runtime::DistArray), [`Execute`](runtime::Execute) and
+/// Most programs name [`World`], [`DistArray`](runtime::DistArray), [`Execute`](runtime::Execute) and
 /// [`Collectives`](runtime::Collectives) alone; emitted source calls the rest.
 ///
 #[doc(inline)]

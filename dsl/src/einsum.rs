@@ -137,7 +137,7 @@ fn one_extent(extents: [usize; 2]) -> &'static str {
 ///
 /// let error = einsum("ij,jk->ik", &[a, a], DType::F64, "C").unwrap_err();
 /// assert_eq!(error.to_string(), "index `j` is 6 in A.npy (4 x 6) and 4 in A.npy (4 x 6); an index has one extent");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
@@ -155,7 +155,7 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
 /// let [a, b] = [Operand { source: "A.npy", shape: &[1, 2, 3] }, Operand { source: "B.npy", shape: &[5, 3, 4] }];
 /// let kernel = einsum_broadcast("...ij,...jk->...ik", &[a, b], DType::F64, "C")?.check()?;
 /// assert_eq!(kernel.statement(), "C[batch0, i, k] = A[0, i, j] * B[batch0, j, k]");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors

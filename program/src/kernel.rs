@@ -306,7 +306,7 @@ impl Kernel {
     /// use polyshard::text::parse_kernel;
     /// let text = "fn matmul(A: [f32; 4, 6], B: [f32; 6, 5]) -> C: [f32; 4, 5] { C[m, n] += A[m, k] * B[k, n] }";
     /// assert_eq!(parse_kernel(text)?.check()?.definition(), text);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn definition(&self) -> String {

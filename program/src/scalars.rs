@@ -39,7 +39,7 @@ impl Kernel {
     /// use polyshard::text::parse_kernel;
     /// let kernel = parse_kernel("fn twice(A: [f32; 4]) -> B: [f32; 4] { B[i] = 2.0 * A[i] }")?.check()?;
     /// assert_eq!(kernel.spec().check()?, kernel);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
     pub fn spec(&self) -> KernelSpec {

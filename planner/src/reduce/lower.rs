@@ -28,7 +28,7 @@ impl ReductionProgram {
     /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, AllowedMasters::OthersIdle) {
     ///     program.lower(&matrix, &[0])?.prove()?;
     /// }
-    /// # Ok::<(), polyshard::Error>(())
+    /// # Ok::<(), polyshard::planner::reduce::ReduceError>(())
     /// ```
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use polyshard_program::KernelError;
 /// let twice = kernel! { fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2.0 * A[i] } };
 /// let program = twice.lower()?;
 /// polyshard::spmd(1, |world| {
-///     let refused = program.run::<f32>(world, &[]);
-///     assert!(matches!(refused, Err(Error::Run(RunError::Inputs { given: 0, .. }))));
+///     let error = program.run::<f32>(world, &[]).expect_err("it has an input");
+///     assert!(matches!(error.cause(), Error::Run(RunError::Inputs { given: 0, .. })));
 ///     Ok(())
 /// })?;
 /// # Ok::<(), polyshard::Error>(())
