@@ -4,6 +4,8 @@
 //!
 //! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time, which is no more than
 //! the program says. What is sent allocates too: a message that others have not taken yet has to be somewhere.
+//!
+//! A program of its own: its allocator counts.
 
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;

@@ -7,6 +7,8 @@
 //! What is left to rustc, such as the name of a scalar that does not exist, has no case here: its words
 //! change from one release to the next. Nor has what compiles, since one such case would make each of the
 //! others a build of its own; see `dsl-macros/tests`.
+//!
+//! A program of its own: it starts cargo, beside which no other test would get a processor.
 
 #[test]
 fn mistakes_do_not_compile() {

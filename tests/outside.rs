@@ -7,6 +7,8 @@
 //! asks for the features that the tests of this workspace ask of their dependencies, so that what both depend on is built
 //! once. Cargo builds the packages of this workspace again for another one; the largest is not optimised, which takes it
 //! less time. `tests/outside/program.rs` is its program.
+//!
+//! The test is a program of its own: it starts cargo, beside which no other test would get a processor.
 
 #[path = "outside/chosen.rs"]
 mod chosen;

@@ -1,4 +1,4 @@
-//! A panic for a user's mistake names the line of the user.
+//! A panic for a user's mistake names the line of the user: in a process of its own, since the panic hook is that of the process.
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Grid, Result, Sweep, View, World, spmd};

@@ -1,0 +1,4 @@
+//! Machines: what is measured of them, and the profiles that are fitted to it.
+
+mod measured;
+mod shared_memory;

@@ -1,0 +1,14 @@
+//! Plans, placements, reductions, and what they cost.
+
+mod choices;
+mod cost;
+mod machine_seconds;
+mod machines;
+mod one_cost;
+mod oracle;
+mod placed;
+mod placements;
+mod plans;
+mod reductions;
+mod reductions_complete;
+mod table3;

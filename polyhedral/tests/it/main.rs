@@ -1,0 +1,9 @@
+//! What schedules lower to: blocks, routes, patterns, sums, and hints at slow ones.
+
+mod blocks;
+mod compose;
+mod hints;
+mod interior;
+mod patterns;
+mod reach;
+mod sums;

@@ -1,0 +1,587 @@
+//! What is no program: each kind of [`ProgramError`], with its message.
+
+use expect_test::{Expect, expect};
+use polyshard_dsl::Var;
+use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::reduction::{MoveReduction, Procedure};
+use polyshard_program::{
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, AxisId, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg,
+    LegId, LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role,
+    Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value,
+    example,
+};
+
+mod ahead;
+mod flow;
+mod kept;
+mod moves;
+mod procedures;
+mod rounds;
+mod stencils;
+
+fn mesh() -> (Mesh, Axis) {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    (mesh, x)
+}
+
+fn sharding(shape: &[usize], placements: &[Placement]) -> Sharding {
+    Sharding::new(&mesh().0, shape, placements).expect("a sharding")
+}
+
+fn by_rows() -> Sharding {
+    sharding(&[4, 4], &[Placement::block(0, mesh().1)])
+}
+
+fn by_columns() -> Sharding {
+    sharding(&[4, 4], &[Placement::block(1, mesh().1)])
+}
+
+fn array(name: &str, sharding: Sharding, kind: ArrayKind) -> Array {
+    Array { name: Name::new(name), sharding, kind }
+}
+
+/// `A`, an input by rows, and `B`, an output by columns.
+fn arrays() -> Vec<Array> {
+    vec![array("A", by_rows(), ArrayKind::Input), array("B", by_columns(), ArrayKind::Output)]
+}
+
+/// Moves from one array to another, in this order.
+fn moves<const COUNT: usize>(moves: [(usize, usize); COUNT]) -> Body {
+    let mut body = Body::default();
+    for (source, target) in moves {
+        body.transfer(Move::direct([source, target].map(ArrayId), [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+    }
+    body
+}
+
+/// A product of 4 by 4 matrices, `f32` and by rows.
+fn product() -> Nest {
+    let (mesh, x) = mesh();
+    let rows = Schedule::from_spec(example::matmul(4, 4, 4))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .shard("A", [Var::new("m").at(x)])
+        .shard("C", [Var::new("m").at(x)]);
+    rows.lower().expect("a program").nest().clone()
+}
+
+/// Runs a nest on these arrays.
+fn run(nest: Nest, arrays: &[usize]) -> Body {
+    let mut body = Body::default();
+    body.run(Nest { arrays: arrays.iter().copied().map(ArrayId).collect(), ..nest });
+    body
+}
+
+/// `A`, `B` and `C` as the product wants them.
+fn operands() -> Vec<Array> {
+    let whole = sharding(&[4, 4], &[]);
+    vec![
+        array("A", by_rows(), ArrayKind::Input),
+        array("B", whole, ArrayKind::Input),
+        array("C", by_rows(), ArrayKind::Output),
+    ]
+}
+
+#[track_caller]
+fn check(dtype: DType, arrays: Vec<Array>, body: Body, expect: Expect) -> ProgramError {
+    let error = Program::new(&mesh().0, dtype, arrays, body).expect_err("it is no program");
+    expect.assert_eq(&error.to_string());
+    error
+}
+
+#[test]
+fn an_array_that_there_is_not() {
+    let error = check(
+        DType::F32,
+        arrays(),
+        moves([(0, 2)]),
+        expect!["statement 1 names array 2, but the program has 2 arrays, numbered from 0"],
+    );
+    assert_eq!(error, ProgramError::NoArray { statement: StatementId(1), array: ArrayId(2), arrays: 2 });
+}
+
+#[test]
+fn an_array_that_is_read_before_it_is_written() {
+    let mut arrays = arrays();
+    arrays.push(array("T", by_rows(), ArrayKind::Temporary));
+    let error = check(
+        DType::F32,
+        arrays,
+        moves([(2, 1)]),
+        expect!["statement 1 reads `T`, which no statement before it writes"],
+    );
+    assert_eq!(error, ProgramError::Unwritten { statement: StatementId(1), array: Name::new("T") });
+}
+
+#[test]
+fn an_array_that_is_written_again() {
+    let error = check(
+        DType::F32,
+        arrays(),
+        moves([(0, 1), (0, 1)]),
+        expect!["statement 2 writes `B`, which is an input or was written before"],
+    );
+    assert_eq!(error, ProgramError::Overwritten { statement: StatementId(2), array: Name::new("B") });
+    check(
+        DType::F32,
+        arrays(),
+        moves([(0, 1), (1, 0)]),
+        expect!["statement 2 writes `A`, which is an input or was written before"],
+    );
+}
+
+#[test]
+fn an_output_that_nothing_writes() {
+    let error = check(DType::F32, arrays(), Body::default(), expect!["no statement writes the output `B`"]);
+    assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
+}
+
+/// A file may say anything: each part that does not fit is named, and nothing that prints, explains or emits a program sees it.
+#[test]
+fn nests_whose_parts_do_not_fit() {
+    let refused = |change: fn(&mut Nest), expect: Expect| {
+        let mut nest = product();
+        change(&mut nest);
+        check(DType::F32, operands(), run(nest, &[0, 1, 2]), expect);
+    };
+    refused(
+        |nest| nest.transfers.truncate(2),
+        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
+    );
+    refused(
+        |nest| nest.transfers[0].operands.clear(),
+        expect!["statement 1: `matmul` has transfers that do not bring what each operand reads once"],
+    );
+    refused(
+        |nest| nest.transfers[0].level = Depth(1),
+        expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
+    );
+    refused(
+        |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
+        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+    );
+    refused(
+        |nest| nest.transfers[0].region.periods.clear(),
+        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
+    );
+    let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
+    let in_stages = |stages| {
+        let by = Some(CollectiveBy::Stages(stages));
+        Leg::Collective { axes: vec![0].into(), owners: Owners::Parts, by }
+    };
+    let staged = [
+        (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "which do not make up 0.."),
+        (
+            r#"[[{"axis":0,"stride":1,"extent":4}]]"#,
+            "it takes two stages or more, each with digits; found 1, 0 of them",
+        ),
+        (r#"[[{"axis":9,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":2}]]"#, "a digit of axis 9"),
+    ];
+    for (stages, why) in staged {
+        let mut nest = product();
+        nest.transfers[1].route = in_stages(digits(stages)).into();
+        let error =
+            Program::new(&mesh().0, DType::F32, operands(), run(nest, &[0, 1, 2])).expect_err("it is no program");
+        let said = error.to_string();
+        assert!(said.contains("number 1, by a collective in stages that cannot be: ") && said.contains(why), "{said}");
+    }
+    refused(
+        |nest| nest.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, with a rank that has no such coordinates"],
+    );
+    refused(
+        |nest| {
+            nest.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(0) })
+        },
+        expect![
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+        ],
+    );
+    // Its number plus 1 does not fit.
+    refused(
+        |nest| {
+            nest.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(usize::MAX) })
+        },
+        expect![
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+        ],
+    );
+    refused(
+        |nest| nest.transfers[1].route.legs.clear(),
+        expect!["statement 1: `matmul` has a transfer, number 1, by legs that do not follow one another"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Leg::Copy.into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0"],
+    );
+    refused(
+        |nest| nest.transfers[0].step = Some(StepId(9)),
+        expect!["statement 1: `matmul` has a transfer, number 0, made by step 9 of 3"],
+    );
+    refused(
+        |nest| nest.leaf.operands[0].strides.clear(),
+        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+    );
+    refused(
+        |nest| nest.leaf.operands[0].strides[0][0] = 1 << 62,
+        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+    );
+    refused(
+        |nest| nest.leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
+        |nest| {
+            let alpha = Value::Scalar(Name::new("alpha"));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    // It is an infinity in the element type.
+    refused(
+        |nest| {
+            let alpha = Value::Literal(Number::Float(1e308));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
+        |nest| {
+            let alpha = Value::Literal(Number::Int(1));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    // A tile along an index that no loop of the leaf has.
+    refused(
+        |nest| {
+            let loops: Vec<Name> = nest.leaf.loops.iter().map(|inner| inner.var).collect();
+            let tile = |name: &str, index: [Name; 2]| {
+                Access::new(Name::new(name), index.map(|var| Affine::new([(var, 1)], 0)).into())
+            };
+            let (a, b) = (tile("A", [loops[0], loops[2]]), tile("B", [loops[2], Name::new("other")]));
+            let value = Value::Mul(Box::new(Value::Access(a)), Box::new(Value::Access(b)));
+            let statement = TileStatement { target: tile("C", [loops[0], loops[1]]), assign: Assign::Add, value };
+            let operands = [0, 1].map(|operand| TileOperand::Access(OperandId(operand)));
+            nest.leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
+        |nest| nest.report.shard_bytes += 1,
+        expect!["statement 1: `matmul` has tiles or bounds that do not follow from its transfers"],
+    );
+}
+
+/// What is begun may be awaited later, as long as that is before anything reads it.
+#[test]
+fn transfers_are_awaited_where_that_is_legal() {
+    let program = |order: &[usize]| {
+        let mut body = run(product(), &[0, 1, 2]);
+        assert_eq!(body.statements.len(), 5, "two inputs, the leaf: {:?}", body.statements);
+        body.statements = order.iter().map(|&number| body.statements[number].clone()).collect();
+        Program::new(&mesh().0, DType::F32, operands(), body)
+    };
+    program(&[0, 1, 2, 3, 4]).expect("it is the derived one");
+    let apart = program(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
+    assert_eq!(apart.to_string().matches("await").count(), 2, "{apart}");
+    let refused = |order: &[usize], expect: Expect| {
+        expect.assert_eq(&program(order).expect_err("it is no program").to_string());
+    };
+    refused(
+        &[0, 2, 3, 4, 1],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[1, 0, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[0, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[0, 1, 1, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(&[2, 3, 0, 1, 4], expect!["statement 1: `matmul` has statements that do not follow from its transfers"]);
+}
+
+/// All that there is runs once, in its order, a nest's statements together; a move is awaited before anything reads its target.
+#[test]
+fn statements_that_are_not_those_of_the_nests_and_moves() {
+    let with = |change: &dyn Fn(&mut Body)| {
+        let mut body = run(product(), &[0, 1, 2]);
+        body.transfer(Move::direct([ArrayId(2), ArrayId(3)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+        body.transfer(Move::direct([ArrayId(0), ArrayId(4)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+        change(&mut body);
+        let mut arrays = operands();
+        arrays[2].kind = ArrayKind::Temporary;
+        arrays.extend(["D", "E"].map(|name| array(name, by_columns(), ArrayKind::Output)));
+        Program::new(&mesh().0, DType::F32, arrays, body)
+    };
+    let program = with(&|_| ()).expect("it is as it was put together");
+    let numbers = program.body().statements.len();
+    assert_eq!(numbers, 5 + 4 + 1, "the product, two moves and a free: {:?}", program.body().statements);
+    let apart = with(&|body| body.statements.swap(6, 7)).expect("both moves are under way at once");
+    expect![[r#"
+        program over (x: 2), f32
+            input         A[4, 4]: [0 @ x]
+            input         B[4, 4]: replicated
+         1  run           C = matmul(A, B), C[m, n] += A[m, k] * B[k, n]
+         2  begin move    D = C: [0 @ x] to [1 @ x], exchange
+         3  begin move    E = A: [0 @ x] to [1 @ x], exchange
+            await         D
+            await         E
+            output        D[4, 4]: [1 @ x]
+            output        E[4, 4]: [1 @ x]
+    "#]]
+    .assert_eq(&apart.to_string());
+    let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
+        expect.assert_eq(&with(change).expect_err("it is no program").to_string());
+    };
+    let [first, second] = [0, 1].map(|number| TransferId::Array(MoveId(number)));
+    refused(&|body| body.statements.clear(), expect!["no statement runs nest 0 of 1, numbered from 0"]);
+    refused(
+        &|body| body.statements.rotate_left(1),
+        expect!["statement 1: `matmul` has statements that do not follow from its transfers"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Compute(NestId(0))),
+        expect!["statement 4: nest 0, numbered from 0, runs again, or its statements are not together"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Compute(NestId(7))),
+        expect!["statement 4: there is no nest 7; the program has 1, numbered from 0"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Begin(second)),
+        expect!["statement 4: move 1, numbered from 0, runs again, or its statements are not together"],
+    );
+    refused(
+        &|body| body.statements.swap(5, 6),
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(
+        &|body| body.statements.retain(|statement| *statement != Statement::Await(first)),
+        expect!["no statement awaits the move to `D`"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Await(first)),
+        expect!["statement 3: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(
+        &|body| body.statements.insert(0, Statement::Await(first)),
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(&|body| body.statements.truncate(7), expect!["no statement begins move 1 of 2, numbered from 0"]);
+    refused(
+        &|body| {
+            body.moves[1].source = ArrayId(3);
+            body.statements.swap(6, 7);
+        },
+        expect!["statement 3 reads `D`, which no statement before it writes"],
+    );
+    refused(
+        &|body| body.moves[1].target = ArrayId(3),
+        expect!["statement 3 writes `D`, which is an input or was written before"],
+    );
+}
+
+/// Which ranks own what, and what a leaf touches, is asked of each rank in each step.
+#[test]
+fn programs_from_files_whose_steps_lack_something() {
+    let read = |change: fn(&mut Nest)| {
+        let mut nest = product();
+        change(&mut nest);
+        let proofs = nest.report.proofs.clone();
+        let body = run(nest.completed(proofs), &[0, 1, 2]);
+        let program = Program::new(&mesh().0, DType::F32, operands(), body).expect("its parts fit");
+        serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
+    };
+    let refused = |change, expect: Expect| {
+        let message = read(change).expect_err("a rank lacks something").to_string();
+        expect.assert_eq(&message);
+    };
+    let program = read(|_| ()).expect("it is as it was derived");
+    let explained = program.explain();
+    assert!(explained.contains("checked when it was read\n    - in every step, each rank is brought"), "{explained}");
+    assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
+    // That calls match is decided when it is read, and what else the file says of it is only said.
+    let boasting = read(|nest| {
+        nest.report.proofs.retain(|proof| proof.property != Property::Matching);
+        let (property, tensor, claim) = (Property::Matching, Some("A".into()), "all is well".into());
+        nest.report.proofs.push(Proof { property, tensor, claim, of_route: true });
+    });
+    let boasting = boasting.expect("its steps are as before").explain();
+    let (checked, stated) = boasting.split_once("not proved here").expect("a file's proofs");
+    assert!(stated.contains("    - matching of A: all is well") && !checked.contains("all is well"), "{boasting}");
+    refused(
+        |nest| nest.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
+        expect!["statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`"],
+    );
+    refused(
+        |nest| {
+            nest.transfers[1].route =
+                Leg::Permute { owner: vec![Expr::constant(2)], served: vec![Expr::constant(0)] }.into();
+            nest.transfers[1].tile.capacity = 16;
+        },
+        expect!["statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`"],
+    );
+    refused(
+        |nest| nest.leaf.target.base[0] = nest.leaf.target.base[0].offset_by(1),
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `C`"],
+    );
+    refused(
+        |nest| nest.leaf.operands[1].strides[0][0] = 1,
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `B`"],
+    );
+    refused(
+        |nest| nest.leaf.loops[0].count = Expr::constant(3),
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `A`"],
+    );
+}
+
+#[test]
+fn kernels_whose_arrays_do_not_fit() {
+    let fitting = || run(product(), &[0, 1, 2]);
+    Program::new(&mesh().0, DType::F32, operands(), fitting()).expect("a program");
+    check(
+        DType::F64,
+        operands(),
+        fitting(),
+        expect!["statement 1: `matmul` computes f32, but the program's arrays are f64"],
+    );
+    check(
+        DType::F32,
+        operands(),
+        run(product(), &[0, 2]),
+        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
+    );
+    let mut short = product();
+    short.shardings.pop();
+    check(
+        DType::F32,
+        operands(),
+        run(short.clone(), &[0, 2]),
+        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
+    );
+    check(
+        DType::F32,
+        operands(),
+        run(short, &[0, 1, 2]),
+        expect!["statement 1: `matmul` has 3 tensors, but its nest has 2 shardings"],
+    );
+    let mut lost = product();
+    lost.transfers[0].tensor = TensorId(7);
+    check(
+        DType::F32,
+        operands(),
+        run(lost, &[0, 1, 2]),
+        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
+    );
+    let mut by_column = operands();
+    by_column[0].sharding = by_columns();
+    check(
+        DType::F32,
+        by_column,
+        fitting(),
+        expect!["statement 1: `A` is sharded [1 @ x], but the kernel takes it as `A` [0 @ x]"],
+    );
+    let wider = Mesh::new([("x", 4)]);
+    let error = Program::new(&wider, DType::F32, operands(), fitting()).expect_err("the kernel is for 2 ranks");
+    expect!["statement 1: `matmul` runs on the mesh (x: 2), but the program runs on (x: 4)"]
+        .assert_eq(&error.to_string());
+}
+
+#[test]
+fn reductions_that_do_not_close_the_sums() {
+    let (_, x) = mesh();
+    let terms = sharding(&[4, 4], &[Placement::partial(x)]);
+    let whole = sharding(&[4, 4], &[]);
+    let check = |target: &Sharding, by: MoveReduction, expect: Expect| {
+        let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
+        expect.assert_eq(&error.to_string());
+    };
+    let by = |groups| MoveReduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let both = || by(vec![vec![0, 1]]);
+    check(
+        &by_rows(),
+        both(),
+        expect![
+            "statement 1: a reduction moves no elements, but `A` goes from [partial(x)] to [0 @ x]; move it before or after"
+        ],
+    );
+    check(
+        &whole,
+        MoveReduction { op: Assign::Set, ..both() },
+        expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
+    );
+    check(
+        &whole,
+        by(vec![vec![0], vec![1]]),
+        expect![
+            "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
+        ],
+    );
+    // Ranks are neither counted one by one nor held in memory.
+    for ranks in [1 << 40, 1 << 62] {
+        let mesh = Mesh::new([("x", ranks)]);
+        let [terms, whole] = [vec![Placement::partial("x")], vec![]]
+            .map(|clauses| Sharding::new(&mesh, &[4], &clauses).expect("a sharding"));
+        let error = Program::reduction("A", [&terms, &whole], DType::F32, both()).expect_err("it is for 2 ranks");
+        let expected = format!(
+            "statement 1: the reduction of `A` from [partial(x)] to replicated is for 2 ranks, but the mesh (x: {ranks}) has {ranks}"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+/// Memory is asked for by what steps do, not by what a file says of them.
+#[test]
+fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
+    let steps = |ranks: usize, chunks: usize| {
+        let step = |collective: &str, parts: usize| serde_json::json!({ "collective": collective, "groups": [[0, 1]], "parts": parts });
+        let steps = [step("ReduceScatter", 1), step("AllGather", 2)];
+        let lowered = serde_json::json!({ "ranks": ranks, "reduced": [[0, 1]], "chunks": chunks, "steps": steps });
+        serde_json::from_value::<Procedure>(serde_json::json!({ "Steps": lowered }))
+    };
+    assert_eq!(steps(2, 2).expect("they sum up").to_string(), "ReduceScatter-AllGather");
+    assert_eq!(steps(1 << 40, 2).expect("they are of 2 ranks").ranks(), 2);
+    let step = serde_json::json!({ "collective": "AllReduce", "groups": [[0, 1]], "parts": usize::MAX });
+    let lowered = serde_json::json!({ "reduced": [[0, 1]], "chunks": 1, "steps": [step] });
+    let message = serde_json::from_value::<Procedure>(serde_json::json!({ "Steps": lowered })).expect_err("1 is all");
+    expect!["step 1: rank 0 holds 1 of 1 chunk, which is not one of 18446744073709551615 parts of the array"]
+        .assert_eq(&message.to_string());
+    let message = steps(2, 1 << 40).expect_err("no array is in that many pieces").to_string();
+    expect![
+        "an array of 1099511627776 chunks is in more than these steps make of it on this many ranks; give 2 or fewer"
+    ]
+    .assert_eq(&message);
+}
+
+#[test]
+fn open_sums_whose_terms_would_be_on_other_ranks() {
+    let open = |extents: [usize; 2]| {
+        let mesh = Mesh::new(["x", "z"].into_iter().zip(extents));
+        Sharding::new(&mesh, &[4], &[Placement::partial("z")]).expect("a sharding")
+    };
+    let error = Program::redistribution("A", [&open([2, 4]), &open([4, 2])], DType::F32).expect_err("terms are lost");
+    expect![
+        "statement 1: partial sums along z of the mesh (x: 2, z: 4) have their terms on other ranks than those along z of the mesh (x: 4, z: 2), so terms would be lost or count twice; close the sums first, by a sharding over the first mesh without `partial`"
+    ]
+    .assert_eq(&error.to_string());
+    let closed = Sharding::new(&Mesh::new([("r", 8)]), &[4], &[]).expect("a sharding");
+    let error = Program::redistribution("A", [&open([2, 4]), &closed], DType::F32).expect_err("sums are closed there");
+    expect![
+        "statement 1: partial sums of an array on the mesh (x: 2, z: 4) cannot be closed on the mesh (r: 8); write both shardings over one mesh"
+    ]
+    .assert_eq(&error.to_string());
+}

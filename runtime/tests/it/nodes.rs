@@ -1,0 +1,114 @@
+//! The laws of communicators and of machines that are found, and how programs end, on nodes that share no memory.
+//!
+//! `scripts/nodes` makes the nodes, which not every machine allows; so these are ignored unless they are asked for:
+//!
+//! ```text
+//! cargo test -p polyshard-runtime --test it nodes -- --ignored
+//! ```
+
+use polyshard_testing::example_path;
+use polyshard_testing::nodes::{LAYOUTS, MapBy, Nodes};
+use polyshard_testing::start::{Start, run, run_with};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Two nodes with two ranks each.
+const TWO: Nodes = Nodes { ranks: &[2, 2], map_by: MapBy::Slot };
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
+fn the_laws_of_communicators_hold_on_nodes() {
+    for nodes in LAYOUTS {
+        let ranks = format!("--ranks={}", nodes.size());
+        let ended = run(Start::Nodes(nodes), &example_path!("comm_laws"), &[&ranks], LIMIT);
+        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("28 laws hold on {} ranks\n", nodes.size()), "on {nodes}");
+    }
+}
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
+fn the_laws_of_memory_hold_on_nodes() {
+    for nodes in LAYOUTS {
+        let ranks = format!("--ranks={}", nodes.size());
+        let ended = run(Start::Nodes(nodes), &example_path!("memory_laws"), &[&ranks], LIMIT);
+        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("the laws of memory hold on {} ranks\n", nodes.size()), "on {nodes}");
+    }
+}
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
+fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
+    let uneven = |ranks: usize, first: usize, second: usize| {
+        format!(
+            "no machine is found on {ranks} ranks: node 0 has {first} of the ranks and node 1 has {second}: levels nest \
+             only if all nodes have as many; start as many on each, with `mpirun --map-by ppr:1:node`\n"
+        )
+    };
+    let turns = |ranks: usize, [rank, other]: [usize; 2]| {
+        format!(
+            "no machine is found on {ranks} ranks: ranks {rank} and {other} are on one node, but rank {} between them is \
+             on another: levels nest only if the ranks of a node follow one another; start them node by node, with \
+             `mpirun --map-by slot`\n",
+            other - 1
+        )
+    };
+    let expected = [
+        "machines are found on 4 ranks of 2 nodes\n".into(),
+        turns(4, [0, 2]),
+        uneven(3, 2, 1),
+        turns(3, [0, 2]),
+        uneven(4, 1, 3),
+        "machines are found on 6 ranks of 3 nodes\n".into(),
+        turns(6, [0, 3]),
+    ];
+    for (nodes, expected) in LAYOUTS.into_iter().zip(expected) {
+        let ranks = format!("--ranks={}", nodes.size());
+        let ended = run(Start::Nodes(nodes), &example_path!("machine_laws"), &[&ranks], LIMIT);
+        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, expected, "on {nodes}");
+    }
+}
+
+/// Checks that a program of four ranks ends soon on two nodes, and returns how often it says `message`.
+#[track_caller]
+fn check_ended(program: &str, way: &str, message: &str) -> usize {
+    // Ranks that wait ask after a second where the others are.
+    let soon = ["POLYSHARD_WAIT_SECONDS=1"];
+    let ended = run_with(&soon, Start::Nodes(TWO), &example_path!(program), &[way], LIMIT);
+    assert!(!ended.success, "`{program} {way}` ended with code 0:\n{}", ended.stderr);
+    let said = ended.stderr.matches(message).count();
+    assert!(said > 0, "`{program} {way}` should say `{message}`:\n{}", ended.stderr);
+    assert_eq!(ended.stdout, "", "`{program} {way}` went on");
+    assert!(ended.took < Duration::from_secs(60), "`{program} {way}` took {:?}", ended.took);
+    said
+}
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
+fn a_failure_on_one_node_ends_the_ranks_of_all() {
+    let failures = [
+        ("panic", "rank 2 panicked: boom on purpose\n"),
+        ("error", "rank 1: the moon is full\n"),
+        ("panic in a redistribution", "rank 2 panicked: boom on purpose\n"),
+    ];
+    for (way, message) in failures {
+        assert_eq!(check_ended("comm_failures", way, message), 1, "`{way}` is said once");
+    }
+    // What all ranks know, one of each node may say before the end of the other has come so far.
+    check_ended("comm_failures", "error on all ranks", "the moon is full\n");
+}
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
+fn ranks_out_of_step_are_told_across_nodes() {
+    let message = "rank 0 calls broadcast from 0 of 4096 bytes, ranks 1 to 3 call all-gather of 32 bytes: ranks of one \
+                   group must call the same\n";
+    check_ended("comm_checked", "operations", message);
+    let message = "the ranks wait for each other: rank 0 waits to receive 16 bytes from rank 1; rank 1 waits to receive \
+                   16 bytes from rank 2; rank 2 waits to receive 16 bytes from rank 3; rank 3 waits to receive 16 bytes \
+                   from rank 0\n";
+    check_ended("comm_checked", "circle", message);
+}

@@ -1,0 +1,513 @@
+//! What limits leave open, what memory a search says to be enough, and that nothing is listed twice.
+
+use crate::machines::machine;
+use polyshard::text::{Operand, einsum};
+use polyshard_dsl::Rounds;
+use polyshard_layout::{DType, Mesh, Name};
+use polyshard_machine::Machine;
+use polyshard_planner::cost::cost;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::example;
+use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, Enough, Order, SearchError, SequenceSearch};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::time::{Duration, Instant};
+
+fn square(extent: usize) -> Schedule {
+    Schedule::from_spec(example::matmul(extent, extent, extent))
+}
+
+/// An einsum over arrays of these shapes.
+fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {
+    let operands: Vec<_> = names.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    Schedule::from_spec(einsum(text, &operands, DType::F64, output).expect("an einsum"))
+}
+
+/// A chain of square matrices.
+fn chain(count: usize, extent: usize) -> Schedule {
+    let letters: Vec<char> = ('a'..='z').take(count + 1).collect();
+    let terms: Vec<String> = letters.windows(2).map(|pair| pair.iter().collect()).collect();
+    let names: Vec<String> = (0..count).map(|nth| format!("A{nth}")).collect();
+    let text = format!("{}->{}{}", terms.join(","), letters[0], letters[count]);
+    let (names, shape): (Vec<&str>, &[usize]) = (names.iter().map(String::as_str).collect(), &[extent, extent]);
+    kernel(&text, &names, &vec![shape; count], "C")
+}
+
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+}
+
+#[test]
+fn orders_that_are_not_looked_at_are_open() {
+    let machine = machine(4, 10.0);
+    let find = |count| ContractionSearch::new(&chain(count, 64), 4, &machine).find().expect("one");
+    // Of three matrices, all orders are compared; of five, one is, and others have no fewer operations.
+    assert_eq!(find(3).gap(), 0.0);
+    let five = find(5);
+    let operations = 4.0 * 2.0 * 64f64.powi(3);
+    let expected = five.cost().seconds() / (operations / 4.0 / 1e10) - 1.0;
+    assert!(expected > 0.0 && (five.gap() - expected).abs() < 1e-9, "{}, not {expected}", five.gap());
+    // Of an order that is given, there is no other.
+    let kernel = chain(5, 64).kernel().expect("a kernel").clone();
+    let order = polyshard_search::Order::parse(&kernel, "A0,A1; A3,A4; ac,A2; ad,df").expect("an order");
+    let given = ContractionSearch::new(&chain(5, 64), 4, &machine).order(order).find().expect("one");
+    assert!(given.gap() < five.gap() && given.cost().seconds() >= five.cost().seconds() * 0.99);
+}
+
+#[test]
+fn orders_that_a_time_limit_leaves_out_are_open() {
+    let machine = machine(8, 30.0);
+    let search = ContractionSearch::new(&chain(4, 96), 8, &machine);
+    let (all, early) = (search.find().expect("one"), search.clone().at_most(Duration::ZERO).find().expect("one"));
+    assert!(early.gap() > 0.0);
+    assert!(early.cost().seconds() <= (1.0 + early.gap()) * all.cost().seconds() * (1.0 + 1e-9));
+    assert!(matches!(all, Contraction::Ordered(..)));
+}
+
+/// The grid, the steps, words, seconds and bytes, how many loops panels are rotated by, and whether they come ahead.
+type Shown = (Vec<(Name, usize)>, [u64; 4], usize, bool);
+
+/// What each row of a list shows.
+fn shown(candidate: &Candidate) -> Shown {
+    let chain = candidate.chain();
+    let rotated = chain.lines().find(|line| line.starts_with(".rotate(")).map_or(0, |line| line.matches(',').count());
+    let cost = candidate.cost();
+    let seconds = cost.seconds().to_bits();
+    let ahead = chain.contains(".pipeline(");
+    (candidate.grid().to_vec(), [candidate.steps(), candidate.words(), seconds, cost.memory], rotated, ahead)
+}
+
+#[test]
+fn what_differs_in_the_names_of_axes_is_listed_once() {
+    let (machine, mesh) = (machine(4, 100.0), Mesh::new([("x", 2), ("y", 2)]));
+    for search in [square(64).auto(4, &machine).on(&mesh), square(64).auto(4, &machine)] {
+        let choice = search.at_least(usize::MAX).find().expect("a choice");
+        let mut all: Vec<_> = [choice.best()].into_iter().chain(choice.others()).map(shown).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert!(count > 10 && all.len() == count, "{} of {count} are different", all.len());
+    }
+}
+
+/// A random kernel or two of them, one after the other.
+fn sequence<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+    let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
+    let first = match kinds[0] % 3 {
+        0 => kernel("ij,jk->ik", &["X", "V"], &[&[i, j], &[j, k]], "Y"),
+        1 => kernel("ij,ik,j->ik", &["X", "V", "u"], &[&[i, j], &[i, k], &[j]], "Y"),
+        _ => kernel("i,k->ik", &["X", "V"], &[&[i], &[k]], "Y"),
+    };
+    let second = match kinds[1] % 3 {
+        0 => kernel("ik,kl->il", &["Y", "W"], &[&[i, k], &[k, l]], "Z"),
+        1 => kernel("ik,il->kl", &["Y", "W"], &[&[i, k], &[i, l]], "Z"),
+        _ => kernel("ik,ik->", &["Y", "W"], &[&[i, k], &[i, k]], "Z"),
+    };
+    [(first, "Y"), (second, "Z")].into_iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
+        let inputs: Vec<Name> = schedule.kernel().expect("a kernel").inputs().iter().map(|one| one.name).collect();
+        search.stage(&schedule, inputs, output)
+    })
+}
+
+/// Two or three kernels in sequence that read the same array, whose tile one may keep for the others.
+fn sharing<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+    let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
+    let shape: &[usize] = &[i, j];
+    let product = |names: [&str; 2], columns: usize, output: &str| match kinds[0] % 2 {
+        0 => kernel("ij,jk->ik", &names, &[shape, &[j, columns]], output),
+        _ => kernel("ij,ik->jk", &names, &[shape, &[i, columns]], output),
+    };
+    let mut stages = vec![(product(["X", "V"], k, "Y"), "Y"), (product(["X", "W"], l, "Z"), "Z")];
+    match kinds[1] % 3 {
+        0 => {}
+        1 => stages.push((kernel("ij,ij->i", &["X", "X"], &[shape; 2], "S"), "S")),
+        _ => stages.push((product(["X", "V"], k, "U"), "U")),
+    }
+    stages.into_iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
+        let inputs: Vec<Name> = schedule.kernel().expect("a kernel").inputs().iter().map(|one| one.name).collect();
+        search.stage(&schedule, inputs, output)
+    })
+}
+
+/// The memory that a search says to be enough, of all that could need less.
+fn least<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<u64, TestCaseError> {
+    match found {
+        Err(SearchError::Memory { least, is_least: true, .. }) => Ok(least),
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_memory_that_is_said_to_do_does_and_less_does_not() {
+    let problem = (prop::collection::vec(1usize..14, 4), [0usize..3, 0usize..3], 1usize..7, any::<bool>());
+    let machines = [machine(6, 1.0), machine(6, 300.0)];
+    let law = |(extents, kinds, ranks, slow): (Vec<usize>, [usize; 2], usize, bool)| {
+        let machine = &machines[usize::from(slow)];
+        let [i, j, k, _] = extents[..] else { unreachable!("there are four") };
+        let text = ["ij,jk->ik", "ik,jk,ij->i", "ij,jk->"][kinds[0]];
+        let names = if kinds[0] == 1 { vec!["A", "B", "D"] } else { vec!["A", "B"] };
+        let shapes: [&[usize]; 3] = match kinds[0] {
+            1 => [&[i, k], &[j, k], &[i, j]],
+            _ => [&[i, j], &[j, k], &[]],
+        };
+        let one = kernel(text, &names, &shapes[..names.len()], "C");
+        let one = one.auto(ranks, machine);
+        let enough = least(one.clone().memory(1).find())?;
+        let found = one.clone().memory(enough).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
+        prop_assert!(found.cost().memory <= enough);
+        prop_assert_eq!(least(one.memory(enough - 1).find())?, enough);
+        says_what_does(&sequence(kinds, &extents, ranks, machine))
+    };
+    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn the_memory_that_is_said_to_do_does_where_kernels_read_the_same_array() {
+    let problem = (prop::collection::vec(1usize..14, 4), [0usize..2, 0usize..3], 1usize..5);
+    let machine = machine(6, 10.0);
+    let law = |(extents, kinds, ranks): (Vec<usize>, [usize; 2], usize)| {
+        says_what_does(&sharing(kinds, &extents, ranks, &machine))
+    };
+    runner(10).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The memory that a sequence is said to need does, less does not, and with more nothing is larger than it may be.
+fn says_what_does(both: &SequenceSearch<'_>) -> Result<(), TestCaseError> {
+    let enough = least(both.clone().memory(1).find())?;
+    let found = both.clone().memory(enough).find().map_err(|why| TestCaseError::fail(format!("{enough}: {why}")))?;
+    prop_assert!(found.cost().memory <= enough, "{} > {enough}", found.cost().memory);
+    prop_assert_eq!(least(both.clone().memory(enough - 1).find())?, enough);
+    // With more, nothing is refused, and nothing is larger than it may be.
+    let more = enough + enough / 7 + 9;
+    let found = both.clone().memory(more).find().map_err(|why| TestCaseError::fail(format!("{more}: {why}")))?;
+    prop_assert!(found.cost().memory <= more);
+    Ok(())
+}
+
+#[test]
+fn tiles_that_are_kept_need_no_memory_again() {
+    let machine = machine(4, 10.0);
+    let product = kernel("ij,jk->ik", &["X", "V"], &[&[64, 64], &[64, 64]], "Y");
+    let mesh = Mesh::new([("p", 4)]);
+    let [i, k] = ["i", "k"].map(polyshard_dsl::Var::new);
+    // All of X comes to each rank, and stays.
+    let given = product.distribute(["k"], ["ko"], ["ki"], &mesh).shard("X", [i.at("p")]).shard("V", [k.at("p")]);
+    let given = given.shard("Y", [k.at("p")]).tensorize(["i", "ki", "j"]);
+    let search = SequenceSearch::new(4, &machine).stage(&given, ["X", "V"], "Y").stage(&given, ["X", "W"], "Z");
+    let enough = least(search.clone().memory(1).find()).expect("it does not fit");
+    // Two arrays more, and no tile.
+    let (share, tile) = (64 * 64 / 4 * 8, 64 * 64 * 8);
+    let alone = cost(&given.lower().expect("a program"), &machine).expect("a price").memory;
+    assert!((alone + 2 * share..alone + 2 * share + tile).contains(&enough), "{enough} {alone}");
+    let found = search.clone().memory(enough).find().expect("what is said to do does");
+    assert_eq!((found.cost().memory, found.gap()), (enough, 0.0));
+    assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
+}
+
+#[test]
+fn memory_of_a_search_that_was_ended_is_said_to_be_what_was_seen() {
+    let machine = machine(6, 10.0);
+    let search = sequence([0, 0], &[24, 20, 16, 12], 6, &machine).memory(1);
+    let exact = least(search.clone().find()).expect("it does not fit");
+    let refused = search.at_most(Duration::ZERO).find().expect_err("it does not fit");
+    let said = refused.to_string();
+    assert!(said.contains("not all were compared, and the least that one of those needs is"), "{said}");
+    let SearchError::Memory { least: seen, is_least: false, .. } = refused else { panic!("{said}") };
+    assert!(seen >= exact, "{seen} {exact}");
+    assert!(sequence([0, 0], &[24, 20, 16, 12], 6, &machine).memory(seen).find().is_ok());
+    // Of five matrices one order is looked at.
+    let refused = ContractionSearch::new(&chain(5, 16), 4, &machine).memory(1).find().expect_err("it does not fit");
+    assert!(matches!(refused, SearchError::Memory { is_least: false, .. }), "{refused}");
+}
+
+#[test]
+fn several_orders_say_the_least_memory_of_all() {
+    let machine = machine(4, 10.0);
+    let search = ContractionSearch::new(&chain(3, 48), 4, &machine);
+    let enough = least(search.clone().memory(1000).find()).expect("it does not fit");
+    let found = search.clone().memory(enough).find().expect("what is said to do does");
+    assert!(found.cost().memory <= enough);
+    assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
+}
+
+/// The number of ranks that a search says to be enough.
+fn enough<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<Enough, TestCaseError> {
+    match found {
+        Err(SearchError::Memory { enough, .. }) => Ok(enough),
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
+    let problem = (prop::collection::vec(1usize..9, 3), 0usize..4, 1usize..4, 20u64..100);
+    let machines = [machine(2000, 1.0), machine(3, 300.0)];
+    let seen = std::cell::Cell::new([0; 2]);
+    let law = |(extents, kind, ranks, percent): (Vec<usize>, usize, usize, u64)| {
+        let [i, j, k] = extents[..] else { unreachable!("there are three") };
+        let one = match kind {
+            0 => kernel("ij,jk->ik", &["A", "B"], &[&[i, j], &[j, k]], "C"),
+            1 => kernel("ij,kj->", &["A", "B"], &[&[i, j], &[k, j]], "C"),
+            2 => kernel("ik,jk,ij->i", &["A", "B", "D"], &[&[i, k], &[j, k], &[i, j]], "C"),
+            _ => kernel("ij,kj->ik", &["A", "A"], &[&[i, j], &[i, j]], "C"),
+        };
+        // The machine may have fewer devices than would do.
+        let machine = &machines[usize::from(percent % 2 == 0)];
+        let least = least(one.auto(ranks, machine).memory(1).find())?;
+        let memory = least * percent / 100;
+        let search = |ranks: usize| one.auto(ranks, &machines[0]).memory(memory).find();
+        match enough(one.auto(ranks, machine).memory(memory).find())? {
+            Enough::Fewest(fewest) => {
+                if fewest > 16 {
+                    return Ok(());
+                }
+                seen.set([seen.get()[0] + 1, seen.get()[1]]);
+                let found = search(fewest).map_err(|why| TestCaseError::fail(format!("{fewest}: {why}")))?;
+                prop_assert!(fewest > ranks && found.cost().memory <= memory);
+                prop_assert_eq!(enough(search(fewest - 1))?, Enough::Fewest(fewest));
+            }
+            Enough::Never => {
+                seen.set([seen.get()[0], seen.get()[1] + 1]);
+                prop_assert!(matches!(enough(search((i * j * k).min(12)))?, Enough::Never | Enough::NotFound(_)));
+            }
+            // Where too much would have to be priced, that is said.
+            other => prop_assert!(matches!(other, Enough::NotFound(_)), "{:?}", other),
+        }
+        Ok(())
+    };
+    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    let [fewest, never] = seen.get();
+    assert!(fewest > 15 && never > 3, "{fewest} and {never}");
+}
+
+#[test]
+fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
+    let machine = machine(64, 10.0);
+    let search = square(64).auto(2, &machine).memory(8 << 10);
+    let Ok(Enough::Fewest(fewest)) = enough(search.clone().find()) else { panic!("some number does") };
+    let said = |search: polyshard_search::Search<'_>| search.find().expect_err("it does not fit").to_string();
+    let ends = |said: String| {
+        let (_, rest) = said.split_once(" on up to 2 ranks fits into ")?;
+        Some(rest.split_once(": ")?.1.to_owned())
+    };
+    assert_eq!(ends(said(search.clone())), Some(format!("allow that, or {fewest} ranks, the fewest that would do")));
+    let late = ends(said(search.clone().at_most(Duration::ZERO)));
+    assert_eq!(late.as_deref(), Some("allow that, or more ranks"));
+    let mesh = ends(said(search.clone().on(&Mesh::new([("x", 2)]))));
+    assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
+    let never = ends(said(search.memory(1)));
+    assert_eq!(never.as_deref(), Some("allow that; no number of ranks would do"));
+    // An order of its own may do with fewer ranks than one kernel, with which these do.
+    let chain = chain(3, 24);
+    let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");
+    let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
+    let found = ContractionSearch::new(&chain, ranks, &machine).memory(4000).find().expect("these do");
+    assert!(found.cost().memory <= 4000);
+}
+
+#[test]
+fn limits_end_searches_that_find_nothing_which_fits() {
+    let (machine, limit) = (machine(64, 10.0), Duration::from_secs(2));
+    let ends = |what: &str, find: &dyn Fn() -> Option<SearchError>| {
+        let start = Instant::now();
+        let refused = find().expect("nothing fits");
+        // They took minutes, and then twice the limit: once for a schedule, and once for a number of ranks.
+        assert!(start.elapsed() < limit * 9 / 5, "{what}: {:?}", start.elapsed());
+        assert!(matches!(refused, SearchError::Memory { .. }), "{what}: {refused}");
+    };
+    let wide = kernel("abcghl,ghldef->abcdef", &["A", "B"], &[&[8; 6], &[8; 6]], "C");
+    ends("six indices", &|| wide.auto(16, &machine).memory(100_000).at_most(limit).find().err());
+    // Each product is the next one's first factor, and the last one that of the next round.
+    let product = square(24);
+    let search = SequenceSearch::new(6, &machine).memory(1500).at_most(limit);
+    let search = (0..9).fold(search, |search, nth| {
+        let value = |nth: usize| Name::new(&format!("V{nth}"));
+        search.stage(&product, [value(nth), Name::new(&format!("W{nth}"))], value(nth + 1))
+    });
+    ends("nine kernels", &|| search.clone().rounds([Rounds::new(3, 0..9).carry("V9", "V0")]).find().err());
+}
+
+/// An order of many operands that are as small as this has thousands of millions of ways to lay its stages out, which differ little.
+#[test]
+fn limits_end_searches_of_orders_after_the_first_one() {
+    let text = "j,b,S,SQ,U,yfmQb,zFf,hKl,Fmzl,Kpd,Ed,hCs,puas,x,A,uaHVn,en,eAvxi,EgorH,oeiuM,vBg,IDPNe,MTwI,OMw,DT,Nc,,cOq,k,Rqk,LR,JGL,\
+                tJGk,Gtr->cla";
+    let extent = |index: char| match index {
+        'b' | 'y' | 'f' | 'h' | 'p' | 'x' | 'D' => 1,
+        'K' | 'l' | 'E' | 'a' | 'e' | 'o' | 'B' | 'I' | 'T' | 'c' | 'k' | 't' => 3,
+        _ => 2,
+    };
+    let terms = text.split_once("->").expect("an arrow").0.split(',');
+    let shapes: Vec<Vec<usize>> = terms.map(|term| term.chars().map(extent).collect()).collect();
+    let names: Vec<String> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+    let (names, shapes): (Vec<&str>, Vec<&[usize]>) =
+        (names.iter().map(String::as_str).collect(), shapes.iter().map(Vec::as_slice).collect());
+    let (network, machine) = (kernel(text, &names, &shapes, "Z"), machine(2, 10.0));
+    let (start, limit) = (Instant::now(), Duration::from_secs(2));
+    ContractionSearch::new(&network, 2, &machine).at_most(limit).find().expect("one that was found in time");
+    // It had not ended after a minute.
+    assert!(start.elapsed() < 4 * limit, "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_ranks_and_the_memory_that_are_said_do_within_the_limit_too() {
+    let machine = machine(64, 10.0);
+    let wide = kernel("abcghl,ghldef->abcdef", &["A", "B"], &[&[8; 6], &[8; 6]], "C");
+    let search = |ranks: usize, memory: u64| {
+        let search = wide.auto(ranks, &machine).memory(memory).at_most(Duration::from_secs(10));
+        search.find().map(|choice| choice.cost().memory)
+    };
+    let refused = search(16, 200_000).expect_err("it does not fit");
+    let SearchError::Memory { least, enough: Enough::Found(ranks), .. } = refused else { panic!("{refused}") };
+    assert_eq!((least, ranks), (524_288, 64));
+    assert!(search(ranks, 200_000).is_ok_and(|memory| memory <= 200_000));
+    assert!(search(16, least).is_ok_and(|memory| memory <= least));
+}
+
+#[test]
+fn the_memory_that_is_printed_is_enough() {
+    let machine = machine(4, 10.0);
+    for (extent, memory) in [(7, 10), (33, 1000), (64, 5000), (101, 9000)] {
+        let search = square(extent).auto(4, &machine);
+        let refused = search.clone().memory(memory).find().expect_err("it does not fit");
+        let SearchError::Memory { least, .. } = refused else { panic!("{refused}") };
+        let said = refused.to_string();
+        let (_, printed) = said.split_once("needs is ").expect("the memory is said");
+        let (printed, _) = printed.split_once(": allow").expect("something follows");
+        let (number, unit) = printed.split_once(' ').expect("a unit");
+        let unit = match unit {
+            "B" => 1.0,
+            "kB" => 1e3,
+            _ => panic!("{printed}"),
+        };
+        let enough = (number.parse::<f64>().expect("a number") * unit).round() as u64;
+        assert!((least..least + least / 99 + 1).contains(&enough), "{printed} of {least}");
+        assert!(search.memory(enough).find().is_ok());
+    }
+}
+
+/// What a search with this many ranks says to be enough, if it finds nothing; else the memory of what it finds.
+fn tried(ranks: usize, find: &dyn Fn(usize) -> Result<u64, SearchError>) -> Result<Result<u64, Enough>, TestCaseError> {
+    match find(ranks) {
+        Ok(memory) => Ok(Ok(memory)),
+        refused => Ok(Err(enough(refused)?)),
+    }
+}
+
+/// The ranks that a search with `ranks` of them says to be the fewest that would do; none if it says something else. A search with that many finds
+/// what fits, and one with fewer says the same.
+fn fewest(
+    ranks: usize,
+    memory: u64,
+    find: &dyn Fn(usize) -> Result<u64, SearchError>,
+) -> Result<Option<usize>, TestCaseError> {
+    match tried(ranks, find)? {
+        Err(Enough::Fewest(fewest)) => {
+            prop_assert!(fewest > ranks);
+            let found = tried(fewest, find)?;
+            prop_assert!(found.is_ok_and(|found| found <= memory), "{} ranks: {:?}", fewest, found);
+            prop_assert_eq!(tried(fewest - 1, find)?, Err(Enough::Fewest(fewest)));
+            Ok(Some(fewest))
+        }
+        Err(Enough::Never) => {
+            // Whatever their number.
+            for more in [ranks + 1, 2 * ranks, 12] {
+                let found = tried(more, find)?;
+                prop_assert!(matches!(found, Err(Enough::Never)), "{} ranks: {:?}", more, found);
+            }
+            Ok(None)
+        }
+        // Where too much would have to be priced, that is said.
+        Err(Enough::NotFound(tried)) => {
+            prop_assert!(tried >= ranks);
+            Ok(None)
+        }
+        other => Err(TestCaseError::fail(format!("{other:?}"))),
+    }
+}
+
+#[test]
+fn the_ranks_that_are_said_to_do_do_for_kernels_in_sequence_and_fewer_do_not() {
+    let problem = (prop::collection::vec(1usize..8, 4), [0usize..3, 0usize..3], 1usize..4, 30u64..100);
+    let machine = machine(3, 10.0);
+    let seen = std::cell::Cell::new(0);
+    let law = |(extents, kinds, ranks, percent): (Vec<usize>, [usize; 2], usize, u64)| {
+        // The machine that is given has fewer devices than would do.
+        let wide = machine.clone().with_counts(&[64]).expect("a machine");
+        let least = least(sequence(kinds, &extents, ranks, &machine).memory(1).find())?;
+        let memory = least * percent / 100;
+        let find = |ranks: usize| {
+            let machine = if ranks > 3 { &wide } else { &machine };
+            Ok(sequence(kinds, &extents, ranks, machine).memory(memory).find()?.cost().memory)
+        };
+        if fewest(ranks, memory, &find)?.is_some() {
+            seen.set(seen.get() + 1);
+        }
+        Ok(())
+    };
+    runner(16).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    assert!(seen.get() > 5, "{}", seen.get());
+}
+
+#[test]
+fn an_order_that_is_given_says_which_ranks_would_do() {
+    let (chain, machine) = (chain(3, 24), machine(64, 10.0));
+    let order = Order::parse(chain.kernel().expect("a kernel"), "ab,bc").expect("an order");
+    let search = |ranks: usize| ContractionSearch::new(&chain, ranks, &machine).order(order.clone());
+    for memory in [3000, 4000, 6000] {
+        let find = |ranks: usize| Ok(search(ranks).memory(memory).find()?.cost().memory);
+        let fewest = fewest(2, memory, &find).unwrap_or_else(|error| panic!("{memory}: {error}"));
+        assert!(fewest.is_some(), "{memory}");
+    }
+    // Where not all meshes are looked at, numbers are doubled.
+    let memory = 1500;
+    let refused = enough(search(2).memory(memory).find()).expect("it does not fit");
+    let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
+    assert!(ranks.is_power_of_two(), "{ranks}");
+    let found = search(ranks).memory(memory).find().expect("these do");
+    assert!(found.cost().memory <= memory);
+    // With more ranks than these, no rank could have less.
+    assert_eq!(enough(search(2).memory(20).find()).expect("it does not fit"), Enough::Never);
+    let late = search(2).memory(memory).at_most(Duration::ZERO).find();
+    assert_eq!(enough(late).expect("it does not fit"), Enough::NotSought);
+}
+
+#[test]
+fn kernels_on_a_mesh_that_is_given_need_a_larger_one() {
+    let machine = machine(4, 10.0);
+    let product = kernel("ij,jk->ik", &["X", "V"], &[&[64, 64], &[64, 64]], "Y");
+    let given = product.clone();
+    let given = given.distribute(["k"], ["ko"], ["ki"], &Mesh::new([("p", 2)])).tensorize(["i", "ki", "j"]);
+    let search = SequenceSearch::new(4, &machine).stage(&given, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    let refused = search.memory(1000).find().expect_err("it does not fit");
+    assert!(matches!(refused, SearchError::Memory { enough: Enough::LargerMesh, .. }), "{refused}");
+}
+
+#[test]
+fn a_sequence_says_what_else_there_was_and_what_no_other_can_beat() {
+    let machine = machine(4, 100.0);
+    let product = Schedule::from_spec(example::matmul(256, 256, 256));
+    let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    let choice = search.find().expect("a choice");
+    let words = choice.cost().received / 4;
+    let bound = choice.bound();
+    let one = example::matmul(256, 256, 256).check().expect("a kernel").lower_bound(4, None).words;
+    assert!((bound.words - 2.0 * one).abs() < 1e-6 && bound.elements() <= words, "{bound:?}, {words}");
+    let touched: Vec<_> = bound.touched.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(touched, ["X", "V", "Y", "Y", "W", "Z"]);
+    assert!(!choice.others().is_empty());
+    let seconds: Vec<f64> = choice.others().iter().map(|other| other.cost().seconds()).collect();
+    assert!(seconds.is_sorted() && seconds[0] >= choice.cost().seconds());
+    for other in choice.others() {
+        assert_eq!(other.schedules().len(), 2);
+        let why = choice.why_not(other.schedules()).expect("it was priced");
+        assert!(why.contains("the chosen one is faster"), "{why}");
+    }
+    let refused = choice.why_not(std::slice::from_ref(&product)).expect_err("one is missing");
+    assert_eq!(refused.to_string(), "the sequence has 2 kernels, and 1 schedule is given; give one for each");
+    // A value that two kernels read may stay where the first one has it.
+    let again = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "V"], "Z");
+    let again = again.find().expect("a choice").bound().words;
+    assert!(again < bound.words && again >= one, "{again}");
+}

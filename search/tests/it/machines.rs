@@ -1,0 +1,34 @@
+//! Machines that schedules are chosen for.
+
+use polyshard_machine::{Device, Interconnect, Level, Machine};
+
+/// Nodes of four devices, whose words take ten times as long between nodes, by a port that all of a node share.
+pub(crate) fn nodes(count: usize, slow: f64) -> Machine {
+    let inside = machine(4, slow);
+    let device = inside.levels()[0].clone();
+    let node = Level {
+        name: "node".into(),
+        count,
+        bandwidth: device.bandwidth / 10.0,
+        latency: 1e-5,
+        shared_ports: Some(1),
+        ..device.clone()
+    };
+    Machine::new("nodes", vec![node, device], inside.device().clone()).expect("a machine")
+}
+
+/// So many devices, each with a port of its own to a switch, whose words take `slow` times as long as operations.
+pub(crate) fn machine(devices: usize, slow: f64) -> Machine {
+    let level = Level {
+        name: "rank".into(),
+        count: devices,
+        interconnect: Interconnect::Switch,
+        bandwidth: 8e10 / slow,
+        latency: 1e-6,
+        shared_ports: None,
+        bypass: None,
+    };
+    let flops = ["f32", "f64", "i32", "i64"].map(|dtype| (dtype.to_owned(), 1e10)).into();
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
+    Machine::new("switch", vec![level], device).expect("a machine")
+}

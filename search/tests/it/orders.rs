@@ -1,0 +1,207 @@
+//! Products of several tensors, contracted in an order: which orders there are, and that each gives the sequential result.
+
+use crate::machines::machine;
+use expect_test::{Expect, expect};
+use polyshard::runtime::{DistArray, Execute};
+use polyshard::text::{Operand, einsum};
+use polyshard_layout::DType;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Assign, Kernel};
+use polyshard_search::{Choose, Contraction, ContractionSearch, Order, SearchError};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// The kernel of an einsum, with these extents of the indices `i`, `j`, ...
+fn kernel(text: &str, extents: &[usize]) -> Kernel {
+    let extent = |index: char| extents[index as usize - 'i' as usize];
+    let terms = text.split("->").next().expect("a text");
+    let shapes: Vec<Vec<usize>> = terms.split(',').map(|term| term.chars().map(extent).collect()).collect();
+    let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
+    let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
+    einsum(text, &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel")
+}
+
+/// Runs what is found and compares the output with the kernel's own, computed by one rank.
+fn check(kernel: &Kernel, found: &Contraction) {
+    let (program, plain) = (found.program(), Schedule::new(kernel.clone()).lower().expect("a program"));
+    let element = |nth: usize, at: &[usize]| at.iter().fold(3 + nth as i64, |sum, &at| (7 * sum + at as i64) % 23 - 11);
+    // The inputs go by name, since another order reads them in another order.
+    let nth = |name: &str| name[1..].parse::<usize>().expect("the number of an operand");
+    let [ran, expected] = [program, &plain].map(|program| {
+        let ran = polyshard::spmd(program.mesh().size(), |world| {
+            let inputs = program.inputs().map(|array| {
+                DistArray::from_fn(world, &array.sharding, |at: &[usize]| element(nth(array.name.as_str()), at))
+            });
+            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+            Ok(program.run(world, &inputs.iter().collect::<Vec<_>>())?.gather(world)?)
+        });
+        ran.expect("it runs").remove(0).expect("rank 0 has all")
+    });
+    assert_eq!(ran, expected, "{kernel}");
+}
+
+#[test]
+fn all_orders_of_random_products_give_the_sequential_result() {
+    let index = || prop::sample::select(vec!['i', 'j', 'k', 'l']);
+    let term = || prop::collection::vec(index(), 0..4);
+    let problem = (prop::collection::vec(term(), 3..5), prop::collection::vec(1usize..7, 4), 1usize..7, any::<u8>());
+    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let law = |(terms, extents, ranks, choice): (Vec<Vec<char>>, Vec<usize>, usize, u8)| {
+        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
+        letters.sort_unstable();
+        letters.dedup();
+        let output: String =
+            letters.into_iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1).map(|(_, c)| c).collect();
+        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
+        let kernel = kernel(&format!("{}->{output}", texts.join(",")), &extents);
+        let machine = machine(6, 10.0);
+        let schedule = Schedule::new(kernel.clone());
+        let whole = schedule.auto(ranks, &machine).find().expect("a schedule");
+        let found = ContractionSearch::new(&schedule, ranks, &machine).find().expect("a contraction");
+        assert!(found.cost().seconds() <= whole.cost().seconds(), "{kernel}: one kernel is faster");
+        check(&kernel, &found);
+        // Two of the terms first, whichever.
+        let (first, second) = (usize::from(choice >> 4) % texts.len(), usize::from(choice >> 6) % (texts.len() - 1));
+        let second = if second >= first { second + 1 } else { second };
+        let order = Order::parse(&kernel, &format!("A{first},A{second}")).expect("an order");
+        let given = ContractionSearch::new(&schedule, ranks, &machine).order(order).find().expect("a contraction");
+        check(&kernel, &given);
+        Ok(())
+    };
+    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn orders_are_read_and_printed() {
+    let check = |text: &str, order: &str, expected: Expect| {
+        let order = Order::parse(&kernel(text, &[2, 3, 4, 5, 6]), order).expect("an order");
+        let stages: Vec<_> = order.stages().iter().map(Kernel::statement).collect();
+        expected.assert_eq(&format!("{order}\n{}\n", stages.join("\n")));
+    };
+    check(
+        "ij,jk,kl->il",
+        "ij,jk; ik,kl",
+        expect![[r#"
+        ij,jk; ik,kl
+        T1[i, k] = A0[i, j] * A1[j, k]
+        C[i, l] = T1[i, k] * A2[k, l]
+    "#]],
+    );
+    check(
+        "ij,jk,kl->il",
+        "kl,jk",
+        expect![[r#"
+        kl,jk; ij,lj
+        T1[l, j] = A2[k, l] * A1[j, k]
+        C[i, l] = A0[i, j] * T1[l, j]
+    "#]],
+    );
+    check(
+        "ij,jk,kl->il",
+        "",
+        expect![[r#"
+        ij,jk,kl
+        C[i, l] = A0[i, j] * A1[j, k] * A2[k, l]
+    "#]],
+    );
+    // A result goes by its indices, in any order; a tensor by its name.
+    check(
+        "ij,jk,kl,lm->im",
+        "A2,A3; A0,A1; mk,ki",
+        expect![[r#"
+        kl,lm; ij,jk; km,ik
+        T1[k, m] = A2[k, l] * A3[l, m]
+        T2[i, k] = A0[i, j] * A1[j, k]
+        C[i, m] = T1[k, m] * T2[i, k]
+    "#]],
+    );
+    // What only two of them have is summed, what the output has is not.
+    check(
+        "ij,ij,jk->k",
+        "ij,ij",
+        expect![[r#"
+        ij,ij; jk,j
+        T1[j] = A0[i, j] * A1[i, j]
+        C[k] = A2[j, k] * T1[j]
+    "#]],
+    );
+    check(
+        "i,j,k->",
+        "i,k",
+        expect![[r#"
+        i,k; j,
+        T1[] = A0[i] * A2[k]
+        C[] = A1[j] * T1[]
+    "#]],
+    );
+}
+
+#[test]
+fn results_of_the_same_operands_are_told_apart() {
+    let shape = [3, 4];
+    let operands = [Operand { source: "A", shape: &shape }; 4];
+    let kernel = einsum("ij,ij,ij,ij->i", &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel");
+    let order = Order::parse(&kernel, "ij,ij; A,A").expect("an order");
+    let stages: Vec<_> = order.stages().iter().map(Kernel::statement).collect();
+    assert_eq!(stages, ["T1[i, j] = A[i, j] * A[i, j]", "T2[i, j] = A[i, j] * A[i, j]", "C[i] = T1[i, j] * T2[i, j]"]);
+}
+
+#[test]
+fn what_is_no_order_is_refused() {
+    let chain = kernel("ij,jk,kl->il", &[2, 3, 4, 5]);
+    let refused = |kernel: &Kernel, order: &str, expected: Expect| {
+        expected.assert_eq(&Order::parse(kernel, order).expect_err("no order").to_string());
+    };
+    refused(&chain, "ij", expect!["cannot contract `ij`: it names one term; give two or more"]);
+    refused(&chain, "ij,jl", expect!["cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl"]);
+    refused(
+        &chain,
+        "ij,jk,kl,lm",
+        expect!["cannot contract `ij,jk,kl,lm`: `lm` is one too many: no other term is left"],
+    );
+    refused(&chain, "ij,jk; ij,kl", expect!["cannot contract `ij,kl`: there is no `ij`; what is left is kl, ik"]);
+    let mut greatest = chain.spec();
+    greatest.assign = Assign::Max;
+    refused(
+        &greatest.check().expect("a kernel"),
+        "ij,jk",
+        expect![
+            "`C[i, l] max= A0[i, j] * A1[j, k] * A2[k, l]` is no product of several tensors by plain indices that is summed up; leave the order out"
+        ],
+    );
+}
+
+#[test]
+fn a_chain_on_many_ranks_divides_the_first_product_too() {
+    let machine = machine(8, 10.0);
+    let chain = Schedule::new(kernel("ij,jk,kl->il", &[512, 512, 512, 512]));
+    let Contraction::Ordered(order, choice) = ContractionSearch::new(&chain, 8, &machine).find().expect("one") else {
+        panic!("one kernel would compute the product of two on several ranks");
+    };
+    assert_eq!(order.stages().len(), 2);
+    assert_eq!(choice.gap(), 0.0);
+    // Where the long side is in the middle, the outer two are contracted first.
+    let lopsided = kernel("ij,jk,kl->il", &[8, 2048, 2048, 8]);
+    let found = ContractionSearch::new(&Schedule::new(lopsided), 4, &machine).find().expect("one");
+    assert!(found.cost().computing() < 3.0 * 2.0 * 8.0 * 2048.0 * 2048.0 / 4.0 / 1e10);
+}
+
+#[test]
+fn of_many_operands_the_order_of_the_fewest_operations_is_found() {
+    // A vector at the end of a chain of matrices: from the right, no step has more than a matrix times a vector.
+    let text = "ij,jk,kl,lm,mn,no,o->i";
+    let chain = kernel(text, &[256; 7]);
+    let machine = machine(2, 10.0);
+    let found = ContractionSearch::new(&Schedule::new(chain.clone()), 2, &machine).find().expect("one");
+    let Contraction::Ordered(order, _) = &found else { panic!("one kernel has as many steps, all on each rank") };
+    assert_eq!(order.to_string(), "no,o; mn,n; lm,m; kl,l; jk,k; ij,j");
+}
+
+#[test]
+fn without_memory_for_any_order_the_least_is_said() {
+    let machine = machine(4, 10.0);
+    let chain = Schedule::new(kernel("ij,jk,kl->il", &[64, 64, 64, 64]));
+    let refused = ContractionSearch::new(&chain, 4, &machine).memory(1000).find().expect_err("nothing fits");
+    assert!(matches!(refused, SearchError::Memory { memory: 1000, .. }), "{refused}");
+}

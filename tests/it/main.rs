@@ -1,0 +1,26 @@
+//! What the library does as a whole. The tests are one program, which links the library once; `tests/README.md` says which file
+//! checks what.
+
+mod bad_input;
+#[cfg(feature = "mpi")]
+mod checked;
+mod examples;
+mod explained;
+mod golden;
+mod language;
+mod laws;
+mod named_leaves;
+#[cfg(feature = "mpi")]
+mod nodes;
+mod periodic;
+mod pipelined;
+mod placed;
+mod procedures;
+mod properties;
+mod run_into;
+mod scalars;
+mod sequence;
+mod several_operands;
+mod stages;
+mod tidy;
+mod time_steps;

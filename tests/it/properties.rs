@@ -1,0 +1,334 @@
+//! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
+//! `lower` refuses with a reason.
+
+mod bounds;
+mod by_hand;
+
+use ndarray::ArrayD;
+use polyshard::prelude::*;
+use polyshard::program::{Direction, Leg, Transfer};
+use polyshard::schedule::ErrorKind;
+use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::by_procedures::by_procedure;
+use polyshard_testing::random::cyclic::cyclic_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::pipelined::{in_time_steps, interior_first, pipelined};
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::staged::staged;
+use polyshard_testing::random::stencils::stencil_of;
+use polyshard_testing::random::sums::summed_of;
+use polyshard_testing::written::read_back;
+use proptest::prelude::*;
+
+/// A random schedule of a random kernel.
+fn anything<T: Element>(choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    schedule_of(kernel, &mesh, &mut choices)
+}
+
+/// A random relative of the classical matrix products.
+fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
+    algorithm_of::<T>(&mut Choices::new(choices)).0
+}
+
+/// A random product whose sums meet over ranks.
+fn summed<T: Element>(choices: &[u32]) -> Schedule {
+    summed_of::<T>(&mut Choices::new(choices))
+}
+
+/// A random kernel whose loops are distributed block-cyclically.
+fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    cyclic_of(kernel, &mesh, &mut choices)
+}
+
+/// A random stencil on a mesh of two axes.
+fn stencil(dtype: DType, choices: &[u32]) -> Schedule {
+    stencil_of(dtype, &mut Choices::new(choices))
+}
+
+/// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
+fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
+    let program = match (schedule.lower(), schedule.unproved()) {
+        (Ok(program), Ok(unproved)) => {
+            prop_assert!(unproved.is_as(&program), "{schedule}\n{program}\n{}", unproved.explain());
+            read_back(&program)
+        }
+        (Ok(_), Err(error)) => {
+            return Err(TestCaseError::fail(format!("lowered, but not without proofs: {error}\n{schedule}")));
+        }
+        (Err(error), unproved) => {
+            prop_assert_eq!(unproved.err().map(|error| error.to_string()), Some(error.to_string()));
+            let ours = matches!(error.kind(), ErrorKind::Unproved { .. } | ErrorKind::Isl { .. });
+            prop_assert!(!ours, "{error}\n{schedule}");
+            return Ok(());
+        }
+    };
+    let expected = sequential::<T>(&program, true);
+    let mut programs = vec![(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")];
+    let depth = 1 + schedule.steps().count() % 4;
+    if let Some(ahead) = pipelined(schedule, depth).map_err(|error| TestCaseError::fail(format!("{error}")))? {
+        let exchanged = ahead.by_exchange();
+        programs.extend([(read_back(&ahead), "pipelined"), (exchanged, "pipelined, by exchange alone")]);
+    }
+    if let Some(first) = interior_first(schedule) {
+        let first_program = first.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert!(first.unproved().is_ok_and(|unproved| unproved.is_as(&first_program)), "{}", first_program);
+        programs.push((read_back(&first_program), "the interior first"));
+    }
+    // Other stages for each schedule, the same each time.
+    let seed: Vec<u32> = schedule.to_string().bytes().map(u32::from).collect();
+    programs.extend(staged(&program, &mut Choices::new(&seed)).map(|staged| (read_back(&staged), "in stages")));
+    let by_procedure = by_procedure(&program, &mut Choices::new(&seed));
+    programs.extend(by_procedure.map(|program| (read_back(&program), "by a procedure")));
+    for steps in [2, 3] {
+        if let Some(stepped) = in_time_steps(schedule, steps) {
+            let stepped_program = stepped.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert!(
+                stepped.unproved().is_ok_and(|unproved| unproved.is_as(&stepped_program)),
+                "{}",
+                stepped_program
+            );
+            let expected = sequential::<T>(&stepped_program, true);
+            for program in [read_back(&stepped_program), stepped_program.by_exchange()] {
+                let found = distributed::<T>(&program, true)
+                    .map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
+                prop_assert_eq!(&found, &expected, "{} steps\n{}", steps, &program);
+            }
+        }
+    }
+    for (program, how) in programs {
+        let found = distributed::<T>(&program, true)
+            .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;
+        prop_assert_eq!(&found, &expected, "{}\n{}\n{}", how, schedule, &program);
+    }
+    Ok(())
+}
+
+fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<ArrayD<T>> {
+    let shards = polyshard::spmd(program.mesh().size(), |world| run_every_way::<T>(world, program, into))?;
+    let received = shards.iter().map(|(received, _)| *received).max().unwrap_or(0);
+    let stated = program.report().traffic_bytes;
+    assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
+    // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
+    let levels = program.nest().transfers.iter().map(|transfer| transfer.level);
+    let steps =
+        levels.map(|level| program.nest().loops[..level.0].iter().map(|l| l.extent as usize).product::<usize>());
+    let most_partners = program.mesh().size();
+    if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
+        // Blocks are gone through one by one, which may be too many.
+        let is_counted = program.nest().volumes().iter().all(|volume| volume.is_counted);
+        assert!(
+            is_counted || program.nest().transfers.iter().any(|transfer| transfer.region.has_blocks()),
+            "{program}"
+        );
+        assert!(!is_counted || received == stated, "{received} bytes received, {stated} counted\n{program}");
+    }
+    Ok(shards.into_iter().find_map(|(_, array)| array).expect("rank 0 gathers"))
+}
+
+fn choices() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(0u32..5040, 0..90)
+}
+
+/// The properties above would hold of schedules that are all refused; so count what the random ones are.
+#[test]
+fn random_schedules_are_mostly_legal_and_show_every_pattern() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (900, 0);
+    for case in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let schedule = match case % 3 {
+            0 => anything::<i64>(&drawn),
+            1 => algorithm::<i64>(&drawn),
+            _ => summed::<i64>(&drawn),
+        };
+        match schedule.lower() {
+            Ok(program) => {
+                lowered += 1;
+                for tensor in program.kernel().tensors() {
+                    let pattern = program.pattern(tensor.name.as_str()).expect("a tensor of the kernel").to_string();
+                    let kind = pattern.split('(').next().unwrap_or_default().to_owned();
+                    *found.entry(kind).or_default() += 1;
+                }
+                *found.entry(program.nest().leaf.op.kind().to_string()).or_default() += 1;
+                let partial = program.shardings().any(|sharding| !sharding.partial().is_empty());
+                let levels = |sharding: &Sharding| sharding.dims().iter().any(|dim| dim.levels().len() > 1);
+                let nested = program.shardings().any(levels);
+                *found.entry("blocks of blocks".into()).or_default() += usize::from(nested);
+                *found.entry("partial sums".into()).or_default() += usize::from(partial);
+                let travels = program.nest().output().route.shift().is_some();
+                *found.entry("shift of sums".into()).or_default() += usize::from(travels);
+                let moved = |t: &&Transfer| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
+                let count = program.nest().inputs().iter().filter(moved).count();
+                *found.entry("shift after a first step".into()).or_default() += count;
+            }
+            Err(error) => {
+                let kind = format!("{:?}", error.kind());
+                let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
+                *found.entry(format!("refused: {kind}")).or_default() += 1;
+            }
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in [
+        "local",
+        "broadcast",
+        "shift",
+        "permute",
+        "all_gather",
+        "reduce",
+        "all_reduce",
+        "reduce_scatter",
+        "halo",
+        "permute, broadcast",
+        "exchange",
+        "contraction",
+        "nest",
+        "shift after a first step",
+        "shift of sums",
+        "partial sums",
+        "blocks of blocks",
+    ] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
+/// As above, of stencils: some read corners, some do not.
+#[test]
+fn random_stencils_are_mostly_legal_and_leave_out_corners_or_do_not() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (200, 0);
+    for _ in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let Ok(program) = stencil(DType::I64, &drawn).lower() else { continue };
+        lowered += 1;
+        for transfer in program.nest().inputs() {
+            let pattern = program.nest().pattern_of(transfer).to_string();
+            let kind = pattern.split('(').next().unwrap_or_default();
+            let corners = if transfer.route.star().is_some() { "without corners" } else { "with all" };
+            *found.entry(format!("{kind} {corners}")).or_default() += 1;
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases * 3 / 4, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in ["halo with all", "halo without corners", "exchange with all", "exchange without corners"] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
+/// As above, of loops that are distributed block-cyclically.
+#[test]
+fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (400, 0);
+    for _ in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let Ok(program) = cyclic::<i64>(&drawn).lower() else { continue };
+        lowered += 1;
+        for transfer in program.nest().transfers.iter().filter(|transfer| transfer.region.has_blocks()) {
+            let pattern = program.nest().pattern_of(transfer).to_string();
+            let kind = pattern.split('(').next().unwrap_or_default();
+            let of = if transfer.direction == Direction::In { "input" } else { "output" };
+            *found.entry(format!("{of} {kind}")).or_default() += 1;
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in ["input local", "input exchange", "input all_gather", "output local", "output exchange"] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 700, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_schedules_of_i64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&anything::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_schedules_of_f64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&anything::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_stencils_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&stencil(DType::I64, &choices))?;
+    }
+
+    #[test]
+    fn random_stencils_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&stencil(DType::F64, &choices))?;
+    }
+
+    #[test]
+    fn random_schedules_of_f32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f32>(&anything::<f32>(&choices))?;
+    }
+
+    #[test]
+    fn random_schedules_of_i32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i32>(&anything::<i32>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_matrix_products_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&algorithm::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_matrix_products_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&algorithm::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_sums_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&summed::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_sums_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&summed::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&cyclic::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f32>(&cyclic::<f32>(&choices))?;
+    }
+}

@@ -1,0 +1,233 @@
+//! The documents name files that exist, heads of files and the architecture list what there is, a library user builds what the library
+//! needs, and crates and their files import one another in one direction.
+
+mod circles;
+mod examples;
+mod heads;
+
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Words in backticks and links that look like paths of the repository.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let linked = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    quoted.chain(linked).filter(|word| {
+        let named = [".rs", ".md"].iter().any(|end| word.ends_with(end)) || word.starts_with("LICENSE");
+        (named || word.starts_with("./scripts/")) && !word.contains([' ', '*'])
+    })
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for document in ["ARCHITECTURE.md", "README.md", "CHANGELOG.md", "tests/README.md"] {
+        let text = fs::read_to_string(root.join(document)).expect("the document exists");
+        let named: Vec<_> = paths(&text).collect();
+        let gone: Vec<_> = named.iter().filter(|path| !root.join(path).exists()).collect();
+        assert!(gone.is_empty(), "{document} names files that are gone: {gone:?}");
+        assert!(document == "CHANGELOG.md" || named.len() > 3, "{document} names hardly a file; is the search right?");
+    }
+}
+
+/// The files of Rust in a folder and the folders in it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let found = entries.flat_map(|path| match path.is_dir() {
+        true => sources(&path),
+        false => vec![path],
+    });
+    found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
+}
+
+/// The folders of sources of all crates.
+fn folders() -> Vec<PathBuf> {
+    let folders = crates().into_iter().map(|one| {
+        let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
+        Path::new(&manifest).with_file_name("src")
+    });
+    folders.filter(|folder| folder.exists()).collect()
+}
+
+#[test]
+fn tables_in_heads_name_modules_that_exist() {
+    let files = folders().into_iter().flat_map(|folder| sources(&folder));
+    let mut tables = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source");
+        let Some(named) = heads::tabled(&text) else { continue };
+        tables += 1;
+        let declared = heads::declared(&text);
+        let gone: Vec<_> = named.difference(&declared).collect();
+        assert!(gone.is_empty(), "the table in the head of {} names modules that are gone: {gone:?}", file.display());
+        let is_comm = file.ends_with("runtime/src/comm.rs");
+        assert!(!is_comm || named == declared, "{} lacks some of {declared:?} in its table", file.display());
+    }
+    assert!(tables > 5, "there are hardly any tables; is the search right?");
+}
+
+#[test]
+fn unsafe_code_is_in_the_files_that_the_architecture_names() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the document exists");
+    let (_, rest) = text.split_once("Unsafe code is in the MPI files,").expect("the invariant");
+    let mut named: Vec<&str> = paths(rest.split("\n- ").next().expect("an item")).collect();
+    named.sort_unstable();
+    let files = folders().into_iter().flat_map(|folder| sources(&folder));
+    let is_unsafe = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("(unsafe_code");
+    let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
+    let mut found: Vec<_> = files.filter(is_unsafe).map(relative).collect();
+    let all = found.len();
+    found.retain(|file| !file.starts_with("runtime/src/comm/mpi"));
+    found.sort_unstable();
+    assert_eq!(found, named);
+    assert!(all > found.len(), "the MPI files have unsafe code");
+}
+
+/// The lines of `cargo tree` for what this package is compiled with, each as the format says.
+fn tree(package: &str, arguments: &[&str], format: &str) -> HashSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--offline", "--locked", "--prefix", "none", "--package", package, "--format", format]);
+    let tree = cargo.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = String::from_utf8(tree.stdout).expect("names are text");
+    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// The names of the packages that one needs with these features.
+fn dependencies(package: &str, features: &[&str]) -> HashSet<String> {
+    let lines = tree(package, &[&["--edges", "normal"], features].concat(), "{p}");
+    lines.iter().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_library_needs_nothing_of_the_command_line() {
+    let only = ["clap", "indicatif", "plotters"];
+    let library = dependencies("polyshard", &[]);
+    let found: Vec<_> = only.iter().filter(|name| library.contains(**name)).collect();
+    assert!(found.is_empty(), "a library user builds {found:?}");
+    assert!(library.contains("mpi") && library.contains("polyshard-runtime"), "is this the tree? {library:?}");
+    let all = dependencies("polyshard-cli", &[]);
+    assert!(only.iter().all(|name| all.contains(*name)), "{all:?}");
+    for package in ["polyshard", "polyshard-cli"] {
+        assert!(!dependencies(package, &["--no-default-features"]).contains("mpi"), "{package}");
+    }
+}
+
+/// What this package links or is built by, each with its features.
+fn linked_by(package: &str) -> HashSet<String> {
+    tree(package, &["--edges", "normal,build"], "{p}|{f}")
+}
+
+/// The macros and a program that uses them link the same crates, which are compiled once if their features are the same.
+#[test]
+fn what_macros_and_programs_link_is_compiled_once() {
+    let macros = linked_by("polyshard-dsl-macros");
+    assert!(macros.iter().any(|line| line.starts_with("serde_core ")), "is this the tree? {macros:?}");
+    for package in ["polyshard", "polyshard-examples"] {
+        let program = linked_by(package);
+        let twice: Vec<_> = macros.difference(&program).collect();
+        assert!(twice.is_empty(), "`{package}` asks for other features of these than the macros do: {twice:?}");
+    }
+}
+
+/// The crates, each with those that it may depend on, which stand before it.
+const CRATES: [(&str, &[&str]); 17] = [
+    ("layout", &[]),
+    ("program", &["layout"]),
+    ("machine", &["layout"]),
+    ("planner", &["layout", "program", "machine"]),
+    ("draw", &["layout", "program", "machine", "planner"]),
+    ("dsl", &["layout", "program"]),
+    ("polyhedral", &["layout", "program", "dsl"]),
+    ("search", &["layout", "program", "machine", "planner", "dsl", "polyhedral"]),
+    ("runtime", &["layout", "program", "machine"]),
+    ("codegen", &["layout", "program"]),
+    ("dsl-macros", &["layout", "program", "dsl", "polyhedral", "codegen"]),
+    (
+        "polyshard",
+        &[
+            "layout",
+            "program",
+            "machine",
+            "planner",
+            "draw",
+            "polyhedral",
+            "search",
+            "runtime",
+            "codegen",
+            "dsl",
+            "dsl-macros",
+        ],
+    ),
+    ("cli", &["polyshard"]),
+    ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
+    ("examples", &["polyshard"]),
+    ("example-fft3d", &["polyshard"]),
+    ("fuzz", &["testing", "polyshard", "cli"]),
+];
+
+/// The crates of the workspace, as cargo knows them.
+fn crates() -> Vec<Value> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]);
+    let metadata = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("it is JSON");
+    list(&metadata, "packages").to_vec()
+}
+
+fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    of[name].as_array().unwrap_or_else(|| panic!("cargo tells no `{name}`"))
+}
+
+/// The name of a crate as it is in the table.
+fn name(of: &Value) -> &str {
+    let name = of["name"].as_str().expect("a crate has a name");
+    name.strip_prefix("polyshard-").unwrap_or(name)
+}
+
+#[test]
+fn crates_depend_on_those_below_them() {
+    for (at, (name, below)) in CRATES.iter().enumerate() {
+        let wrong: Vec<_> = below.iter().filter(|below| !CRATES[..at].iter().any(|(name, _)| name == *below)).collect();
+        assert!(wrong.is_empty(), "in the table, {wrong:?} must stand before `{name}`, which may depend on them");
+    }
+    for package in crates() {
+        let name = name(&package);
+        let Some((_, below)) = CRATES.iter().find(|(known, _)| *known == name) else {
+            panic!("the crate `{name}` is not in the table; say there which crates it may depend on");
+        };
+        // What tests depend on may stand anywhere.
+        let needed = list(&package, "dependencies").iter().filter(|needed| needed["kind"] != "dev");
+        let ours = needed.filter(|needed| needed["path"].is_string()).map(self::name);
+        let wrong: Vec<_> = ours.filter(|needed| !below.contains(needed)).collect();
+        assert!(wrong.is_empty(), "`{name}` depends on {wrong:?}, but of our crates it may depend on {below:?} alone");
+    }
+}
+
+#[test]
+fn no_files_of_a_crate_import_one_another() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // A table of functions of the whole runtime, which is a bound of its element types: that it names them is its purpose.
+    let table = Path::new("runtime/src/instances.rs");
+    let read = |file: &Path| match file == table {
+        true => Some(String::new()),
+        false => fs::read_to_string(top.join(file)).ok(),
+    };
+    let built = |target: &&Value| {
+        list(target, "kind").iter().any(|kind| ["lib", "bin", "proc-macro"].iter().any(|built| kind == built))
+    };
+    let mut circles = Vec::new();
+    for package in crates() {
+        for target in list(&package, "targets").iter().filter(built) {
+            let root = Path::new(target["src_path"].as_str().expect("a target has a file"));
+            circles.extend(circles::circles(root.strip_prefix(top).expect("it is in the workspace"), &read));
+        }
+    }
+    let circles: Vec<_> = circles.iter().map(|circle| circle.join("\n")).collect();
+    assert!(circles.is_empty(), "these files import one another in a circle:\n\n{}", circles.join("\n\n"));
+}
