@@ -1,6 +1,15 @@
 //! The command line of Polyshard: computes einsums and files of kernels over arrays, makes and compares matrices, shows what a
 //! schedule became, finds out what machine it runs on, and plans redistributions, placements on machines, reductions and sharded
 //! products.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `einsum`, `run`, `lower`, `compute`, `poly` | programs over `.npy` files: from einsums, from files of kernels, or shown |
+//! | `redistribute`, `placement`, `reduce`, `matmul` | plans |
+//! | `machine`, `hardware`, `mesh`, `threads` | machines and meshes |
+//! | `random`, `files`, `print`, `signals` | arrays to compute on, files, answers as text, and ends by signals |
+//!
+//! Tests: `cli/tests/it/help.rs`.
 
 mod compute;
 mod einsum;

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! A larger mesh is drawn as a smaller one, whose ranks stand for classes: along each axis the first coordinate, those inside, and the last.
+//! Tests: `draw/tests/it/programs.rs`.
 
 use crate::DrawError;
 use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};

@@ -20,6 +20,13 @@
 //!
 //! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
 //! legal: `polyhedral` decides that when they are applied.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `syntax`, `value`, `brackets`, `name`, `constant` | what is written, not yet checked |
+//! | `check`, `checked`, `errors`, `form` | what it means, or every mistake |
+//! | `chain`, `step` | steps, in a chain and as data |
+//! | `definition`, `definitions`, `einsum`, `text`, `spec` | kernels in macros, files, einsums and texts, and as data |
 
 mod brackets;
 mod chain;

@@ -1,4 +1,5 @@
 //! How one dimension of an array lies over a mesh: in blocks, which may be divided again, level by level.
+//! Tests: `layout/src/sharding/tests.rs`.
 
 use crate::Mesh;
 use crate::linear::LinearAxes;

@@ -11,6 +11,13 @@
 //! | level | one way of dividing a dimension, or the blocks of the level before, see [`DimLayout`] |
 //! | digit | number of the block that holds an index at one level of one dimension |
 //! | shard | the elements that one rank owns |
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
+//! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
+//! | `collective`, `stages`, `sums`, `sweep` | what groups of ranks do, and in which order |
+//! | `dtype`, `name`, `nearest`, `message` | element types, names and errors |
 
 mod along;
 mod axis;

@@ -6,6 +6,15 @@
 //! numbered as the levels nest: the outermost level is the most significant digit.
 //!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `presets`, `text`, `units`, `error` | machines: known ones, files, amounts, mistakes |
+//! | `path`, `route`, `flow` | what a message passes |
+//! | `algorithm`, `grouped`, `time` | collectives, and how long they take |
+//! | `link`, `profile`, `calibrate`, `products` | what is measured |
+//!
+//! Tests: `planner/tests/it/machines.rs`.
 
 mod algorithm;
 mod calibrate;

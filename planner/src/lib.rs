@@ -7,6 +7,14 @@
 //! What any program costs on a machine, [`cost()`] says, and [`OnMachine::on`] how its collectives are carried out there.
 //! On machines whose links are not all alike, [`polyshard_machine`] says how long collectives take, [`placement`] which
 //! rank of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `types`, `part`, `parse`, `convert`, `named`, `factor`, `error` | distributed types: data, text, from and to shardings |
+//! | `redistribute` | plans from one type to another |
+//! | `sequence`, `sweep` | kernels in sequence, and sweeps |
+//! | `cost` | what a program costs on a machine |
+//! | `placement`, `reduce`, `stages` | which rank is which device, and by which steps sums meet there |
 
 mod convert;
 pub mod cost;

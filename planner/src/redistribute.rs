@@ -13,10 +13,10 @@
 //! | `estimate` | what is looked for, and how far it is at least |
 //! | `search` | the cheapest path |
 //! | `digits` | the types along a path |
-//! | `find` | plans, from paths and without |
+//! | `find`, `plan` | plans, from paths and without |
 //! | `group`, `step` | who takes part in an operation |
 //! | `volume`, `cost` | what it costs |
-//! | `lower` | plans as programs |
+//! | `lower`, `explain`, `report` | plans as programs, text and data |
 
 mod cost;
 mod digits;

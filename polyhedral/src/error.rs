@@ -1,4 +1,5 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
+//! Tests: `tests/it/bad_input/schedules.rs`.
 
 use polyshard_dsl::errors::count;
 use polyshard_layout::{Mesh, Name, ShardingError, did_you_mean};

@@ -1,4 +1,4 @@
-//! Finding what is likely slow in a program, as [`Hint`]s.
+//! Finding what is likely slow in a program, as [`Hint`]s. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::context::Context;
 use crate::leaf::{has_products, max_counts};

@@ -14,6 +14,16 @@
 //! | route | how a region gets to its reader; its name is the pattern |
 //! | leaf | the operation inside a tensorized nest |
 //! | home | the sharding before the program starts |
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `schedule`, `state`, `nest`, `named`, `bounds`, `error` | steps, each checked as it is added |
+//! | `lower`, `context`, `legal`, `leaf` | the passes of lowering, and what makes a schedule illegal as a whole |
+//! | `range`, `region`, `source`, `reach`, `flow`, `interior` | closed forms: regions, their owners, how far these are |
+//! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and what they proved |
+//! | `input`, `output`, `need`, `classify`, `compose` | routes of inputs and outputs: the cheapest pattern that can be proved |
+//! | `ahead`, `applications`, `time_steps`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
+//! | `hints` | what is likely slow |
 
 mod ahead;
 mod applications;

@@ -2,7 +2,7 @@
 //!
 //! Owners are where the corners of the region are, or between. The offset of a corner's owner from the reader is a
 //! closed form, and the range of that form is proposed; isl decides whether all owners are within it. What it does
-//! not confirm is any rank along the axis.
+//! not confirm is any rank along the axis. Tests: `polyhedral/tests/it/reach.rs`.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! What a schedule's steps do: each is checked when it is added, without isl.
+//! What a schedule's steps do: each is checked when it is added, without isl. Tests: `tests/it/bad_input/schedules.rs`.
 
 use crate::bounds;
 use crate::error::ErrorKind;

@@ -1,4 +1,4 @@
-//! A program as one page of pseudo-code.
+//! A program as one page of pseudo-code. Tests: `polyhedral/tests/it/sums.rs`.
 
 use crate::expr::Expr;
 use crate::ids::{BlockDepth, LeafLoopId, LoopId, TensorId, TileId, TransferId};

@@ -1,7 +1,7 @@
 //! Hints: what is legal but likely slow, with what would cure it.
 //!
 //! A hint never stops a program and never changes it. Each is decided from the closed forms of the program that was
-//! proved, so that it costs no question to isl; a doubtful case gets none.
+//! proved, so that it costs no question to isl; a doubtful case gets none. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::pattern::list;
 use crate::reduction::counted;

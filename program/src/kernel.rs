@@ -2,6 +2,7 @@
 //!
 //! A [`KernelSpec`] is what was written; [`KernelSpec::check`] turns it into a [`Kernel`], whose indices
 //! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
+//! Tests: `program/src/kernel_check/tests.rs`.
 
 use crate::affine::Affine;
 use crate::number::Number;

@@ -11,6 +11,18 @@
 //! | transfer | one `communicate` made concrete: a region and its route |
 //! | route | how a region gets to its reader; its name is the pattern |
 //! | leaf | the operation inside a tensorized nest |
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `kernel`, `kernel_check`, `kernel_error`, `kernel_form`, `kernel_numbers` | kernels: data, checks, files |
+//! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | what a kernel is written with: values, indices, numbers and their limit |
+//! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and nests, and the expressions that both are over |
+//! | `way`, `pattern`, `leg_text`, `tile_statement` | how elements get to who needs them, and the words for it |
+//! | `reduction`, `matching` | who combines what with whom; whether ranks make the same calls |
+//! | `proof`, `unproved`, `written`, `footprint` | what was proved, and which elements a kernel touches |
+//! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | what is moved, computed and held, and what none can beat |
+//! | `display`, `explain`, `hint` | a program as text, why it is so, and what is slow |
+//! | `by_exchange`, `example` | programs and kernels to compare with and to try things on |
 
 mod affine;
 pub mod bounds;

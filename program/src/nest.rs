@@ -2,6 +2,15 @@
 //!
 //! Loops, transfers and operands are numbered within their nest, and so are the counters that expressions are over. What runs
 //! when is said by the statements of the [program](crate::Program) that the nest is of.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `region`, `route`, `interior`, `time_steps` | regions, routes, and what a leaf can compute before a halo comes |
+//! | `products`, `path`, `operation` | leaves of several operands |
+//! | `actions`, `overlap`, `queries` | what a nest does and says of itself |
+//! | `complete`, `check`, `steps` | what follows from its parts, and whether they fit |
+//!
+//! Tests: `program/tests/it/refused.rs`.
 
 mod actions;
 mod check;

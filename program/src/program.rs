@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A program leaves nothing to decide: what prints, prices, emits or runs it is recursion over it. All ranks run the same
-//! statements; they differ in the values of their coordinates alone.
+//! statements; they differ in the values of their coordinates alone. Tests: `program/tests/it/refused.rs`.
 
 mod body;
 mod check;

@@ -1,4 +1,5 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
+//! Tests: `tests/it/explained.rs`.
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::{Depth, TensorId};

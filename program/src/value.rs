@@ -1,4 +1,5 @@
 //! Values: the right-hand side of a kernel, as a tree over elements, numbers and scalars.
+//! Tests: `program/src/kernel_check/tests.rs`.
 
 use crate::affine::Affine;
 use crate::number::Number;

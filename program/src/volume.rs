@@ -1,4 +1,4 @@
-//! What transfers move: the one place that reports, explanations and prices ask.
+//! What transfers move: the one place that reports, explanations and prices ask. Tests: `tests/it/explained.rs`.
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Depth, LoopId};

@@ -1,5 +1,5 @@
 //! The way that the elements of an array take from one sharding to another: known to the program, which states it, and to the
-//! runtime, which goes it.
+//! runtime, which goes it. Tests: `program/tests/it/refused/moves.rs`.
 
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;

@@ -1,4 +1,4 @@
-//! What leaves compute and touch: the one place that prices ask.
+//! What leaves compute and touch: the one place that prices ask. Tests: `planner/tests/it/cost.rs`.
 
 use crate::ids::{Depth, LeafLoopId, OperandId};
 use crate::kernel::Assign;

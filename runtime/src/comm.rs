@@ -5,6 +5,14 @@
 //! length.
 //!
 //! Nothing here knows meshes, arrays or programs.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `threads`, `emulated`, `mpi`, `alone` | the communicators |
+//! | `launcher` | which of them a process has |
+//! | `rounds`, `in_order`, `combine`, `collective` | collectives out of messages |
+//! | `flight`, `piece`, `layout`, `lane`, `shared` | messages that do not wait, and memory that is shared |
+//! | `check`, `checking`, `call`, `words`, `received` | arguments and calls that do not fit, and what is counted |
 
 mod alone;
 mod call;

@@ -6,6 +6,14 @@
 //! for the same arguments: a generated program and the executor give the same bits. A leaf moves no data between ranks and starts no threads.
 //!
 //! A program may instead call a function that the user has registered: [`register`].
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `contract`, `gemm`, `panel`, `products`, `integer` | sums of products |
+//! | `nest`, `pointwise`, `expression`, `functions`, `fold`, `order` | everything else, point by point |
+//! | `evaluate`, `rows`, `gather`, `vector`, `walk` | how rows are read and evaluated |
+//! | `parts`, `slices`, `packed`, `scratch` | a leaf in parts, and the room that it takes |
+//! | `named` | leaves that users register |
 
 mod contract;
 mod evaluate;

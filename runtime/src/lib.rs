@@ -3,6 +3,18 @@
 //! It knows nothing of schedules or isl: a program says which region of which array to move along which axes, and whoever
 //! made it has proved that all ranks say the same. Programs are run at once ([`Execute`]), or emitted as Rust that makes
 //! the same calls.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and what each sees of the others |
+//! | `comm`, `collectives`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks say to one another, from messages to legs |
+//! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
+//! | `redistribute`, `sweep`, `subarray`, `transport` | arrays from one sharding to another |
+//! | `tile`, `shared_inputs`, `shared_tiles` | what a step reads and writes, fetched or in place |
+//! | `leaf`, `math`, `element`, `instances` | what a rank computes |
+//! | `execute`, `reference` | programs run at once, and their sequential meaning |
+//! | `memory`, `room`, `mix`, `error` | memory, numbers that look random, and errors |
+//! | `machine` | machines that are found |
 
 mod array;
 mod backend;

@@ -25,6 +25,13 @@
 //! A tile decides nothing: which region, from whom and along which axes is the program's to say. Operations
 //! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
 //! regions are legal, and cost nothing.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `in_place`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
+//! | `out`, `sums`, `terms`, `written` | output tiles |
+//! | `ahead`, `leaving`, `pending`, `under_way` | what is in flight to and from tiles |
+//! | `kept`, `time_steps`, `sequence`, `stages` | what is reused, and regions worked out before |
 
 mod ahead;
 mod collective;

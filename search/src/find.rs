@@ -1,4 +1,4 @@
-//! The search: grids in the order of their bounds, until none can win.
+//! The search: grids in the order of their bounds, until none can win. Tests: `search/tests/it/choices.rs`.
 
 mod enough;
 

@@ -1,4 +1,5 @@
 //! What is known in the course of a search: schedules that were priced, and what is still of interest.
+//! Tests: `search/tests/it/limits.rs`.
 
 use crate::choice::{Candidate, Form, Open};
 use crate::error::SearchError;

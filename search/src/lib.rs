@@ -17,6 +17,14 @@
 //! chosen together (`sequence.rs`).
 //!
 //! **Invariant:** no MPI, no data, and no proof of its own.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `grid`, `variant`, `space` | the schedules of a kernel |
+//! | `find`, `found`, `limits`, `enough` | the search, what it knows, and what it may take |
+//! | `choice`, `error` | what is chosen, or why nothing is |
+//! | `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
+//! | `product` | products of arrays that lie somewhere |
 
 mod choice;
 mod contraction;

@@ -3,7 +3,7 @@
 //! Of each mesh, and of each way to divide a kernel's loops over it, a bound is known before anything is lowered. Meshes are
 //! taken in the order of their bounds, and on each of them the schedules of one kernel after the other are tried, dearest
 //! branches cut: what is priced is the program so far, with the moves that it needs. So the layout of a value is chosen by
-//! all that write and read it, and no kernel is settled before the others.
+//! all that write and read it, and no kernel is settled before the others. Tests: `search/tests/it/sequences.rs`.
 
 mod choice;
 mod enough;

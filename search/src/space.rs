@@ -1,4 +1,4 @@
-//! The schedules on a grid, as steps.
+//! The schedules on a grid, as steps. Tests: `search/tests/it/choices.rs`.
 
 use crate::variant::{Grid, Panels, Variant};
 use polyshard_dsl::{Clause, Dim, Step, dim};

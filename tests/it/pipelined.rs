@@ -202,7 +202,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
     expect![[r#"
         schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/it/pipelined.rs:205:80"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+          --> tests/it/pipelined.rs:205:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
         schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it does not come as a halo; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
@@ -216,7 +216,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
     expect![[r#"
         schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:219:69"#]].assert_eq(&said(windows.interior_first("u")));
+          --> tests/it/pipelined.rs:219:72"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// What would hold of schedules of which nothing is pipelined.

@@ -1,5 +1,5 @@
-//! The documents name files that exist, heads of files and the architecture list what there is, a library user builds what the library
-//! needs, and crates and their files import one another in one direction.
+//! The documents name files that exist, heads of files list the modules that there are and name their tests, a library user builds what
+//! the library needs, and crates and their files import one another in one direction.
 
 mod circles;
 mod examples;
@@ -33,6 +33,22 @@ fn documents_name_files_that_exist() {
     }
 }
 
+#[test]
+fn every_file_of_integration_tests_is_in_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("tests/README.md")).expect("the document exists");
+    let named: HashSet<&str> = paths(&text).collect();
+    let packages = crates().into_iter().map(|one| PathBuf::from(one["manifest_path"].as_str().expect("a path")));
+    let folders = packages.flat_map(|manifest| ["tests", "tests/it"].map(|folder| manifest.with_file_name(folder)));
+    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let files =
+        files.map(|file| file.expect("an entry").path()).filter(|file| file.extension().is_some_and(|end| end == "rs"));
+    let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
+    let lacking: Vec<_> =
+        files.map(relative).filter(|file| !file.ends_with("main.rs") && !named.contains(file.as_str())).collect();
+    assert!(lacking.is_empty(), "tests/README.md does not say what these check: {lacking:?}");
+}
+
 /// The files of Rust in a folder and the folders in it.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -43,48 +59,109 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
 }
 
-/// The folders of sources of all crates.
-fn folders() -> Vec<PathBuf> {
+/// The files of Rust of all crates but their tests and examples.
+fn sources_of_all() -> impl Iterator<Item = PathBuf> {
     let folders = crates().into_iter().map(|one| {
         let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
         Path::new(&manifest).with_file_name("src")
     });
-    folders.filter(|folder| folder.exists()).collect()
+    folders.filter(|folder| folder.exists()).flat_map(|folder| sources(&folder))
 }
 
+/// With so many modules in a file, a reader needs its table to find one.
+const MANY: usize = 12;
+
 #[test]
-fn tables_in_heads_name_modules_that_exist() {
-    let files = folders().into_iter().flat_map(|folder| sources(&folder));
-    let mut tables = 0;
-    for file in files {
+fn tables_in_heads_name_the_modules_that_there_are() {
+    for file in sources_of_all() {
         let text = fs::read_to_string(&file).expect("a source");
-        let Some(named) = heads::tabled(&text) else { continue };
-        tables += 1;
-        let declared = heads::declared(&text);
+        let (named, declared) = (heads::tabled(&text), heads::declared(&text));
+        let (is_short, file) = (declared.len() <= MANY, file.display());
+        let Some(named) = named else {
+            assert!(is_short, "{file} declares {} modules: list them in a table in its head", declared.len());
+            continue;
+        };
         let gone: Vec<_> = named.difference(&declared).collect();
-        assert!(gone.is_empty(), "the table in the head of {} names modules that are gone: {gone:?}", file.display());
-        let is_comm = file.ends_with("runtime/src/comm.rs");
-        assert!(!is_comm || named == declared, "{} lacks some of {declared:?} in its table", file.display());
+        assert!(gone.is_empty(), "the table in the head of {file} names modules that are gone: {gone:?}");
+        let lacking: Vec<_> = declared.difference(&named).collect();
+        assert!(is_short || lacking.is_empty(), "the table in the head of {file} lacks {lacking:?}");
     }
-    assert!(tables > 5, "there are hardly any tables; is the search right?");
 }
 
+/// From so many lines of code on, a file needs tests that a reader can find.
+const LONG: usize = 200;
+
+/// A file's unit tests are at its end, in `tests` below it, or in `tests` of a module around it; if there are none, its head names the
+/// file that tests it.
 #[test]
-fn unsafe_code_is_in_the_files_that_the_architecture_names() {
+fn the_tests_of_a_file_can_be_found() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the document exists");
-    let (_, rest) = text.split_once("Unsafe code is in the MPI files,").expect("the invariant");
-    let mut named: Vec<&str> = paths(rest.split("\n- ").next().expect("an item")).collect();
-    named.sort_unstable();
-    let files = folders().into_iter().flat_map(|folder| sources(&folder));
+    for file in sources_of_all() {
+        let path = file.strip_prefix(root).expect("a file of the workspace");
+        // What tests share is tested by them.
+        if ["testing", "fuzz"].iter().any(|package| path.starts_with(package))
+            || path.iter().any(|part| part == "tests")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("a source");
+        let head: String = text.lines().map_while(|line| line.strip_prefix("//!")).collect();
+        let named: Vec<_> = paths(&head).filter(|path| path.contains("tests")).collect();
+        let gone: Vec<_> = named.iter().filter(|test| !root.join(test).exists()).collect();
+        assert!(gone.is_empty(), "the head of {} names tests that are gone: {gone:?}", path.display());
+        let around = file.ancestors().skip(1).take_while(|folder| !folder.ends_with("src"));
+        let has_own =
+            text.contains("#[cfg(test)]") || around.into_iter().any(|folder| folder.join("tests.rs").exists());
+        let code = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+        assert!(
+            code < LONG || has_own || !named.is_empty(),
+            "{} has no unit tests: name in its head the file that tests it, as `tests/it/NAME.rs`",
+            path.display()
+        );
+    }
+}
+
+/// The files with unsafe code but those of the MPI communicator.
+const UNSAFE: [&str; 14] = [
+    "cli/src/command/signals.rs",
+    "runtime/src/array/load.rs",
+    "runtime/src/block.rs",
+    "runtime/src/comm/piece.rs",
+    "runtime/src/comm/threads/message.rs",
+    "runtime/src/comm/threads/rendezvous.rs",
+    "runtime/src/leaf/gemm.rs",
+    "runtime/src/memory/arena.rs",
+    "runtime/src/memory/segment.rs",
+    "runtime/src/memory/zeroed.rs",
+    "runtime/src/redistribute/shared.rs",
+    "runtime/src/shared_inputs.rs",
+    "runtime/src/shared_tiles.rs",
+    "runtime/src/subarray/stream.rs",
+];
+
+#[test]
+fn unsafe_code_is_in_few_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let is_unsafe = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("(unsafe_code");
     let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
-    let mut found: Vec<_> = files.filter(is_unsafe).map(relative).collect();
+    let mut found: Vec<_> = sources_of_all().filter(is_unsafe).map(relative).collect();
     let all = found.len();
     found.retain(|file| !file.starts_with("runtime/src/comm/mpi"));
     found.sort_unstable();
-    assert_eq!(found, named);
+    assert_eq!(found, UNSAFE);
     assert!(all > found.len(), "the MPI files have unsafe code");
+}
+
+/// So that without MPI the runtime's tests are all that has to run again.
+#[test]
+fn the_runtime_alone_asks_for_mpi() {
+    let asks = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("feature = \"mpi\"");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (runtime, others): (Vec<_>, Vec<_>) =
+        sources_of_all().filter(asks).partition(|file| file.starts_with(root.join("runtime")));
+    // For tests, which start programs with MPI and without.
+    let others: Vec<_> = others.iter().filter(|file| !file.starts_with(root.join("testing"))).collect();
+    assert!(!runtime.is_empty() && others.is_empty(), "{others:?}");
 }
 
 /// The lines of `cargo tree` for what this package is compiled with, each as the format says.

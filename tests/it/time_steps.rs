@@ -141,28 +141,28 @@ fn kernels_that_cannot_be_applied_to_what_they_write_are_refused() {
     .assert_eq(&said(square().halo("u", 2).halo("u", 2)));
     expect![[r#"
         schedule step 4, `halo(u, 3)`: the kernel cannot be applied several times with one halo of `u`: a halo for that many steps goes beyond the neighbours' blocks; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:144:110"#]].assert_eq(&said(blur(20, 14, &Mesh::new([("x", 5), ("y", 1)])).halo("u", 3)));
+          --> tests/it/time_steps.rs:144:113"#]].assert_eq(&said(blur(20, 14, &Mesh::new([("x", 5), ("y", 1)])).halo("u", 3)));
     expect![[r#"
         schedule step 5, `interior_first(u)`: the interior cannot be computed before `u` is there: loops around the leaf read what comes once; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/it/time_steps.rs:147:84"#]].assert_eq(&said(square().halo("u", 2).interior_first("u")));
+          --> tests/it/time_steps.rs:147:87"#]].assert_eq(&said(square().halo("u", 2).interior_first("u")));
     let wider = kernel! { fn f(u: [f64; 20, 15]) -> v: [f64; 20, 14] { v[i, j] = u[i, j + 1] } };
     expect![[r#"
         schedule step 4, `halo(u, 2)`: the kernel cannot be applied several times with one halo of `u`: its input and its output have different shapes, or the input is another one; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:151:86"#]].assert_eq(&said(in_blocks(wider, &mesh).halo("u", 2)));
+          --> tests/it/time_steps.rs:151:89"#]].assert_eq(&said(in_blocks(wider, &mesh).halo("u", 2)));
     let turned = kernel! { fn f(u: [f64; 20, 20]) -> v: [f64; 20, 20] { v[i, j] = u[j, i] } };
     expect![[r#"
         schedule step 4, `halo(u, 2)`: the kernel cannot be applied several times with one halo of `u`: it reads elements at no fixed distance from the one that it writes; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:155:87"#]].assert_eq(&said(in_blocks(turned, &mesh).halo("u", 2)));
+          --> tests/it/time_steps.rs:155:90"#]].assert_eq(&said(in_blocks(turned, &mesh).halo("u", 2)));
     let added = kernel! { fn f(u: [f64; 20, 14]) -> v: [f64; 20, 14] { v[i, j] += u[i, j] } };
     expect![[r#"
         schedule step 4, `halo(u, 2)`: the kernel cannot be applied several times with one halo of `u`: it does not set each element of its output to one value, by an index of its own per dimension; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:159:86"#]].assert_eq(&said(in_blocks(added, &mesh).halo("u", 2)));
+          --> tests/it/time_steps.rs:159:89"#]].assert_eq(&said(in_blocks(added, &mesh).halo("u", 2)));
     let two = kernel! { fn f(u: [f64; 20, 14], w: f64) -> v: [f64; 20, 14] { v[i, j] = w[] * u[i, j] } };
     expect![[r#"
         schedule step 4, `halo(u, 2)`: the kernel cannot be applied several times with one halo of `u`: it reads other tensors, which do not change with the steps; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:163:84"#]].assert_eq(&said(in_blocks(two, &mesh).halo("u", 2)));
+          --> tests/it/time_steps.rs:163:87"#]].assert_eq(&said(in_blocks(two, &mesh).halo("u", 2)));
     vars!(ii, it, ie);
     expect![[r#"
         schedule step 5, `halo(u, 2)`: the kernel cannot be applied several times with one halo of `u`: there are loops around its leaf, or it is no nest; apply it once, and `repeat` that; or make it a stencil in blocks that are as wide as the halo
-          --> tests/it/time_steps.rs:167:92"#]].assert_eq(&said(square().split(ii, it, ie, 2).halo("u", 2).communicate("u", it)));
+          --> tests/it/time_steps.rs:167:95"#]].assert_eq(&said(square().split(ii, it, ie, 2).halo("u", 2).communicate("u", it)));
 }

@@ -2,6 +2,7 @@
 //!
 //! The text is the language's, the schedule the search's, and running it the runtime's; here is what comes between them, files
 //! and a terminal. Under an MPI launcher all processes come here, and the first alone prints.
+//! Tests: `cli/tests/it/einsum.rs`.
 
 mod homes;
 mod report;

@@ -1,7 +1,7 @@
 //! `polyshard machine`: shows machines, and finds the one that it runs on.
 //!
 //! Machines are described by `polyshard-machine` and found by the runtime; here are arguments and output. Under an MPI
-//! launcher all processes come here, and the first alone prints and writes.
+//! launcher all processes come here, and the first alone prints and writes. Tests: `cli/tests/it/machine.rs`.
 
 pub mod show;
 

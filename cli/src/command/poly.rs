@@ -1,4 +1,5 @@
 //! Files of kernels: read, bound to arrays, and lowered by the schedules that they have, or by one that is chosen.
+//! Tests: `cli/tests/it/poly.rs`.
 
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};

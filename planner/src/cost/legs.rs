@@ -1,4 +1,4 @@
-//! Legs as collectives in groups: what a machine is asked the time of.
+//! Legs as collectives in groups: what a machine is asked the time of. Tests: `planner/tests/it/cost.rs`.
 
 use super::{ExchangePrice, Prices};
 use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages};

@@ -1,4 +1,5 @@
 //! A program gone through statement by statement: what its transfers and its leaves cost on a machine.
+//! Tests: `planner/tests/it/cost.rs`.
 
 use super::legs::{self, Action};
 use super::{CostError, CostedPart, PartCost, Prices, Spent};

@@ -3,7 +3,7 @@
 //! This is what a nest that comes from a file has to pass. It asks what can be seen from the nest itself: numbers are in
 //! range, expressions are over symbols that have values where they stand, routes are of legs that follow one another, tiles
 //! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
-//! asked: that isl proved when the schedule was lowered, and the file says so.
+//! asked: that isl proved when the schedule was lowered, and the file says so. Tests: `program/tests/it/refused.rs`.
 
 use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;

@@ -14,6 +14,8 @@
 //! | `Permute` | from one rank | to one rank |
 //! | `Halo` | neighbours' parts | to neighbours |
 //! | `Exchange` | all parts | to all owners |
+//!
+//! Tests: `polyhedral/tests/it/patterns.rs`.
 
 use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};

@@ -1,4 +1,5 @@
 //! What a program does: nests and moves in tables, and one tree of statements that carries them out.
+//! Tests: `program/tests/it/refused/flow.rs`.
 
 use super::{Array, ArrayKind, Carried, Move, Repeat};
 use crate::ids::{ArrayId, Depth, LoopId, MoveId, NestId, RepeatId, RoomId, StatementId, TileId, TransferId};

@@ -1,4 +1,4 @@
-//! Whether statements and arrays fit together.
+//! Whether statements and arrays fit together. Tests: `program/tests/it/refused.rs`.
 
 use super::body::{awaits_fit, statements};
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};

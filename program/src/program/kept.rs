@@ -12,6 +12,7 @@
 //! needs of an array is inside of what another one of the same round has read before, nothing is left to bring, and the leaf reads
 //! that one's tile. Where it is around that, and comes in the same way, the first one is brought all of it. So there are no messages but
 //! those of the largest region. Arrays are written once, so what lies in between does not matter.
+//! Tests: `program/tests/it/refused/kept.rs`.
 
 use super::{Body, Part};
 use crate::ids::{NestId, TileId};

@@ -1,4 +1,4 @@
-//! A program on a page, and why everything moves as it does.
+//! A program on a page, and why everything moves as it does. Tests: `tests/it/sequence.rs`.
 
 use super::body::Numbered;
 use super::{Array, ArrayKind, Move, Origin, Part, Program, Repeat};

@@ -12,7 +12,7 @@
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on four facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
 //! behind but in a flight, which owns its buffers (`flight`), other buffers are Rust slices that outlive the call, and no two
-//! threads call MPI at one time (`Handed`).
+//! threads call MPI at one time (`Handed`). Tests: `runtime/tests/it/comm_mpi.rs`.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;

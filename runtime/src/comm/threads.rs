@@ -9,6 +9,7 @@
 //! under the lock. Messages that do not wait are copied by whoever posts the second side of one ([`flights`]).
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
+//! Tests: `runtime/tests/it/comm_threads.rs`.
 
 mod arrivals;
 mod failure;

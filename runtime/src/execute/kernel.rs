@@ -1,4 +1,5 @@
 //! One kernel of a program on one rank: what its runs need, and the walk over its statements.
+//! Tests: `tests/it/properties.rs`.
 
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;

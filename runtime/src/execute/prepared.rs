@@ -1,4 +1,5 @@
 //! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
+//! Tests: `tests/it/properties.rs`.
 
 use super::arrays::{Arrays, of_array};
 use super::kernel::{Kept, PreparedKernel, Reads, written};

@@ -1,7 +1,7 @@
 //! All ways to a product: schedules between redistributions, and what they cost.
 //!
 //! A way is where loops lie on the mesh, and for each array whether it is moved to where it is needed before the
-//! product (the result: after it), or is left to the product's own transfers.
+//! product (the result: after it), or is left to the product's own transfers. Tests: `search/tests/it/product.rs`.
 
 use super::sequence::{Operand, Operation, ProductSequence, ProductStep, compare};
 use super::{Free, Product, ProductError};

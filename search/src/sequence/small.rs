@@ -2,7 +2,7 @@
 //!
 //! Stages that fit by themselves may not fit together, so the panels of all of them are as fine as can be here. Of each stage, and of each way
 //! that its arrays may lie, the schedule is taken that needs the least; where several stages read the same value, of each that keeps other tiles
-//! for them.
+//! for them. Tests: `search/tests/it/sequences.rs`.
 
 use super::laid::Laid;
 use super::stage::{Stage, is_given};

@@ -1,4 +1,5 @@
 //! The search on one mesh after the other: what is known so far, and what can still be the best.
+//! Tests: `search/tests/it/sequences.rs`.
 
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;

@@ -1,6 +1,6 @@
 //! What the prelude exports has an example in its documentation.
 
-use super::{folders, sources};
+use super::sources_of_all;
 use std::fs;
 use std::path::Path;
 
@@ -31,8 +31,7 @@ fn is_shown(text: &str, name: &str) -> bool {
 fn the_names_of_the_prelude_have_examples() {
     let names = of_the_prelude();
     assert!(names.len() > 25, "the prelude exports hardly a name; is the search right? {names:?}");
-    let files = folders().into_iter().flat_map(|folder| sources(&folder));
-    let texts: Vec<_> = files.map(|file| fs::read_to_string(file).expect("a source")).collect();
+    let texts: Vec<_> = sources_of_all().map(|file| fs::read_to_string(file).expect("a source")).collect();
     let without: Vec<_> = names.iter().filter(|name| !texts.iter().any(|text| is_shown(text, name))).collect();
     assert!(without.is_empty(), "{without:?} in the prelude have no example; write one in the documentation of each");
 }

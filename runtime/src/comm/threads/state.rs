@@ -3,6 +3,7 @@
 //! One lock guards it all. A rank that cannot go on says what it waits for and sleeps; whoever makes its
 //! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
+//! Tests: `runtime/tests/it/comm_threads.rs`.
 
 use super::super::call::Call;
 use super::super::flight::Dropped;

@@ -12,7 +12,7 @@
 //!          else                          says where all are, once per wait
 //! ```
 //!
-//! Where no datagram gets through, a rank says where it waits itself.
+//! Where no datagram gets through, a rank says where it waits itself. Tests: `runtime/tests/it/comm_waits.rs`.
 
 use super::report::{Place, Report};
 use super::verdict::stuck;
