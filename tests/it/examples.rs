@@ -1,4 +1,4 @@
-//! The examples, as a user runs them: on threads and under `mpirun`, each judging its own answer.
+//! The examples, as a user runs them on threads, each judging its own answer; `scripts/examples` runs them under `mpirun`.
 
 mod perceptron;
 mod reduction;
@@ -129,35 +129,6 @@ fn tensors_are_right_on_threads_on_any_mesh_and_size() {
     }
 }
 
-#[cfg(feature = "mpi")]
-#[test]
-fn every_example_is_right_under_mpirun_with_the_mesh_of_its_ranks() {
-    let products: Vec<_> = ON_A_GRID.into_iter().chain(ON_A_LINE).chain(ON_A_CUBE).collect();
-    let mut types = TYPES.into_iter().cycle();
-    for (processes, size) in [1, 2, 3, 4, 6, 8].into_iter().zip(["50,41,34", "24,48,72"].into_iter().cycle()) {
-        for name in &products {
-            check_answer(Start::Mpi(processes), &format!("{name} --size {size}"));
-        }
-        let dtype = types.next().expect("it is endless");
-        check_answer(Start::Mpi(processes), &format!("summa --size {size} --type {dtype}"));
-        for name in ROUNDS {
-            check_answer(Start::Mpi(processes), &format!("{name} --size 37"));
-        }
-        for (nth, (name, sizes)) in TENSORS.into_iter().enumerate() {
-            let size = sizes[(processes + nth) % 2];
-            check_answer(Start::Mpi(processes), &format!("{name} --size {size}"));
-        }
-    }
-}
-
-#[cfg(feature = "mpi")]
-#[test]
-fn sixty_four_processes_compute_products_on_the_notebooks_mesh() {
-    for name in ["summa", "pumma", "cannon"] {
-        check_answer(Start::Mpi(64), &format!("{name} --mesh 8x8 --size 128,256,192"));
-    }
-}
-
 #[test]
 fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
     for &start in STARTS {
@@ -185,18 +156,6 @@ fn the_fourier_transform_is_right_on_threads_on_any_slabs_and_pencils() {
         }
     }
     check_transform(Start::Plain, "");
-}
-
-#[cfg(feature = "mpi")]
-#[test]
-fn the_fourier_transform_is_right_under_mpirun() {
-    for (processes, mesh) in [(1, "1"), (2, "2"), (3, "3"), (4, "2x2"), (6, "2x3"), (8, "4x2")] {
-        for size in ["13,7,10", "8,16,12", "2,3,2"] {
-            check_transform(Start::Mpi(processes), &format!("--mesh {mesh} --size {size}"));
-        }
-    }
-    // Slabs of as many ranks as there are.
-    check_transform(Start::Mpi(3), "--size 10,11,12");
 }
 
 #[test]
@@ -237,16 +196,6 @@ fn the_chain_is_right_on_threads_on_any_mesh_and_size() {
     }
     check_answer(Start::Plain, "chain");
     check_answer(Start::Plain, "chain --mesh 32");
-}
-
-#[cfg(feature = "mpi")]
-#[test]
-fn the_chain_is_right_under_mpirun() {
-    for processes in [1, 2, 3, 4, 6] {
-        for size in ["50,41,34,7", "2,3,1,4", "24,12,36,8"] {
-            check_answer(Start::Mpi(processes), &format!("chain --size {size}"));
-        }
-    }
 }
 
 #[test]

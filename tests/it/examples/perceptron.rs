@@ -28,16 +28,6 @@ fn the_perceptron_is_right_on_threads_on_any_mesh_and_size() {
     check_perceptron(Start::Plain, "");
 }
 
-#[cfg(feature = "mpi")]
-#[test]
-fn the_perceptron_is_right_under_mpirun() {
-    for processes in [1, 2, 3, 4, 6] {
-        for size in ["50,41,34", "3,2,5"] {
-            check_perceptron(Start::Mpi(processes), &format!("--size {size}"));
-        }
-    }
-}
-
 #[test]
 fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
     let stdout = check_perceptron(Start::Plain, "--mesh 2x4 --size 16,24,32");

@@ -31,17 +31,6 @@ fn the_reduction_is_right_on_threads_on_any_machine_mesh_and_length() {
     check_reduction(Start::Plain, "");
 }
 
-#[cfg(feature = "mpi")]
-#[test]
-fn the_reduction_is_right_under_mpirun() {
-    let cases = [(1, "1"), (2, "2"), (3, "3"), (4, "2x2"), (6, "6"), (8, "8"), (8, "4x2")];
-    let machines = [("a100", 1000), ("v100", 5)].into_iter().cycle();
-    for ((processes, mesh), (machine, elements)) in cases.into_iter().zip(machines) {
-        let sum = format!("--mesh {mesh} --machine {machine} --elements {elements}");
-        check_reduction(Start::Mpi(processes), &sum);
-    }
-}
-
 #[test]
 fn the_reduction_tells_its_placement_program_and_bytes() {
     let stdout = check_run(Start::Plain, "allreduce --hierarchy 2,2 --elements 1000000");
