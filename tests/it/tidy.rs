@@ -109,9 +109,8 @@ fn the_tests_of_a_file_can_be_found() {
         let named: Vec<_> = paths(&head).filter(|path| path.contains("tests")).collect();
         let gone: Vec<_> = named.iter().filter(|test| !root.join(test).exists()).collect();
         assert!(gone.is_empty(), "the head of {} names tests that are gone: {gone:?}", path.display());
-        let around = file.ancestors().skip(1).take_while(|folder| !folder.ends_with("src"));
-        let has_own =
-            text.contains("#[cfg(test)]") || around.into_iter().any(|folder| folder.join("tests.rs").exists());
+        let mut around = file.ancestors().skip(1).take_while(|folder| !folder.ends_with("src"));
+        let has_own = text.contains("#[cfg(test)]") || around.any(|folder| folder.join("tests.rs").exists());
         let code = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count();
         assert!(
             code < LONG || has_own || !named.is_empty(),
