@@ -14,6 +14,8 @@
 mod chosen;
 #[path = "outside/emitted.rs"]
 mod emitted;
+#[path = "outside/mistakes.rs"]
+mod mistakes;
 
 use polyshard::layout::Name;
 use polyshard::prelude::*;
@@ -29,51 +31,94 @@ use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Writes the crate and returns its folder, which is another one for each workspace.
-fn write_crate(more: &[(String, String)]) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("polyshard-outside{}", ROOT.replace(['/', '\\', ':'], "-")));
-    let write = |path: &str, text: &str| {
-        let path = folder.join(path);
+/// A workspace outside of this repository, another one for each checkout, which is built into the target folder of this one.
+struct Workspace {
+    folder: PathBuf,
+}
+
+impl Workspace {
+    /// Writes the workspace of a package, with this manifest but for what all have in common, and of these members.
+    fn new(name: &str, manifest: &str, members: &[&str]) -> Self {
+        let checkout = ROOT.replace(['/', '\\', ':'], "-");
+        let workspace = Self { folder: std::env::temp_dir().join(format!("polyshard-{name}{checkout}")) };
+        let own = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).expect("the manifest");
+        let profile = |name: &&str| format!("[profile.dev.package.{name}]\nopt-level = 0\ndebug = false\n\n");
+        let ours: String = members.iter().chain([&name]).map(profile).collect();
+        let members = [&["features"][..], members].concat();
+        let manifest = format!(
+            "{manifest}\n[workspace]\nmembers = {members:?}\n\n{}\n{ours}\
+             [profile.dev.package.polyshard-runtime]\nopt-level = 0\n",
+            profiles(&own),
+        );
+        workspace.write("Cargo.toml", &manifest);
+        workspace.write("features/Cargo.toml", &features_manifest());
+        workspace.write("features/src/lib.rs", "");
+        // With other flags, all that it depends on would be built again.
+        workspace.write(".cargo/config.toml", include_str!("../.cargo/config.toml"));
+        fs::copy(Path::new(ROOT).join("Cargo.lock"), workspace.folder.join("Cargo.lock")).expect("the lock file");
+        workspace
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.folder.join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a temporary folder");
         fs::write(path, text).expect("a temporary file");
-    };
-    let own = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).expect("the manifest");
+    }
+
+    /// Runs `cargo build` with these arguments.
+    fn build(&self, arguments: &[&str]) -> Output {
+        let mut cargo = cargo();
+        cargo.arg("build").args(arguments).arg("--target-dir").arg(target()).current_dir(&self.folder);
+        cargo.output().unwrap_or_else(|error| panic!("{cargo:?}: {error}"))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // It is there to be looked at if the test has failed.
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.folder).expect("the folder is ours");
+        }
+    }
+}
+
+/// The target folder of this workspace.
+fn target() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder")
+}
+
+/// The head of a manifest, up to its dependencies, of which the first is the library.
+fn package(name: &str) -> String {
     // Without MPI here, there is none to link there.
     let features = if cfg!(feature = "mpi") { "" } else { ", default-features = false" };
-    let package = |name: &str| format!("[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n");
-    let polyshard = format!("[dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n");
-    let profile = |name: &str| format!("[profile.dev.package.{name}]\nopt-level = 0\ndebug = false\n\n");
-    let manifest = format!(
-        "{}{polyshard}\n[workspace]\nmembers = [\"features\", \"examples\", \"fft3d\"]\n\n{}\n{}\
-         [profile.dev.package.polyshard-runtime]\nopt-level = 0\n",
-        package("outside"),
-        profiles(&own),
-        ["outside", "examples", "fft3d"].map(profile).concat()
-    );
+    format!(
+        "[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n"
+    )
+}
+
+/// Writes the crate, with these files besides.
+fn write_crate(more: &[(String, String)]) -> Workspace {
+    let workspace = Workspace::new("outside", &package("outside"), &["examples", "fft3d"]);
+    let write = |path: &str, text: &str| workspace.write(path, text);
     let clap = "clap = { version = \"4\", features = [\"derive\"] }\n";
     // They are compiled as they are and not linked, which would take as long again.
     let example = |name: &str, path: &Path| {
         format!("\n[[example]]\nname = \"outside_{name}\"\npath = {path:?}\ncrate-type = [\"lib\"]\n")
     };
     let examples: String = examples().iter().map(|(name, path)| example(name, path)).collect();
-    write("examples/Cargo.toml", &format!("{}{polyshard}{clap}{examples}", package("examples")));
+    write("examples/Cargo.toml", &format!("{}{clap}{examples}", package("examples")));
     write("examples/src/lib.rs", "");
     let transform = example("fft3d", &Path::new(ROOT).join("examples/fft3d/main.rs"));
-    write("fft3d/Cargo.toml", &format!("{}{polyshard}{clap}rustfft = \"6\"\n{transform}", package("fft3d")));
+    write("fft3d/Cargo.toml", &format!("{}{clap}rustfft = \"6\"\n{transform}", package("fft3d")));
     write("fft3d/src/lib.rs", "");
-    write("features/Cargo.toml", &features_manifest());
-    write("features/src/lib.rs", "");
-    write("Cargo.toml", &manifest);
-    // With other flags, all that it depends on would be built again.
-    write(".cargo/config.toml", include_str!("../.cargo/config.toml"));
-    fs::copy(Path::new(ROOT).join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
     more.iter().for_each(|(path, text)| write(path, text));
     write("src/bin/readme.rs", first_program(&readme));
     write("src/main.rs", include_str!("outside/program.rs"));
     let [_, (_, computed)] = rust_main(&chain());
     write("src/bin/computed.rs", &computed);
-    write("src/bin/chosen.rs", &chosen::source(&folder));
+    write("src/bin/chosen.rs", &chosen::source(&workspace.folder));
     write("src/emitted.rs", &format!("#![allow(dead_code)]\n{}", rust_source(&summa(), &SourceOptions::default())));
     let mut check = String::from("use polyshard::prelude::*;\n\n");
     let mut calls = String::new();
@@ -90,7 +135,7 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
         "src/named/mod.rs",
         &format!("{check}\n{NAMED}\npub fn check() -> polyshard::Result<()> {{\n{calls}    Ok(())\n}}\n"),
     );
-    folder
+    workspace
 }
 
 /// The examples that are one file, each with its name and path.
@@ -337,13 +382,12 @@ const STARTS: &[Start] = &[
 #[test]
 fn a_crate_outside_builds_and_runs() {
     let programs = emitted::programs();
-    let folder = write_crate(&emitted::modules(&programs));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
-    output(
-        cargo().args(["build", "--workspace", "--bins", "--examples", "--target-dir"]).arg(target).current_dir(&folder),
-    );
-    let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    let run = |name: &str| output(Command::new(built(name)).current_dir(&folder));
+    let workspace = write_crate(&emitted::modules(&programs));
+    let folder = &workspace.folder;
+    let ended = workspace.build(&["--workspace", "--bins", "--examples"]);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let built = |name: &str| target().join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let run = |name: &str| output(Command::new(built(name)).current_dir(folder));
     let said = run("outside").stdout;
     assert_eq!(String::from_utf8_lossy(&said), "all of it is right\n");
     let bits = run("random").stdout;
@@ -353,11 +397,10 @@ fn a_crate_outside_builds_and_runs() {
     for ((emitted, executed), program) in bits.iter().zip(&executed).zip(&programs) {
         assert_eq!(emitted, executed, "source and executor differ on\n{program}");
     }
-    check_computed(&folder, &built("computed"));
-    chosen::check(&folder, &built("chosen"));
+    check_computed(folder, &built("computed"));
+    chosen::check(folder, &built("chosen"));
     run("readme");
     let found = f64::from(last_element(&folder.join("C.npy")));
     let expected: f64 = (0..2048).map(|k| ((511 + k) * (k * 1023 % 7)) as f64).sum();
     assert!((found - expected).abs() < 1e-4 * expected, "{found} is not {expected}");
-    fs::remove_dir_all(folder).expect("the crate was there");
 }
