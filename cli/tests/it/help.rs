@@ -12,10 +12,11 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The examples of the repository.
-const EXAMPLES: [&str; 18] = [
+const EXAMPLES: [&str; 21] = [
     "ag_gemm",
     "allreduce",
     "cannon",
+    "cg",
     "chain",
     "compiled",
     "cosma",
@@ -23,9 +24,11 @@ const EXAMPLES: [&str; 18] = [
     "gemm_rs",
     "heat",
     "inner",
+    "jacobi",
     "johnson",
     "megatron",
     "mttkrp",
+    "power",
     "pumma",
     "solomonik",
     "summa",
