@@ -15,7 +15,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// C = transposed A·B with B gathered panel by panel.
+/// C = transposed A·B with B all-gathered panel by panel.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70
@@ -24,13 +24,13 @@ struct Args {
     /// Ranks along x, as 4 [default: 4; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k and n; they need not divide.
+    /// Extents m, k and n; the mesh need not divide them.
     #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "1024,512,2048")]
     size: Vec<usize>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

@@ -27,20 +27,20 @@ use std::time::Instant;
   cargo run --release --example allreduce -- --hierarchy 2,4 --mesh data=4,tensor=2 --reduce data --machine v100
   mpirun -n 8 target/release/examples/allreduce --mesh 4x2 --reduce 0 --elements 100000")]
 struct Args {
-    /// Members of each level of the machine, outermost first [default: 8 devices in 2 nodes; under an MPI launcher, as many
-    /// devices as it started ranks].
+    /// Members of each level of the machine, outermost first: 2,4 is 2 nodes of 4 devices [default: 8 devices in 2 nodes; under
+    /// an MPI launcher, as many devices as it started ranks].
     #[arg(long, value_name = "COUNTS", value_delimiter = ',')]
     hierarchy: Vec<usize>,
-    /// The machine: a100, v100, tpu-v4p, tpu-v5e or tpu-v5p.
+    /// Machine: a100, v100, tpu-v4p, tpu-v5e or tpu-v5p.
     #[arg(long, default_value = "a100")]
     machine: String,
-    /// The mesh, of as many ranks as devices, as 4x2 or with names of its axes, as data=4,tensor=2 [default: one axis].
+    /// Mesh of as many ranks as devices: 4x2, or with named axes, data=4,tensor=2 [default: one axis].
     #[arg(long)]
     mesh: Option<Mesh>,
-    /// The axes to sum over: their names, or their numbers from 0.
+    /// Axes to sum over: their names, or their numbers from 0.
     #[arg(long, value_name = "AXES", value_delimiter = ',', default_value = "0")]
     reduce: Vec<String>,
-    /// Elements of each rank's array.
+    /// Number of elements of each rank's array.
     #[arg(long, default_value_t = 1 << 20)]
     elements: usize,
 }

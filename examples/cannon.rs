@@ -21,19 +21,19 @@ use std::time::Instant;
   cargo run --release --example cannon -- --home plain --explain
   mpirun -n 4 target/release/examples/cannon --mesh 2x2 --size 50,30,70 --out C.npy")]
 struct Args {
-    /// Where the blocks of A and B are before the program starts.
+    /// Distribution of the blocks of A and B before the program starts.
     #[arg(long, value_enum, default_value_t = Home::Skewed)]
     home: Home,
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k and n; they need not divide.
+    /// Extents m, k and n; the mesh need not divide them.
     #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "512,2048,1024")]
     size: Vec<usize>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }
@@ -47,7 +47,7 @@ fn main() {
 enum Home {
     /// Block (x, y) of the matrix on rank (x, y).
     Plain,
-    /// Where the first step needs them: row x of A's blocks moved on by x, column y of B's by y.
+    /// As the first step needs them: row x of A's blocks shifted by x, column y of B's by y.
     Skewed,
 }
 

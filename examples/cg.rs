@@ -24,16 +24,16 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Points of the grid in each dimension, at least 1; they need not divide.
+    /// Points of the grid in each dimension, at least 1; the mesh need not divide them.
     #[arg(long, value_name = "ROWS,COLUMNS", value_delimiter = ',', default_value = "60,50")]
     size: Vec<usize>,
-    /// The square of the residual at which it ends.
+    /// Stop when the square of the residual is below this.
     #[arg(long, default_value_t = 1e-16)]
     tolerance: f64,
-    /// The most rounds.
+    /// Maximum number of rounds.
     #[arg(long, default_value_t = 10_000)]
     rounds: u64,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

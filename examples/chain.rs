@@ -24,10 +24,10 @@ struct Args {
     /// Ranks, as 4 or devs=4 [default: 4; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["devs"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k, h and n of X[m, k], W1[k, h] and W2[h, n]; they need not divide.
+    /// Extents m, k, h and n of X[m, k], W1[k, h] and W2[h, n]; the mesh need not divide them.
     #[arg(long, value_name = "M,K,H,N", value_delimiter = ',', default_value = "32,1024,2048,256")]
     size: Vec<usize>,
-    /// Say what each stage does and how Y moves between them, instead of running.
+    /// Explain each stage and how Y moves between them, instead of running.
     #[arg(long)]
     explain: bool,
 }

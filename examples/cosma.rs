@@ -18,25 +18,25 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// C = A·B on the grid of ranks that moves least, as COSMA does; the axes of the mesh cut m, n and k.
+/// C = A·B on the grid of ranks with the least traffic, as in COSMA; the axes of the mesh divide m, n and k.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --explain
   mpirun -n 8 target/release/examples/cosma --size 50,30,70")]
 struct Args {
-    /// Elements that the tiles of a rank may hold, which decides how long panels of k are [default: any number].
+    /// Limit on the elements in a rank's tiles, which sets the length of panels of k [default: no limit].
     #[arg(long, value_name = "ELEMENTS")]
     memory: Option<usize>,
     /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k and n; they need not divide.
+    /// Extents m, k and n; the mesh need not divide them.
     #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
     size: Vec<usize>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

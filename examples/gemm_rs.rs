@@ -16,25 +16,25 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// C = A·B with A by columns, B by rows and C by rows, which is summed panel by panel.
+/// C = A·B with A in columns, B and C in rows; the sums in C are reduce-scattered panel by panel.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example gemm_rs -- --ring --explain
   mpirun -n 4 target/release/examples/gemm_rs --size 50,30,70")]
 struct Args {
-    /// The sums travel from rank to rank, instead of being reduced and scattered panel by panel.
+    /// Shift the sums from rank to rank, instead of a reduce-scatter for each panel.
     #[arg(long)]
     ring: bool,
     /// Ranks along x, as 4 [default: 4; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k and n; they need not divide.
+    /// Extents m, k and n; the mesh need not divide them.
     #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
     size: Vec<usize>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }
@@ -59,7 +59,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let gemm_rs =
         matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
     let gemm_rs = if args.ring {
-        // Each rank begins with the rows of another, so that the sums of all of them are under way at once.
+        // Each rank begins with the rows of another one, so that all sums are in flight at once.
         let rows = gemm_rs.divide(m, mo, mi, x.extent).reorder([mo, mi, n, ki]).rotate(mo, [ko]);
         rows.communicate("C", mo).tensorize([mi, n, ki])
     } else {

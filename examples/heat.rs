@@ -1,10 +1,10 @@
-//! Heat that spreads in time steps: each takes a weighted mean of a point and of its neighbours, in the plane 4 or 8 of them, in space 6
-//! or 26. Beyond the edges there is the other edge, or with `--cold` nothing but 0.
+//! The heat equation in time steps: each takes a weighted mean of a point and its neighbours, in the plane 4 or 8 of them, in space 6
+//! or 26. Edges are periodic, or with `--cold` everything outside is 0.
 //!
-//! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points the corners of those that touch it at one point. Steps are
-//! rounds of one program: what one of them leaves is renamed for the next, so no array is copied, and what is moved is the rims. The
-//! weights are powers of 2. With `--halo 3` a round is three steps with one halo that is wide enough for them, so there are a third of the
-//! messages; with `--interior-first` the rims come while what does not read them is computed.
+//! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points also the corners of diagonal neighbours. Steps are rounds of one
+//! program: the result of one is renamed for the next, so that no array is copied and only rims move. The weights are powers of 2. With
+//! `--halo 3` a round is three steps with one halo that is wide enough for all, which takes a third of the messages; with
+//! `--interior-first` the interior is computed while the rims are in flight.
 //!
 //! ```text
 //! cargo run --release --example heat -- --points 9 --explain
@@ -19,7 +19,7 @@ use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// Steps of the heat equation on a grid of two or three dimensions, of which the first two are cut.
+/// Time steps of the heat equation on a grid of two or three dimensions; the first two are divided over the ranks.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example heat -- --points 9 --explain
@@ -29,26 +29,26 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Points of the grid in each of two or three dimensions, at least 1; they need not divide [default: 400,300; with 7 or 27 points
+    /// Points of the grid in each of two or three dimensions, at least 1; the mesh need not divide them [default: 400,300; with 7 or 27 points
     /// 40,30,20].
     #[arg(long, value_name = "ROWS,COLUMNS[,LAYERS]", value_delimiter = ',')]
     size: Vec<usize>,
     /// Points of the stencil: 5 or 9 in two dimensions, 7 or 27 in three [default: the fewer].
     #[arg(long, value_parser = ["5", "7", "9", "27"])]
     points: Option<String>,
-    /// Has what is beyond the edges be 0, with the fewer points, instead of the other edge.
+    /// Read 0 beyond the edges instead of the opposite edge; with 5 or 7 points only.
     #[arg(long)]
     cold: bool,
-    /// Fetches one halo for this many steps, of which each rank computes some of its neighbours' points as well; must divide the steps.
+    /// Fetch one halo for this many steps, and recompute some of the neighbours' points; must divide the number of steps.
     #[arg(long, default_value_t = 1, value_name = "STEPS")]
     halo: usize,
-    /// Computes what reads nothing of the neighbours' rims while these come.
+    /// Compute the interior while the halo is in flight.
     #[arg(long)]
     interior_first: bool,
-    /// The time steps.
+    /// Number of time steps.
     #[arg(long, default_value_t = 3)]
     steps: u64,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

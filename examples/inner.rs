@@ -20,10 +20,10 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Extents of A and B; they need not divide.
+    /// Extents of A and B; the mesh need not divide them.
     #[arg(long, value_name = "I,J", value_delimiter = ',', default_value = "1000,800")]
     size: Vec<usize>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

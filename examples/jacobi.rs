@@ -14,7 +14,7 @@ use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// Jacobi's method on a dense matrix with a heavy diagonal, which has row blocks on a line of ranks.
+/// Jacobi's method on a dense, diagonally dominant matrix in row blocks over a line of ranks.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example jacobi -- --explain
@@ -23,16 +23,16 @@ struct Args {
     /// Ranks [default: 4; under an MPI launcher, as many as it started].
     #[arg(long)]
     mesh: Option<usize>,
-    /// The extent of the matrix, at least 1; it need not divide.
+    /// Extent of the matrix, at least 1; the mesh need not divide it.
     #[arg(long, default_value_t = 300)]
     size: usize,
-    /// The square of the residual at which it ends.
+    /// Stop when the square of the residual is below this.
     #[arg(long, default_value_t = 1e-20)]
     tolerance: f64,
-    /// The most rounds.
+    /// Maximum number of rounds.
     #[arg(long, default_value_t = 1000)]
     rounds: u64,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

@@ -44,10 +44,10 @@ struct Args {
     /// Ranks along the data axis and the tensor axis, as 2x4 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["d", "t"]))]
     mesh: Option<Mesh>,
-    /// Rows of X, columns of X and Y, and columns of W1; they need not divide.
+    /// Rows of X, columns of X and Y, and columns of W1; the mesh need not divide them.
     #[arg(long, value_name = "BATCH,MODEL,HIDDEN", value_delimiter = ',', default_value = "64,256,1024")]
     size: Vec<usize>,
-    /// Print all sequences of each product's plan with what they cost, instead of running.
+    /// Print all sequences of each product's plan with their costs, instead of running.
     #[arg(long)]
     explain: bool,
 }

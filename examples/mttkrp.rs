@@ -15,7 +15,7 @@ use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// B[i, r] = sum of X[i, j, k]·C[j, r]·D[k, r]; the axes of the mesh cut r, i, j and k.
+/// B[i, r] = sum of X[i, j, k]·C[j, r]·D[k, r]; the axes of the mesh divide r, i, j and k.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example mttkrp -- --mesh 1x2x2x2 --explain
@@ -24,10 +24,10 @@ struct Args {
     /// Ranks along p, x, y and z, as 1x2x2x2 [default: 1x2x2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["p", "x", "y", "z"]))]
     mesh: Option<Mesh>,
-    /// Extents of i, j, k and r; they need not divide.
+    /// Extents of i, j, k and r; the mesh need not divide them.
     #[arg(long, value_name = "I,J,K,R", value_delimiter = ',', default_value = "96,80,64,16")]
     size: Vec<usize>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

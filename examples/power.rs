@@ -14,7 +14,7 @@ use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// Power iteration on a dense symmetric matrix, which has row blocks on a line of ranks.
+/// Power iteration on a dense symmetric matrix in row blocks over a line of ranks.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example power -- --explain
@@ -23,13 +23,13 @@ struct Args {
     /// Ranks [default: 4; under an MPI launcher, as many as it started].
     #[arg(long)]
     mesh: Option<usize>,
-    /// The extent of the matrix, at least 1; it need not divide.
+    /// Extent of the matrix, at least 1; the mesh need not divide it.
     #[arg(long, default_value_t = 300)]
     size: usize,
-    /// The rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 50)]
     steps: u64,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

@@ -25,13 +25,13 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Extents m, k and n; they need not divide.
+    /// Extents m, k and n; the mesh need not divide them.
     #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "512,2048,1024")]
     size: Vec<usize>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

@@ -29,19 +29,19 @@ struct Args {
     /// Extents m, k and n; they need not divide [default: those of the files, or 512,2048,1024].
     #[arg(long, value_name = "M,K,N", value_delimiter = ',')]
     size: Vec<usize>,
-    /// The element type: f32, f64, i32 or i64 [default: that of the files, or f32].
+    /// Element type: f32, f64, i32 or i64 [default: that of the files, or f32].
     #[arg(long = "type", value_name = "TYPE")]
     dtype: Option<DType>,
-    /// Have panels come this many steps before they are multiplied, while others are.
+    /// Fetch panels this many steps ahead, while earlier ones are multiplied.
     #[arg(long, default_value_t = 0, value_name = "STEPS")]
     ahead: usize,
-    /// The `.npy` file that holds A, of which each rank reads its own part [default: random elements].
+    /// Read A from this `.npy` file, each rank its own part [default: random elements].
     #[arg(long, value_name = "FILE")]
     a: Option<PathBuf>,
-    /// The `.npy` file that holds B.
+    /// Read B from this `.npy` file [default: random elements].
     #[arg(long, value_name = "FILE")]
     b: Option<PathBuf>,
-    /// The `.npy` file to write C to.
+    /// Write C to this `.npy` file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print this instead of running.
@@ -51,11 +51,11 @@ struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Print {
-    /// The program as a page of pseudo-code.
+    /// The program of one rank, as pseudo-code.
     Program,
     /// The program as Rust source.
     Source,
-    /// Why each transfer is what it is.
+    /// Each transfer with its pattern and the reason.
     Explain,
 }
 

@@ -23,10 +23,10 @@ struct Args {
     /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
     mesh: Option<Mesh>,
-    /// Extents of A[n, k]; they need not divide.
+    /// Extents of A[n, k]; the mesh need not divide them.
     #[arg(long, value_name = "N,K", value_delimiter = ',', default_value = "384,256")]
     size: Vec<usize>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

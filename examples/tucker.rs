@@ -24,10 +24,10 @@ struct Args {
     /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
     #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
     mesh: Option<Mesh>,
-    /// Extents of i, j, k and of p, q, r; they need not divide.
+    /// Extents of i, j, k and of p, q, r; the mesh need not divide them.
     #[arg(long, value_name = "I,J,K,P,Q,R", value_delimiter = ',', default_value = "96,80,64,16,12,8")]
     size: Vec<usize>,
-    /// Say why each transfer is what it is, instead of running.
+    /// Explain each transfer instead of running.
     #[arg(long)]
     explain: bool,
 }

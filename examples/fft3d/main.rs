@@ -22,17 +22,17 @@ use std::error::Error;
 use std::f64::consts::TAU;
 use std::time::Instant;
 
-/// A complex Fourier transform of three dimensions, forward and back.
+/// A complex Fourier transform in three dimensions, forward and back.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example fft3d -- --mesh 2x2 --size 60,70,80
   mpirun -n 4 target/release/examples/fft3d --mesh 4 --size 64,64,64")]
 struct Args {
-    /// The mesh, as 4 for slabs, as 2x2 for pencils, or with names of its axes, as p=2,q=2 [default: the one whose
-    /// moves are cheapest, of 4 ranks; under an MPI launcher, of as many as it started].
+    /// Mesh: 4 for slabs, 2x2 for pencils, or with named axes, p=2,q=2 [default: the one with the cheapest
+    /// redistributions, of 4 ranks; under an MPI launcher, of as many as it started].
     #[arg(long)]
     mesh: Option<Mesh>,
-    /// Extents of the three dimensions; they need not divide.
+    /// Extents of the three dimensions; the mesh need not divide them.
     #[arg(long, value_name = "N0,N1,N2", value_delimiter = ',', default_value = "64,64,64")]
     size: Vec<usize>,
 }
