@@ -16,6 +16,9 @@ use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, S
 use std::ffi::OsStr;
 use std::path::Path;
 
+/// The profiles of the manifest, which shorten the build.
+const PROFILES: &str = include_str!("profiles.toml");
+
 /// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
 ///
 /// The package is called `compute-` and the name of the last kernel. It depends on the checkout that this was built from if it still
@@ -52,18 +55,7 @@ edition = "2024"
 [dependencies]
 polyshard = {}
 
-# isl is built once for the library and for the macro, since both are then optimised alike.
-[profile.dev]
-opt-level = 1
-debug = "line-tables-only"
-
-[profile.dev.build-override]
-opt-level = 1
-debug = "line-tables-only"
-
-[profile.release.build-override]
-opt-level = 3
-"#,
+{PROFILES}"#,
         dependency(env!("CARGO_MANIFEST_DIR"), option_env!("POLYSHARD_COMMIT"))
     );
     [("Cargo.toml", manifest), ("src/main.rs", main(program, &package))]
@@ -104,14 +96,14 @@ fn main(program: &Program, package: &str) -> String {
         }
     };
     format!(
-        r#"//! Computes `{statements}` on {ranks} ranks.
+        r#"//! Computes `{statements}` on {ranks} {noun}.
 //!
 //! ```text
 //! cargo build --release
 //! mpirun -n {ranks} target/release/{package} {files}
 //! ```
 //!
-//! Without `mpirun`, ranks are threads. With `--check` behind the files, the result is compared with a sequential computation.
+//! Without `mpirun`, ranks are threads. With `--check` after the files, the result is compared with a sequential computation.
 
 use polyshard::prelude::*;
 use std::time::Instant;
@@ -152,6 +144,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
 "#,
         statements = statements.join("`, `"),
         ranks = program.mesh().size(),
+        noun = if program.mesh().size() == 1 { "rank" } else { "ranks" },
         files = files.join(" "),
         modules = modules.join("\n"),
         count = inputs.len(),
@@ -214,5 +207,11 @@ mod tests {
         assert_eq!(of(Some("abc")), format!("{{ path = {:?} }}", checkout.display().to_string()));
         fs::write(checkout.join(".cargo-ok"), "").expect("ours");
         assert_eq!(of(None), format!("{repository}, rev = \"0a1b2c3\" }}"), "Cargo has fetched it");
+    }
+
+    #[test]
+    fn the_guide_shows_the_same_profiles() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/building.md");
+        assert!(fs::read_to_string(page).expect("the page").contains(PROFILES));
     }
 }
