@@ -1,4 +1,4 @@
-//! Meshes as they are written on a command line: `x=4,y=6`, or `4x6` where the axes need no names.
+//! Meshes on a command line: `x=4,y=6`, or `4x6` where the axes need no names.
 
 use crate::error::{CliError, Result};
 use polyshard::layout::Mesh;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
 
-/// The most ranks: MPI numbers them by a C int, and no machine has more threads than that.
+/// Limit on ranks: MPI numbers them by a C int, and no machine has more threads than that.
 const RANKS: usize = i32::MAX as usize;
 
-/// A mesh as it is written: the extent of each axis, outermost first, and its name if it has one.
+/// A mesh as written: the extent of each axis, outermost first, and its name if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Axes(Vec<(Option<String>, usize)>);
 
@@ -17,7 +17,7 @@ impl Axes {
     /// Returns axes with these names and extents, outermost first.
     ///
     /// # Errors
-    /// If a name cannot be one or is there twice, an axis has no rank, or there are too many.
+    /// If a name is invalid or repeated, an extent is 0, or there are too many ranks.
     pub(crate) fn named(axes: &[(String, usize)]) -> Result<Self> {
         if let Some((name, _)) = axes.iter().find(|(name, _)| !is_name(name)) {
             let instead = "write letters, digits and `_`, a digit not first";
@@ -59,7 +59,7 @@ impl Axes {
         self.0.iter().any(|(name, _)| name.is_some())
     }
 
-    /// Returns the mesh; an axis without a name gets that of its position.
+    /// Returns the mesh; `name` names the axes without a name by their position.
     pub(crate) fn mesh(&self, name: impl Fn(usize) -> String) -> Mesh {
         let named = |(nth, (own, extent)): (usize, &(Option<String>, usize))| {
             (own.clone().unwrap_or_else(|| name(nth)), *extent)

@@ -1,16 +1,16 @@
-//! The command line of Polyshard: computes einsums and files of kernels over arrays, makes and compares matrices, shows what a
-//! schedule became, finds out what machine it runs on, and plans redistributions, placements on machines, reductions and sharded
-//! products.
+//! The subcommands: compute einsums and files of kernels over arrays; make, show and compare arrays; print programs; detect and
+//! measure machines; plan redistributions, placements, reductions and sharded products.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `einsum`, `run`, `lower`, `compute`, `poly` | programs over `.npy` files: from einsums, from files of kernels, or shown |
+//! | `einsum`, `run`, `lower`, `compute`, `poly` | programs over `.npy` files: from einsums, from files of kernels, or printed |
 //! | `redistribute`, `placement`, `reduce`, `matmul` | plans |
 //! | `machine`, `hardware`, `mesh`, `threads` | machines and meshes |
-//! | `random`, `files`, `print`, `signals` | arrays to compute on, files, answers as text, and ends by signals |
+//! | `array`, `random`, `files`, `print`, `signals` | arrays as text and at random, files, JSON, and ends by signals |
 //!
 //! Tests: `cli/tests/it/help.rs`.
 
+mod array;
 mod compute;
 mod einsum;
 mod files;
@@ -29,6 +29,7 @@ mod run;
 mod signals;
 mod threads;
 
+use crate::command::files::is_npy;
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{list, real, whole};
@@ -49,8 +50,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run tensor kernels on many ranks: on arrays in files, by a schedule that you write or that is found. Also plan
-/// redistributions, placements, reductions and sharded products.
+/// Run tensor kernels on many ranks, over arrays in `.npy` files, by schedules that you write or that are chosen for you. Also
+/// plan redistributions, placements, reductions and sharded products.
 #[derive(Parser)]
 #[command(
     name = "polyshard",
@@ -89,16 +90,18 @@ enum Command {
         #[arg(long)]
         fortran: bool,
     },
-    /// Print a program that Rust code has saved as JSON: a `Program`, or a `Schedule::trace`, which is lowered first.
+    /// Print an array, or a program that Rust code has saved as JSON.
     #[command(after_help = "Examples:
+  polyshard show threads.npy
   polyshard show trace.json --print source
   polyshard show program.json --print explain")]
     Show {
-        /// The program or the trace, as JSON.
+        /// An array, `FILE.npy`: its type, shape and elements, with `...` for the middle of long dimensions. Or JSON of a `Program`, or of a
+        /// `Schedule::trace`, which is lowered first.
         file: PathBuf,
-        /// What to print.
-        #[arg(long, value_enum, default_value_t = Print::Program)]
-        print: Print,
+        /// Form of a program [default: program].
+        #[arg(long, value_enum)]
+        print: Option<Print>,
     },
     /// Print the largest absolute difference of two `.npy` arrays; fail if it exceeds the tolerance.
     #[command(after_help = "Examples:
@@ -120,7 +123,7 @@ enum Command {
     Einsum(einsum::Arguments),
     /// Run the kernels of a `.poly` file over `.npy` arrays, by the schedules in the file or, for `auto`, by chosen ones.
     Run(run::Arguments),
-    /// Print what the kernels of a `.poly` file become: a program, its proofs, Rust source, or a whole Rust crate.
+    /// Lower the kernels of a `.poly` file and print the result: a program, its proofs, Rust source, or a whole Rust crate.
     Lower(lower::Arguments),
     /// List the placements of a mesh on a machine with levels, such as nodes and cores; the best for a workload first.
     Placement(placement::Arguments),
@@ -132,7 +135,7 @@ enum Command {
     Machine(machine::Arguments),
 }
 
-/// The extents of an array; a type of its own because clap takes a `Vec` for several arguments.
+/// The extents of an array; a newtype because clap takes a `Vec` for several arguments.
 #[derive(Clone)]
 struct Shape(Vec<usize>);
 
@@ -142,20 +145,20 @@ fn shape(text: &str) -> Result<Shape> {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Print {
-    /// The program as a page of pseudo-code.
+    /// The program of one rank, as pseudo-code.
     Program,
     /// The program as Rust source.
     Source,
-    /// Why each transfer has its pattern.
+    /// Each transfer with its pattern and the reason, proofs, bytes, bounds and hints.
     Explain,
-    /// The trace itself.
+    /// The kernel and the steps of a trace.
     Trace,
 }
 
-/// Reads the command line, does what it asks for and prints what came of it.
+/// Parses the command line, runs the command and prints its output or its error.
 pub fn main() -> ExitCode {
     signals::install();
-    // The einsum of arrays without dimensions begins as an option does; a space in it means nothing.
+    // The einsum of arrays without dimensions, `->`, looks like an option; a leading space has no meaning in it.
     let words = std::env::args_os().map(|word| match word.to_str() {
         Some(text) if text.starts_with("->") => format!(" {text}").into(),
         _ => word,
@@ -168,7 +171,12 @@ pub fn main() -> ExitCode {
         Command::Random { shape, dtype, seed, out, fortran } => {
             with_type!(dtype, T => random::random::<T>(&shape.0, seed, &out, fortran))
         }
-        Command::Show { file, print } => show(&file, print),
+        Command::Show { file, print: None } if is_npy(&file) => array::show(&file),
+        Command::Show { file, print: Some(_) } if is_npy(&file) => {
+            let what = format!("`{}` is an array, but `--print` is for programs", file.display());
+            Err(CliError::refused(what, "leave `--print` out"))
+        }
+        Command::Show { file, print } => show(&file, print.unwrap_or(Print::Program)),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Einsum(arguments) => einsum::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
@@ -183,8 +191,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // The first rank prints an error that all ranks have, however long that takes.
-            let is_told = matches!(message, CliError::Said { .. }) && launched_rank().is_some_and(|rank| rank > 0);
-            if is_speaker(true) && !is_told {
+            let is_shared = matches!(message, CliError::Said { .. }) && launched_rank().is_some_and(|rank| rank > 0);
+            if is_speaker(true) && !is_shared {
                 complain(&message);
             }
             ExitCode::FAILURE
@@ -192,7 +200,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints help, the version, or what is wrong with the command line, and returns the exit code.
+/// Prints help, the version or a parse error, and returns the exit code.
 fn without_command(error: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
     if !is_speaker(error.exit_code() != 0) {
@@ -210,7 +218,7 @@ fn without_command(error: &clap::Error) -> ExitCode {
 
 fn show(path: &Path, print: Print) -> Result<String> {
     let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
-    // Of the two, a program alone has statements.
+    // Of the two, only a program has statements.
     #[derive(Deserialize)]
     struct Contents {
         body: Option<IgnoredAny>,
@@ -224,7 +232,7 @@ fn show(path: &Path, print: Print) -> Result<String> {
                 return Ok(trace.to_string());
             }
             trace.replay().lower().map_err(|why| {
-                // The call site is in this file, which tells the user nothing.
+                // The call site is in this file, which is of no use to the user.
                 let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
                 CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
             })?
@@ -235,13 +243,13 @@ fn show(path: &Path, print: Print) -> Result<String> {
         Print::Source => Ok(rust_source(&program, &SourceOptions::default())),
         Print::Explain => Ok(program.explain()),
         Print::Trace => {
-            let what = format!("`{}` is a program, which does not say by what schedule it was derived", path.display());
+            let what = format!("`{}` is a program, which does not record its schedule", path.display());
             Err(CliError::refused(what, "print `program`, `source` or `explain`, or show the trace"))
         }
     }
 }
 
-/// Reads a file that is to be a `noun`, which users have as a `type`.
+/// Parses the text of a file as a `noun`, which users have as a `type`.
 fn read<T: DeserializeOwned>(path: &Path, text: &str, noun: &str, r#type: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|why| {
         let (line, column, said) = (why.line(), why.column(), why.to_string());

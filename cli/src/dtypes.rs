@@ -1,4 +1,4 @@
-//! From the name of an element type to code that is generic in it.
+//! From the name of an element type to code that is generic over it.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use polyshard::layout::DType;
@@ -29,7 +29,7 @@ macro_rules! with_type {
     };
 }
 
-/// Parses an element type on the command line, and lists the four if it is unknown.
+/// Parses an element type on the command line; an error lists the four.
 pub(crate) fn dtype_parser() -> impl TypedValueParser<Value = DType> {
     PossibleValuesParser::new(DType::NATIVE.map(DType::name))
         .map(|name| name.parse().expect("clap lets no other name pass"))

@@ -1,4 +1,4 @@
-//! Why the command line does not do what it is asked for.
+//! Errors of the command line.
 
 use crate::snippets::shown;
 use polyshard::Error;
@@ -9,56 +9,56 @@ use polyshard::text::{Mistake, ParseError};
 use std::io;
 use std::path::PathBuf;
 
-/// The result of what the command line does.
+/// The result of a command.
 pub type Result<T, E = CliError> = std::result::Result<T, E>;
 
-/// What is wrong: with the words, with what they ask for, or with what came of it.
+/// An error in the arguments, in a file, or in the outcome of a command.
 ///
-/// What a library refuses is there as it says it.
+/// Errors of the libraries are passed on unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "fields are named after their content; the messages explain them")]
 pub enum CliError {
-    /// A text is not of the form that is expected.
+    /// A text does not have the expected form.
     #[error("cannot read {text}; write {form}")]
     Unreadable { text: String, form: String },
-    /// A number is not of the kind that is expected, of which there is an example.
+    /// A text is not a number of the expected kind.
     #[error("give {expected}")]
     NotANumber { expected: &'static str },
     /// A number does not fit the type that holds it.
     #[error("the number is too large; give one that fits `{fits}`")]
     Overflow { fits: &'static str },
-    /// A number that is part of a text is larger than any that is counted.
-    #[error("`{part}` in the {what} `{text}` is more than can be counted; give a smaller number")]
+    /// A number that is part of a text does not fit.
+    #[error("`{part}` in the {what} `{text}` does not fit in 64 bits; give a smaller number")]
     Uncountable { part: String, what: &'static str, text: String },
-    /// A number is too small or too large for what it says.
+    /// A number is out of range.
     #[error("{what} must be {range}, found {found}")]
     OutOfRange { what: &'static str, range: &'static str, found: f64 },
-    /// Something that is needed is not given.
+    /// Something required is missing.
     #[error("{what}; {give}")]
     Missing { what: String, give: String },
-    /// There is nothing of this name: what is sought, and where.
+    /// An unknown name: what was looked for, and what there is.
     #[error("no {name}; {known}")]
     Unknown { name: String, known: String },
-    /// Neither a machine of the library nor a file.
+    /// Neither a preset machine nor a file.
     #[error("{0}; a machine of your own is a file, such as machine.toml")]
     UnknownMachine(Box<MachineError>),
     /// Something is given twice.
     #[error("two {what} are given for {subject}; give one")]
     Twice { what: &'static str, subject: String },
-    /// A value can be read, but does not fit the others, or asks for more than is done.
+    /// A valid value that contradicts others, or exceeds a limit.
     #[error("{what}; {instead}")]
     Refused { what: String, instead: String },
-    /// A library refuses a text.
+    /// A text that a library rejects.
     #[error("{text}: {why}")]
     Invalid { text: String, why: Box<Error> },
     /// A file of kernels has mistakes.
     #[error("{}", shown(path, text, mistakes))]
     Mistakes { path: PathBuf, text: String, mistakes: Vec<Mistake> },
-    /// What all ranks know, since one has found it for all, as it says it.
+    /// An error that all ranks share; the first prints it.
     #[error("{what}")]
     Said { what: String },
-    /// A trace has no program, because of a step if it is one.
+    /// A trace that cannot be lowered, with its failing step if there is one.
     #[error("{step}{}", why.kind())]
     Trace { step: String, why: Box<LowerError> },
     /// A file cannot be used.
@@ -67,7 +67,7 @@ pub enum CliError {
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
-    /// There is no room for a picture.
+    /// A picture that is too large.
     #[error("`--draw` has {0}")]
     Draw(DrawError),
     /// Measurements cannot be drawn.
@@ -76,13 +76,13 @@ pub enum CliError {
     /// Two arrays are not equal.
     #[error("{what}")]
     Different { what: String },
-    /// Problems of a batch have no plan.
-    #[error("no plan for {refused} of {problems}; the answer on the line of each says why")]
+    /// Some problems of a batch have no plan.
+    #[error("no plan for {refused} of {problems}; their answers say why")]
     Batch { refused: usize, problems: String },
-    /// A run gave what it must not give.
+    /// A bug: a result that must not occur.
     #[error("{what}; this is a bug of polyshard")]
     Bug { what: String },
-    /// What a library refuses.
+    /// An error of a library.
     #[error(transparent)]
     Library(Error),
 }
@@ -97,28 +97,27 @@ where
 }
 
 impl CliError {
-    /// Returns the error for a text that cannot be read; `form` is what to write.
+    /// Returns the error for a text that cannot be read; `form` describes the valid ones.
     pub(crate) fn unreadable(text: impl Into<String>, form: impl Into<String>) -> Self {
         Self::Unreadable { text: text.into(), form: form.into() }
     }
 
-    /// Returns the error for something that is not given.
+    /// Returns the error for something required that is missing.
     pub(crate) fn missing(what: impl Into<String>, give: impl Into<String>) -> Self {
         Self::Missing { what: what.into(), give: give.into() }
     }
 
-    /// Returns the error for a name that nothing has.
+    /// Returns the error for an unknown name.
     pub(crate) fn unknown(name: impl Into<String>, known: impl Into<String>) -> Self {
         Self::Unknown { name: name.into(), known: known.into() }
     }
 
-    /// Returns the error for a text that a library refuses.
+    /// Returns the error for a text that a library rejects.
     pub(crate) fn invalid(text: impl Into<String>, why: impl Into<Error>) -> Self {
         Self::Invalid { text: text.into(), why: Box::new(why.into()) }
     }
 
-    /// Returns the error for mistakes of what an option says, where they stand in it; what was read is not quite what was written, and
-    /// `place` says which byte of that is which of this.
+    /// Returns the error for mistakes in the value of an option, shown in place. `place` maps bytes of the parsed text to those of `text`.
     pub(crate) fn mistaken(option: &str, text: &str, error: ParseError, place: impl Fn(usize) -> usize) -> Self {
         let mistakes = error.mistakes.into_iter().map(|mistake| {
             let [start, end] = [mistake.at.start, mistake.at.end].map(|at| place(at).min(text.len()));
@@ -127,7 +126,7 @@ impl CliError {
         Self::Mistakes { path: option.into(), text: text.to_owned(), mistakes: mistakes.collect() }
     }
 
-    /// Returns the error for a value that does not fit the others, or for more than is done.
+    /// Returns the error for a value that contradicts others, or exceeds a limit.
     pub(crate) fn refused(what: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::Refused { what: what.into(), instead: instead.into() }
     }

@@ -1,6 +1,6 @@
-//! The command line of Polyshard, as a library for the binary and for what feeds it mutated inputs.
+//! The command line of Polyshard as a library, for its binary and the fuzzer.
 //!
-//! Not for use by hand: it may change with any version.
+//! Not a public interface: it may change with any version.
 
 mod axes;
 pub mod command;

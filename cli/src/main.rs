@@ -1,4 +1,4 @@
-//! The command line of Polyshard; what it does is in `cli/src/command.rs`.
+//! The binary `polyshard`; the commands are in `cli/src/command.rs`.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! Numbers on a command line: what cannot be read is answered with what to write instead.
+//! Numbers on a command line. Errors say which form is expected.
 //!
-//! The standard library's own words, such as "invalid digit found in string", do not say what was expected.
+//! The standard library's messages, such as `invalid digit found in string`, do not.
 
 use crate::error::{CliError, Result};
 use std::any::type_name;
@@ -14,7 +14,7 @@ pub(crate) fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
     read(text, "a whole number, 0 or more")
 }
 
-/// Reads how many there are to be of something that there has to be.
+/// Reads a whole number that is not 0.
 ///
 /// # Errors
 /// If the text is not a whole number, is 0, or the type does not hold it.
@@ -24,7 +24,7 @@ pub(crate) fn count(text: &str) -> Result<usize> {
     if number == 0 { Err(CliError::NotANumber { expected }) } else { Ok(number) }
 }
 
-/// Reads a whole number, of which it is said what is `expected`.
+/// Reads a whole number; `expected` completes the message "give ..".
 fn read<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Result<T> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -35,7 +35,7 @@ fn read<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Result<T> {
     T::try_from(number).map_err(|_| CliError::Overflow { fits: type_name::<T>() })
 }
 
-/// Reads a number, which may have a fraction or an exponent.
+/// Reads a number, perhaps with a fraction or an exponent.
 ///
 /// # Errors
 /// If the text is not a number; NaN is refused too.
@@ -44,7 +44,7 @@ pub(crate) fn real(text: &str) -> Result<f64> {
     number.ok_or(CliError::NotANumber { expected: "a number, such as 0.5 or 1e9" })
 }
 
-/// Reads whole numbers with commas between them; `like` is an example.
+/// Reads whole numbers separated by commas; `like` is an example.
 ///
 /// # Errors
 /// If they are not, or a number is too large.
@@ -56,16 +56,22 @@ pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
     text.split(',').map(read).collect()
 }
 
-/// Reads a size in bytes: a number, which may have a fraction, and a unit behind it or not: kB, MB, GB and TB are powers of 1000, KiB, MiB,
-/// GiB and TiB of 1024. What is left of a byte is dropped.
+/// Reads a size in bytes, at least 1: a number, perhaps with a fraction, and perhaps a unit. kB, MB, GB and TB are powers of 1000; KiB, MiB,
+/// GiB and TiB of 1024. Fractions of a byte are dropped.
 pub(crate) fn size(text: &str) -> Result<usize> {
     let lower = text.trim().to_ascii_lowercase();
     let split = UNITS.iter().find_map(|&(unit, bytes)| Some((lower.strip_suffix(unit)?, bytes)));
-    let read = split.and_then(|(number, unit)| usize::try_from(times(number.trim(), unit)?).ok());
-    read.ok_or_else(|| CliError::unreadable(format!("the size `{text}`"), "bytes such as 4096, 64MiB, 1.5GiB or 2GB"))
+    match split.and_then(|(number, unit)| usize::try_from(times(number.trim(), unit)?).ok()) {
+        Some(0) => Err(CliError::NotANumber { expected: "a size of at least 1 byte, such as 64MiB" }),
+        Some(bytes) => Ok(bytes),
+        None => {
+            let form = "bytes such as 4096, 64MiB, 1.5GiB or 2GB; the largest units are TB and TiB";
+            Err(CliError::unreadable(format!("the size `{text}`"), form))
+        }
+    }
 }
 
-/// The units of sizes and their bytes; one that ends as another does comes before it.
+/// The units of sizes and their bytes; a unit precedes its own suffixes.
 const UNITS: [(&str, u128); 10] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -79,7 +85,7 @@ const UNITS: [(&str, u128); 10] = [
     ("", 1),
 ];
 
-/// A decimal number times a whole one, rounded down; without floats, so that no byte is lost.
+/// A decimal number times a whole one, rounded down; exact, so without floats.
 fn times(number: &str, unit: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -100,9 +106,13 @@ mod tests {
         assert_eq!(read, [512, 4096, 64 << 20, 1 << 30, 8].map(Some));
         let read = ["2GB", "1.5MiB", "512MB", "1.5 KiB", "0.1kB", "2tb", "1.0001kB"].map(|text| size(text).ok());
         assert_eq!(read, [2_000_000_000, 3 << 19, 512_000_000, 1536, 100, 2_000_000_000_000, 1000].map(Some));
-        for text in ["", "KiB", "1.KiB", ".5", "-4", "1e3", "2G", "99999999999GiB", "1.2.3MB"] {
+        for text in ["", "KiB", "1.KiB", ".5", "-4", "1e3", "2G", "1EB", "99999999999GiB", "1.2.3MB"] {
             let said = size(text).unwrap_err().to_string();
-            assert_eq!(said, format!("cannot read the size `{text}`; write bytes such as 4096, 64MiB, 1.5GiB or 2GB"));
+            let form = "bytes such as 4096, 64MiB, 1.5GiB or 2GB; the largest units are TB and TiB";
+            assert_eq!(said, format!("cannot read the size `{text}`; write {form}"));
+        }
+        for text in ["0", "0.0GB", "0.1B"] {
+            assert_eq!(size(text).unwrap_err().to_string(), "give a size of at least 1 byte, such as 64MiB");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How far something is that takes a while, on standard error: a bar on a terminal, now and then a line elsewhere.
+//! Progress on standard error: a bar on a terminal, elsewhere a line every two seconds.
 
 use crate::say::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -6,21 +6,21 @@ use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Between two lines.
+/// Time between two lines.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Shows the steps of something.
+/// The progress of one activity.
 pub(crate) struct Shown {
-    /// What is going on: `measuring`.
+    /// The activity, such as `measuring`.
     doing: &'static str,
-    /// Hidden if standard error is no terminal.
+    /// Hidden if standard error is not a terminal.
     bar: ProgressBar,
-    /// When the last line was written.
+    /// Time of the last line.
     last: Mutex<Instant>,
 }
 
 impl Shown {
-    /// Shows nothing yet.
+    /// Creates a display that shows nothing yet.
     pub(crate) fn new(doing: &'static str) -> Self {
         let bar = match stderr().is_terminal() {
             true => ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()),
@@ -31,7 +31,7 @@ impl Shown {
         Self { doing, bar, last: Mutex::new(Instant::now()) }
     }
 
-    /// Shows how many of all steps are done, and what is next.
+    /// Shows how many of `total` steps are done, and the name of the next one.
     pub(crate) fn show(&self, done: u64, total: u64, next: &str) {
         if !self.bar.is_hidden() {
             self.bar.set_length(total);
@@ -39,7 +39,7 @@ impl Shown {
             self.bar.set_message(if next.is_empty() { self.doing } else { next }.to_owned());
             return;
         }
-        // One thread alone shows progress, so the lock is never poisoned.
+        // Only one thread shows progress, so the lock is never poisoned.
         let Ok(mut last) = self.last.lock() else { return };
         if last.elapsed() >= PAUSE {
             *last = Instant::now();

@@ -1,4 +1,4 @@
-//! The one way to print: `print!` ends the program with a panic where standard output takes nothing.
+//! Printing. Unlike `print!`, it does not panic if standard output cannot be written.
 
 use crate::error::{CliError, Result};
 use polyshard::runtime::launched_rank;
@@ -7,12 +7,12 @@ use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::Duration;
 
-/// Writes text to standard output, at once.
+/// Writes text to standard output and flushes it.
 ///
-/// If the reader closed the pipe, as `head` does, that is no failure; the rest is not printed.
+/// A pipe that its reader has closed, as `head` does, is not an error; the rest is dropped.
 ///
 /// # Errors
-/// If standard output cannot be written, as where it is a file and the disk is full.
+/// If standard output cannot be written, for example because the disk is full.
 pub(crate) fn say(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -21,18 +21,19 @@ pub(crate) fn say(text: &str) -> Result<()> {
     }
 }
 
-/// Says on standard error why the program ends; if that cannot be written either, the exit code has to do.
+/// Prints an error on standard error; if that fails too, the exit code has to do.
 pub(crate) fn complain(message: &impl Display) {
     remark(&format_args!("error: {message}"));
 }
 
-/// How long a process that a launcher has started waits for the first one to say what is wrong: launchers end all when one has failed.
+/// How long a process under an MPI launcher waits for the first one to print an error: launchers end all processes when one fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Whether this process is to say what all processes that a launcher has started have found, before it ends.
+/// Whether this process prints the outcome, an error if it `failed`.
 ///
-/// Most mistakes are those of all of them, and the first one speaks. If it is not there to do so after a while, as where a file
-/// is missing on one node alone, the others say what they have `failed` at. MPI need not be initialised for that.
+/// Under an MPI launcher most errors are common to all processes, and the first prints them. If this process still runs after
+/// [`PATIENCE`], the first has not failed, for example because a file is missing on one node only, and this process prints its
+/// error. MPI need not be initialised.
 pub(crate) fn is_speaker(failed: bool) -> bool {
     if launched_rank().is_none_or(|rank| rank == 0) {
         return true;
@@ -43,7 +44,7 @@ pub(crate) fn is_speaker(failed: bool) -> bool {
     failed
 }
 
-/// Writes a line to standard error, for people; nothing happens if it cannot be written.
+/// Writes a line to standard error; a failure to do so is ignored.
 pub(crate) fn remark(line: &impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,10 +1,10 @@
-//! Mistakes of a text, shown where they stand.
+//! Mistakes in a text, shown below their lines.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use polyshard::text::Mistake;
 use std::path::Path;
 
-/// The mistakes, each with its line of the text; the first begins without `error: `, which comes before all that is complained of.
+/// The mistakes, each with its line of the text. The first lacks its `error: `, which the caller prints before every error.
 pub(crate) fn shown(path: &Path, text: &str, mistakes: &[Mistake]) -> String {
     let path = path.display().to_string();
     let reports = mistakes.iter().map(|mistake| {

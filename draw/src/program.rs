@@ -153,8 +153,8 @@ fn bounds(program: &Program) -> Vec<String> {
         let least = u128::from(bound.elements()) * nest.kernel.dtype().size() as u128;
         if least > 0 {
             let ratio = received as f64 / least as f64;
-            let (least, ranks) = (units::bytes(least), nest.mesh.size());
-            lines[0] += &format!("; lower bound: {least} for {ranks} ranks, {ratio:.2}x here");
+            let (least, ranks) = (units::bytes(least), units::counted(nest.mesh.size(), "rank"));
+            lines[0] += &format!("; lower bound: {least} for {ranks}, {ratio:.2}x here");
         }
     }
     lines
@@ -381,7 +381,8 @@ fn page(program: &Program, rows: Vec<(String, Vec<Drawn>)>, lines: &[String]) ->
         width = width.max(text.chars().count() as f64 * LETTERS[0]);
         all.add(label("program", text.to_owned(), MARGIN, y))
     };
-    let heading = format!("mesh({}), {} ranks, {}", program.mesh(), program.mesh().size(), program.dtype());
+    let ranks = units::counted(program.mesh().size(), "rank");
+    let heading = format!("mesh({}), {ranks}, {}", program.mesh(), program.dtype());
     y += LINE;
     all = write(all, &heading, y);
     let mut widest: f64 = 0.0;

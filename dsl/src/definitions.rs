@@ -160,12 +160,11 @@ impl Definitions {
             distinct(&kernels)?;
             rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
             for value in from_outside(&kernels, &rounds).1 {
-                let help = format!("leave `{value} = ..` out, or have a kernel read it");
-                errors.push(
-                    value,
-                    format!("no kernel reads or writes `{value}`, so it has no value before the rounds"),
-                    help,
+                let message = format!(
+                    "`{value}` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside"
                 );
+                let help = format!("write or read `{value}` first, or leave `{value} = ..` out");
+                errors.push(value, message, help);
             }
             errors.finish((kernels, rounds))
         })?;

@@ -275,7 +275,7 @@ fn atom(input: ParseStream) -> Result<Value> {
         }
         return Ok(Value::Call(name, arguments));
     }
-    if input.peek(Token![::]) || input.peek(Token![!]) {
+    if input.peek(Token![::]) || (input.peek(Token![!]) && !input.peek(Token![!=])) {
         let help = format!("bind it first, `let alpha = ..;`, and write `alpha`; the functions are {FUNCTIONS}");
         return Err(error(name, "a value holds scalars and functions by name only, no paths or macros", help));
     }

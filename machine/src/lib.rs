@@ -492,7 +492,7 @@ impl Device {
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let levels: Vec<_> = self.levels.iter().map(|level| format!("{} {}", level.count, level.name)).collect();
+        let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
         write!(f, "{}: {}", self.name, levels.join(" x "))
     }
 }

@@ -66,7 +66,7 @@ impl Machine {
     ///     bandwidth = 4e9
     ///     latency = 1e-7
     /// "#)?;
-    /// assert_eq!(machine.to_string(), "two boards: 2 board x 4 core");
+    /// assert_eq!(machine.to_string(), "two boards: 2 boards x 4 cores");
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///

@@ -9,7 +9,7 @@ use std::fmt;
 /// ```
 /// use polyshard::machine::units::counted;
 /// assert_eq!([counted(1, "rank"), counted(4, "rank")], ["1 rank", "4 ranks"]);
-/// assert_eq!([counted(2, "axis"), counted(0, "matrix")], ["2 axes", "0 matrices"]);
+/// assert_eq!([counted(2, "axis"), counted(0, "matrix"), counted(3, "process")], ["2 axes", "0 matrices", "3 processes"]);
 /// ```
 #[must_use]
 pub fn counted(count: impl fmt::Display, noun: &str) -> String {
@@ -22,7 +22,13 @@ pub fn counted(count: impl fmt::Display, noun: &str) -> String {
             return format!("{count} {before}{many}");
         }
     }
-    format!("{count} {noun}s")
+    let plural = match noun {
+        // Names such as `level0` and `x` have no plural.
+        _ if noun.len() == 1 || noun.ends_with(|last: char| last.is_ascii_digit()) => "",
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{plural}")
 }
 
 /// Returns bytes as `1.05 MB`, a MB being a million.

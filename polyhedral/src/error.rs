@@ -196,7 +196,7 @@ pub enum ErrorKind {
     NoMesh,
     /// No dimension of the tensor, or several, go by this variable; the count is "no dimension" or "more than one dimension".
     #[error(
-        "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, `dim(0).at(..)`; `{tensor}` is read or written \
+        "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, as `dim(0)`; `{tensor}` is read or written \
          as {accesses}"
     )]
     AmbiguousDim { tensor: Name, name: Name, count: &'static str, accesses: String },

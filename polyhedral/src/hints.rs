@@ -260,7 +260,8 @@ fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf:
         .chain(max_counts(leaf, &context.ranges))
         .fold(1, |points: usize, count| points.saturating_mul(count.max(0) as usize));
     if points < FEWEST_POINTS {
-        return Some(Hint::SmallSteps { tensor, at: at.name, points });
+        let operations = context.kernel().operations_per_point().saturating_mul(points as u64);
+        return Some(Hint::SmallSteps { tensor, at: at.name, operations });
     }
     matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
 }

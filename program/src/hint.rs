@@ -4,7 +4,6 @@
 //! proved, so that it costs no question to isl; a doubtful case gets none. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::pattern::list;
-use crate::reduction::counted;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -89,8 +88,8 @@ pub enum Hint {
         tensor: Name,
         /// The loop.
         at: Name,
-        /// The points that one iteration of it computes, at most.
-        points: usize,
+        /// The operations of one iteration of it, at most.
+        operations: u64,
     },
     /// The blocks of ranks are too small for an interior that is computed while a halo comes.
     NoInterior {
@@ -250,11 +249,10 @@ impl fmt::Display for Hint {
                 "nothing of `{tensor}` moves while others are computed, since `{at}` has one iteration: divide it into more, or leave \
                  out `pipeline`"
             ),
-            Self::SmallSteps { tensor, at, points } => write!(
+            Self::SmallSteps { tensor, at, operations } => write!(
                 f,
-                "an iteration of `{at}` computes {} at most, in less time than a message of `{tensor}` takes to begin: divide it into \
-                 fewer iterations, or leave out `pipeline`",
-                counted(*points, "point")
+                "an iteration of `{at}` takes at most {operations} operations, less time than the latency of a message of `{tensor}`: \
+                 divide it into fewer iterations, or leave out `pipeline`"
             ),
             Self::NoInterior { tensor } => write!(
                 f,

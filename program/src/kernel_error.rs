@@ -1,5 +1,6 @@
 //! What can be wrong with a kernel.
 
+use crate::reduction::counted;
 use polyshard_layout::{Name, NotNative};
 
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
@@ -157,7 +158,8 @@ impl KernelError {
                 Some("use `+=`, `*=`, `max=` or `min=` to go on from what it holds".into()),
             ),
             Self::WrongIndexCount { tensor, ndim, access, given } => {
-                (format!("`{tensor}` has {ndim} dimensions, but `{access}` gives {given}"), None)
+                let dimensions = counted(*ndim, "dimension");
+                (format!("`{tensor}` has {dimensions}, but `{access}` gives {given}"), None)
             }
             Self::TwoExtents { name, first, first_at, second, second_at, range } => {
                 let range = range.as_ref().map(|range| format!(", or state the range that fits: {range}"));

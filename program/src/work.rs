@@ -1,7 +1,7 @@
 //! What leaves compute and touch: the one place that prices ask. Tests: `planner/tests/it/cost.rs`.
 
 use crate::ids::{Depth, LeafLoopId, OperandId};
-use crate::kernel::Assign;
+use crate::kernel::{Assign, IndexVar, Kernel};
 use crate::nest::{Factor, LeafAccess, LeafOp, Nest, Product, Role, Transfer};
 use crate::program::Program;
 use crate::traffic::{Rank, in_all_steps};
@@ -344,6 +344,16 @@ impl Nest {
         let target = &self.leaf.target;
         self.kernel.assign() != Assign::Set
             || (0..self.leaf.loops.len()).any(|number| target.strides.iter().all(|strides| strides[number] == 0))
+    }
+}
+
+impl Kernel {
+    /// Returns the operations of the statement at one point, as [`Nest::work`] counts them for a nest.
+    #[must_use]
+    pub fn operations_per_point(&self) -> u64 {
+        let is_summed = |var: &IndexVar| self.target().index.iter().all(|index| index.coefficient(var.name) == 0);
+        let adds = self.assign() != Assign::Set || self.vars().iter().any(is_summed);
+        operations(self.value()) + u64::from(adds)
     }
 }
 

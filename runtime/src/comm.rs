@@ -17,8 +17,7 @@
 mod alone;
 mod call;
 mod check;
-#[cfg(feature = "mpi")]
-mod checking;
+pub(crate) mod checking;
 mod collective;
 mod combine;
 pub(crate) mod emulated;

@@ -8,6 +8,7 @@ mod exit;
 mod threads;
 
 use crate::comm::Communicator;
+use crate::comm::checking;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
 use crate::leaf::Vectors;
@@ -49,7 +50,7 @@ thread_local! {
 /// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
 /// the message that names each of them. [`LaunchError`] if `ranks` is 0 or more than a process can have threads, this
 /// is called inside of `f`, the process was started by an MPI launcher but the crate was built without the feature
-/// `mpi`, or on MPI `POLYSHARD_WAIT_SECONDS` is no number above 0.
+/// `mpi`, or a variable `POLYSHARD_..` in the environment has an invalid value.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
@@ -102,7 +103,7 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](spmd()); and [`LaunchError`] on MPI if `POLYSHARD_CHECK` is neither 0 nor 1.
+/// As [`spmd`](spmd()).
 ///
 /// # Aborts
 /// As [`spmd`](spmd()).
@@ -231,6 +232,8 @@ where
 
 /// Sets what the environment says of how ranks communicate and multiply.
 fn set_up(world: &World) -> Result<()> {
+    // Threads are always checked, so there is only a mistake to report.
+    checking::settings(true)?;
     Vectors::decide((world.backend() == Backend::Mpi).then(|| world.comm()))?;
     world.set_transport(Transport::of_environment()?);
     world.set_progress(Progress::of_environment()?)

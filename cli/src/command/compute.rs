@@ -1,6 +1,6 @@
-//! A program over `.npy` files: read, run, written whole and, if that is asked for, compared.
+//! Runs a program over `.npy` files: reads inputs, runs, writes results whole and, with `--check`, compares them.
 //!
-//! Under an MPI launcher all processes come here, and the first alone prints.
+//! Under an MPI launcher all processes run this code; only the first prints.
 
 mod check;
 mod choosing;
@@ -33,13 +33,13 @@ pub(crate) struct Files<'a> {
     pub(crate) outs: &'a [Target],
     /// Whether to check the results.
     pub(crate) check: bool,
-    /// What is computed, if it is one kernel, whichever the program computes it by.
+    /// The kernel to compute, if there is one, even if the program divides it into several.
     pub(crate) kernel: Option<&'a Kernel>,
 }
 
 /// A result to write.
 pub(crate) struct Target {
-    /// The name that the program has for it.
+    /// Its name in the program.
     pub(crate) name: Name,
     pub(crate) path: PathBuf,
     pub(crate) elements: u128,
@@ -50,18 +50,18 @@ pub(crate) struct Written {
     pub(crate) name: Name,
     pub(crate) path: String,
     pub(crate) shape: Vec<usize>,
-    /// After how many rounds it is, if rounds carry it.
+    /// The number of rounds that were run, if rounds carry it.
     pub(crate) rounds: Option<u64>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub(crate) struct Ran {
     /// The file of each array that was read.
     pub(crate) read: Vec<(Name, String)>,
     pub(crate) seconds: f64,
     /// The rounds of each repetition.
     pub(crate) rounds: Vec<u64>,
-    /// Scalars of `until` that did not end their rounds.
+    /// Scalars of `until` that did not reach their bound, as text.
     pub(crate) unended: Vec<String>,
     /// Bytes that the first rank received.
     pub(crate) received: u64,
@@ -72,19 +72,19 @@ pub(crate) struct Ran {
     pub(crate) checked: Option<Checked>,
 }
 
-/// Runs the program that `plan` gives, on as many of the ranks as its mesh has, and returns what came of it to the first.
+/// Runs the program that `plan` returns on the first ranks, as many as its mesh has, and returns the outcome on the first of them.
 ///
 /// The files to write are checked before any work is done.
 ///
 /// # Errors
-/// What is wrong with the files, or why the program does not run.
+/// If a file cannot be used, or the program fails.
 pub(crate) fn compute<'p, T: Element>(
     files: &Files<'_>,
     ranks: usize,
     plan: impl Fn(&World) -> Result<&'p Program> + Sync,
 ) -> Result<Option<Ran>> {
     let on_rank = |world: &World| -> Result<Option<Ran>> {
-        // The first rank looks for all at the place that it writes to.
+        // Only the first rank writes, so it checks for all.
         let wrong = if world.is_root() { files.check_outs(size_of::<T>()).err() } else { None };
         let wrong = world.broadcast_text(&wrong.map_or_else(String::new, |wrong| wrong.to_string()))?;
         if !wrong.is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn compute<'p, T: Element>(
             None => Ok(None),
         }
     };
-    // What all ranks know is no failure of one of them.
+    // An error that all ranks share must not be reported as a failure of one of them.
     let results = runtime::spmd(ranks, |world| match on_rank(world) {
         Err(CliError::Said { what }) => Ok(Err(what)),
         result => result.map(Ok),
@@ -106,7 +106,7 @@ pub(crate) fn compute<'p, T: Element>(
 }
 
 impl Files<'_> {
-    /// Checks that results with elements of this many bytes can be written to where they are to be.
+    /// Checks that results with elements of this many bytes can be written to their files.
     fn check_outs(&self, element: usize) -> Result<()> {
         let mut checked: Vec<(Output, &Target)> = Vec::new();
         for target in self.outs {
@@ -130,7 +130,7 @@ impl Files<'_> {
 
 /// Runs a program on the ranks that it has.
 fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Result<Option<Ran>> {
-    // The program may read them in another order than they are given in.
+    // The program may read them in another order.
     let inputs = program.inputs().map(|array| -> Result<_> {
         let file = files.inputs.iter().find(|(name, _)| *name == array.name);
         let (_, path) = file.ok_or_else(|| CliError::Bug { what: format!("no file is known for `{}`", array.name) })?;
@@ -139,7 +139,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let inputs: Vec<_> = inputs.iter().collect();
     world.comm().barrier()?;
-    // The machine may have been measured, and arrays were read.
+    // Measuring the machine and reading arrays do not count.
     let (start, before) = (Instant::now(), world.bytes_received());
     let shown = world.is_root().then(|| Shown::new("running"));
     let leaves = program.nests().zip(program.runs()).map(|(nest, runs)| nest.work().times.saturating_mul(runs));
@@ -174,7 +174,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
         files.check_unchanged()?;
     }
     CompleteNpy::commit(world, complete)?;
-    // Kernels in sequence are compared in whole, by all ranks; rows of one, by the first.
+    // Several kernels are compared whole, by all ranks; rows of one kernel, by the first rank.
     let once = program.body().only_nest().filter(|nest| nest.applications() == 1);
     let kernel = files.kernel.or_else(|| once.map(|nest| &nest.kernel));
     let checked = match (files.check, kernel) {

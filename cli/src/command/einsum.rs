@@ -1,8 +1,7 @@
-//! `polyshard einsum`: an einsum of `.npy` files, by the schedule that is fastest on the machine that it runs on.
+//! `polyshard einsum`: an einsum of `.npy` files, by the schedule predicted to be fastest.
 //!
-//! The text is the language's, the schedule the search's, and running it the runtime's; here is what comes between them, files
-//! and a terminal. Under an MPI launcher all processes come here, and the first alone prints.
-//! Tests: `cli/tests/it/einsum.rs`.
+//! `dsl` parses the text, `search` chooses the schedule and `runtime` runs it; this module handles options, files and output. Under an
+//! MPI launcher all processes run this code; only the first prints. Tests: `cli/tests/it/einsum.rs`.
 
 mod homes;
 mod report;
@@ -94,7 +93,7 @@ enum Print {
     Program,
     /// Each transfer with its pattern and the reason, proofs, bytes and bounds.
     Explain,
-    /// The predicted time of each part, and what limits it.
+    /// The predicted time of each part, and its bottleneck.
     Cost,
     /// The program as Rust source.
     Source,
@@ -102,16 +101,16 @@ enum Print {
     Main,
 }
 
-/// What there is to compute.
+/// The einsum to compute.
 struct Problem {
     schedule: Schedule,
     dtype: DType,
-    /// The files that tensors are read from, in the kernel's order.
+    /// The input files with their tensors, in the kernel's order.
     inputs: Vec<(Name, PathBuf)>,
     opened: Vec<NpyFile>,
 }
 
-/// Does what the command line asks for, and returns what to print at the end.
+/// Runs the command and returns the text to print at the end.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     if let Some(out) = arguments.array() {
         check_npy(&out.path)?;
@@ -136,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     with_type!(problem.dtype, T => run_chosen::<T>(arguments, &problem, ranks))
 }
 
-/// Reads the text and the headers of the files.
+/// Parses the einsum and reads the headers of the files.
 fn problem(arguments: &Arguments) -> Result<Problem> {
     let opened = arguments.inputs.iter().map(NpyFile::open).collect::<Result<Vec<_>, _>>()?;
     let sources: Vec<String> = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
@@ -152,7 +151,7 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
         EinsumError::Statement(error) => CliError::mistaken("einsum", &arguments.einsum, error, |at| at),
         why => why.into(),
     })?;
-    // One file that is given twice may be one tensor.
+    // A file that is given twice may be one tensor.
     let given = &arguments.inputs;
     let is_shared = spec.inputs.len() < given.len();
     let inputs = (0..given.len()).filter(|&nth| !is_shared || !given[..nth].contains(&given[nth]));
@@ -166,19 +165,19 @@ fn problem(arguments: &Arguments) -> Result<Problem> {
 }
 
 impl Arguments {
-    /// The file to write the result to, if `--out` is not a folder for a program.
+    /// The file for the result, unless `--out` is the folder for a crate.
     fn array(&self) -> Option<&ArrayFile> {
         self.out.as_ref().filter(|_| self.print != Some(Print::Main))
     }
 
-    /// Whether nothing is to be computed.
+    /// Whether to choose a schedule without running it.
     fn only_chooses(&self) -> bool {
         self.dry_run || self.print.is_some() || self.why.is_some()
     }
 
-    /// Finds what is asked for.
+    /// Searches as the options ask.
     fn find(&self, schedule: &Schedule, ranks: usize, machine: &Machine, limits: Limits) -> Result<Contraction> {
-        // What is said of one kernel's schedules is said of one kernel.
+        // These options are about the schedules of one kernel.
         if self.mesh.is_some() || self.all_ranks || self.top.is_some() || self.why.is_some() {
             return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine, limits)?.find()?)));
         }
@@ -202,14 +201,14 @@ impl Arguments {
         Ok(if self.all_ranks { search.all_ranks() } else { search })
     }
 
-    /// The mesh that is given.
+    /// The mesh of `--mesh`.
     fn mesh(&self) -> Option<Mesh> {
         let names = ["x", "y", "z", "u", "v"];
         let name = |nth: usize| names.get(nth).map_or_else(|| format!("w{nth}"), ToString::to_string);
         self.mesh.as_ref().map(|axes| axes.mesh(name))
     }
 
-    /// What is printed of a choice.
+    /// Returns the text to print for a choice.
     fn chosen(&self, problem: &Problem, chosen: &Contraction, ranks: usize, found: &Found) -> Result<String> {
         let program = chosen.program();
         if let (Some(chain), Contraction::Whole(choice)) = (&self.why, chosen) {
@@ -218,7 +217,7 @@ impl Arguments {
         if self.print.is_some() {
             remark_gap(chosen.gap());
         }
-        // An explanation has them.
+        // An explanation includes the hints.
         if self.print != Some(Print::Explain) {
             remark_hints(program, true);
         }

@@ -1,4 +1,4 @@
-//! Files of the command line: arrays by name or by position, drawings, and machines as TOML.
+//! Files on the command line: arrays by name or by position, and files to write.
 
 use crate::error::{CliError, Result};
 use crate::say::remark;
@@ -9,31 +9,40 @@ use polyshard::runtime::Output;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of an array, and the array's name if that is given: `A=A.npy`, or `A.npy` alone.
+/// The file of an array, perhaps with the array's name: `A=A.npy` or `A.npy`.
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayFile {
     pub(crate) name: Option<Name>,
     pub(crate) path: PathBuf,
 }
 
-/// Reads the file of an array. Of `./a=b.npy` all is the path, since `./a` cannot be a name.
+/// Parses the file of an array. `./a=b.npy` is a path as a whole, since `./a` cannot be a name.
 pub(crate) fn array_file() -> impl TypedValueParser<Value = ArrayFile> {
-    OsStringValueParser::new().map(|text| {
+    OsStringValueParser::new().try_map(|text| {
         let named = text.to_str().and_then(|text| text.split_once('='));
         let named = named.map(|(name, path)| (Name::new(name), PathBuf::from(path)));
         match named.filter(|(name, _)| name.is_identifier()) {
-            Some((name, path)) => ArrayFile { name: Some(name), path },
-            None => ArrayFile { name: None, path: text.into() },
+            Some((name, path)) if path.as_os_str().is_empty() => {
+                Err(CliError::missing(format!("no file name after `{name}=`"), format!("write `{name}={name}.npy`")))
+            }
+            _ if text.is_empty() => Err(CliError::missing("the file name is empty", "write `A.npy`")),
+            Some((name, path)) => Ok(ArrayFile { name: Some(name), path }),
+            None => Ok(ArrayFile { name: None, path: text.into() }),
         }
     })
 }
 
-/// Returns what could not be done with a file, and why.
+/// Returns whether a file has the name of an array.
+pub(crate) fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"))
+}
+
+/// Returns the error for an operation on a file that failed.
 pub(crate) fn failed(doing: &'static str, path: &Path, why: io::Error) -> CliError {
     CliError::File { doing, path: path.into(), why }
 }
 
-/// Checks that a file can be written, and prints the names of partial files that killed runs have left beside it.
+/// Checks that a file can be written, and lists partial files that killed runs left beside it.
 pub(crate) fn output(path: &Path) -> Result<Output> {
     let output = Output::new(path)?;
     for file in output.left_over() {
@@ -43,19 +52,18 @@ pub(crate) fn output(path: &Path) -> Result<Output> {
     Ok(output)
 }
 
-/// Looks at the place of a file that is asked for, before the work for it is done.
+/// Checks that a requested file can be written, before any work is done for it.
 pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     path.map_or(Ok(()), |path| output(path).map(drop))
 }
 
-/// Checks that the file for a result is called as what will be in it, before anything is read.
+/// Checks that the name of a result file ends in `.npy`, before anything is read.
 ///
 /// # Errors
-/// If its name does not end in `.npy` and it is no device or pipe.
+/// If it does not, unless the file is a device or a pipe.
 pub(crate) fn check_npy(path: &Path) -> Result<()> {
-    let is_called_so = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"));
     let is_stream = path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir());
-    if is_called_so || is_stream {
+    if is_npy(path) || is_stream {
         return Ok(());
     }
     let (what, name) = match path.file_name() {
@@ -65,7 +73,7 @@ pub(crate) fn check_npy(path: &Path) -> Result<()> {
     Err(CliError::refused(format!("`--out {}` {what}", path.display()), format!("write `--out {}`", name.display())))
 }
 
-/// Writes a file, all of it or nothing.
+/// Writes a file, whole or not at all.
 pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
     Ok(Output::new(path)?.write(text.as_bytes())?)
 }
@@ -73,7 +81,7 @@ pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
 /// Returns a picture for `--draw`.
 ///
 /// # Errors
-/// If there is no room for it.
+/// If it is too large.
 pub(crate) fn drawn(picture: Result<String, DrawError>) -> Result<String> {
     picture.map_err(CliError::Draw)
 }

@@ -1,7 +1,6 @@
-//! The machine that flags describe, and how collectives run on it.
+//! Flags that describe a machine, and how collectives run on it.
 //!
-//! A machine is a preset or a file of TOML, with the counts and bandwidths that other flags give. What it cannot be is
-//! for the planner to say; here it is only found.
+//! A machine is a preset or a TOML file, modified by counts and bandwidths from other flags. The planner validates it.
 
 use crate::command::files::failed;
 use crate::error::{CliError, Result};
@@ -12,7 +11,7 @@ use polyshard::machine::{Algorithm, Machine, MachineError, PRESETS};
 use std::fs;
 use std::path::Path;
 
-/// The most devices on which times are asked for: each resource of each message is counted.
+/// Limit on devices for timing, which simulates each resource of each message.
 const DEVICES: usize = 4096;
 
 /// The flags.
@@ -21,7 +20,7 @@ pub(crate) struct Hardware {
     /// The machine: a preset (a100, v100, tpu-v4p, tpu-v5e, tpu-v5p), or a TOML file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// Bandwidth of a level's ports or links, in bytes per second and direction, instead of the machine's.
+    /// Bandwidth of a level's ports or links, in bytes per second in each direction, instead of the machine's.
     #[arg(long, value_name = "LEVEL=BYTES_PER_S", requires = "machine", value_delimiter = ',')]
     bandwidth: Vec<String>,
     /// Algorithm of collectives.
@@ -41,10 +40,10 @@ enum Carried {
 }
 
 impl Hardware {
-    /// Returns the machine, if one is named, with these counts of its levels if some are given.
+    /// Returns the machine, if one is named, with the given counts of its levels.
     ///
     /// # Errors
-    /// If there is no such machine, the counts or bandwidths do not fit it, or it has too many devices.
+    /// If the machine is unknown, the counts or bandwidths do not fit it, or it has too many devices.
     pub(crate) fn machine(&self, hierarchy: Option<&[usize]>) -> Result<Option<Machine>> {
         let Some(name) = &self.machine else { return Ok(None) };
         let mut machine = find(name, hierarchy)?;
@@ -59,13 +58,13 @@ impl Hardware {
         }
         let devices = machine.devices();
         if devices > DEVICES {
-            let instead = format!("times are simulated for {DEVICES} at most");
-            return Err(CliError::refused(format!("{machine} makes {devices} devices"), instead));
+            let instead = format!("times are simulated for at most {DEVICES}");
+            return Err(CliError::refused(format!("{machine} has {devices} devices"), instead));
         }
         Ok(Some(machine))
     }
 
-    /// Returns how collectives are carried out.
+    /// Returns the algorithm of collectives.
     pub(crate) fn algorithm(&self) -> Algorithm {
         match self.algorithm {
             Carried::Ring => Algorithm::Ring,
@@ -73,18 +72,18 @@ impl Hardware {
         }
     }
 
-    /// Returns the most steps of a program that crosses `levels` levels.
+    /// Returns the maximum number of steps of a program that crosses `levels` levels.
     ///
     /// # Errors
-    /// If no program has so few, or there are too many to be sought.
+    /// If it is 0, or there would be too many programs to search.
     pub(crate) fn max_steps(&self, levels: usize) -> Result<usize> {
-        // Five steps over five levels are 16617 programs, eight are a hundred times as many.
+        // Five steps over five levels make 16617 programs; over eight levels, a hundred times as many.
         let most = match levels {
             0..=4 => 16,
             5 => 5,
             6..=8 => 1,
             _ => {
-                let what = format!("reductions are sought over 8 levels at most, and this one crosses {levels}");
+                let what = format!("reductions are searched over at most 8 levels, but this one crosses {levels}");
                 return Err(CliError::refused(what, "join some of them"));
             }
         };
@@ -100,10 +99,10 @@ impl Hardware {
     }
 }
 
-/// Returns the machine of a name or a file, with these counts if some are given.
+/// Returns the machine of a name or a file, with the given counts of its levels.
 ///
 /// # Errors
-/// If there is no such machine, or it cannot have these counts.
+/// If the machine is unknown or cannot have these counts.
 pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
     if PRESETS.contains(&name) || !(name.ends_with(".toml") || Path::new(name).exists()) {
         let preset = hierarchy.map_or_else(|| Machine::preset(name), |counts| Machine::sized(name, counts));
@@ -116,7 +115,7 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
     let text = fs::read_to_string(path).map_err(|why| failed("read", path, why))?;
     let machine = Machine::from_toml(&text).map_err(|why| CliError::invalid(format!("`{name}`"), why))?;
     Ok(match hierarchy {
-        // A machine that has these counts already stays as it is, with all that is known of it.
+        // With equal counts, the machine keeps its measured profiles.
         Some(counts) if machine.hierarchy() != counts => machine.with_counts(counts)?,
         _ => machine,
     })

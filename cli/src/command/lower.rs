@@ -1,4 +1,4 @@
-//! `polyshard lower`: what the kernels of a file become.
+//! `polyshard lower`: prints the program of the kernels in a file.
 
 use crate::command::compute::{Choosing, remark_gap};
 use crate::command::files;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Write the crate of `--print main` into this new folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Draw the program to this SVG file: where arrays lie on the mesh, what each transfer moves between which ranks, and the lower bound.
+    /// Draw the program to this SVG file: the sharding of each array, each transfer with its pattern and bytes, and the lower bound.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }
@@ -57,10 +57,10 @@ enum Print {
     Main,
 }
 
-/// Lowers the file and returns what to print.
+/// Lowers the file and returns the text to print.
 pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     if arguments.out.is_some() && arguments.print != Print::Main {
-        return Err(CliError::refused("`--out` is for `--print main`", "leave it out, or print `main`"));
+        return Err(CliError::refused("`--out` is for `--print main`", "leave it out, or add `--print main`"));
     }
     files::check(arguments.draw.as_deref())?;
     let kernels = arguments.source.read(arguments.dtype, false)?;
@@ -94,7 +94,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// Kernels in sequence as a file of kernels has them, with their chains and rounds, after a comment that lists the input files in order.
+/// Kernels with their chains and rounds as a `.poly` file, after a comment that lists the input files in order.
 pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name, PathBuf)]) -> Result<String> {
     let mut text = String::new();
     if !inputs.is_empty() {
@@ -121,18 +121,18 @@ pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name,
     Ok(text)
 }
 
-/// Files one after the other, each behind its name.
+/// The texts of files, each after its name.
 pub(crate) fn listed(files: &[(&str, String)]) -> String {
     let texts: Vec<_> = files.iter().map(|(name, text)| format!("// {name}\n\n{text}")).collect();
     texts.join("\n")
 }
 
-/// Writes files into a folder that is not there yet.
+/// Writes files into a new folder.
 pub(crate) fn write(folder: &Path, files: &[(&str, String)]) -> Result<String> {
     let failed = |why| CliError::File { doing: "write into", path: folder.into(), why };
     if folder.exists() {
         let what = format!("`{}` exists already", folder.display());
-        return Err(CliError::refused(what, "name a folder that does not"));
+        return Err(CliError::refused(what, "give a new folder"));
     }
     fs::create_dir_all(folder.join("src")).map_err(failed)?;
     for (name, text) in files {

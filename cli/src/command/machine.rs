@@ -1,7 +1,7 @@
-//! `polyshard machine`: shows machines, and finds the one that it runs on.
+//! `polyshard machine`: shows machines, and detects or measures this one.
 //!
-//! Machines are described by `polyshard-machine` and found by the runtime; here are arguments and output. Under an MPI
-//! launcher all processes come here, and the first alone prints and writes. Tests: `cli/tests/it/machine.rs`.
+//! `polyshard-machine` describes machines and the runtime detects them; this module handles arguments and output. Under an MPI launcher all
+//! processes run this code; only the first prints and writes. Tests: `cli/tests/it/machine.rs`.
 
 pub mod show;
 
@@ -76,7 +76,7 @@ enum Command {
   polyshard machine show machine.toml --json")]
     Show {
         /// A preset, as `list` prints them, or a TOML file.
-        #[arg(value_name = "NAME|FILE")]
+        #[arg(value_name = "NAME|FILE.toml")]
         machine: String,
         /// Print one JSON object instead of text, with the keys of the TOML file.
         #[arg(long)]
@@ -101,7 +101,7 @@ enum Command {
     },
     /// Measure this machine carefully, and report how well the model predicts the measured times.
     ///
-    /// Times messages and collectives by size, matrix products by type, copies, and moves in place, on all ranks at once. It takes
+    /// Times messages and collectives by size, matrix products by type, copies, and reads of other ranks' memory, on all ranks at once. It takes
     /// tens of seconds; run it on an idle machine. Progress and warnings go to standard error.
     #[command(after_help = "Examples:
   polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB
@@ -109,10 +109,10 @@ enum Command {
     Measure {
         #[command(flatten)]
         ranks: Ranks,
-        /// Message sizes; of a collective, the size of its larger side [default: powers of two from 1KiB to 64MiB].
+        /// Message sizes; for a collective, the size of its larger side [default: powers of two from 1KiB to 64MiB].
         #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size, allow_hyphen_values = true)]
         sizes: Vec<usize>,
-        /// Take few samples: enough to try the command, not for figures.
+        /// Take few samples: enough to try the command, too few for reliable figures.
         #[arg(long)]
         quick: bool,
         /// Write the machine to a TOML file.
@@ -134,7 +134,7 @@ struct Ranks {
     ranks: Option<usize>,
 }
 
-/// What was measured as JSON, and how far predictions are off.
+/// Measurements and the errors of predictions, as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
@@ -142,7 +142,7 @@ struct Answer<'a> {
     errors: Vec<Row>,
 }
 
-/// Does what the command line asks for, and returns what to print.
+/// Runs the command and returns the text to print.
 pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),
@@ -188,7 +188,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     }
 }
 
-/// Says on standard error what makes the figures of a machine doubtful.
+/// Prints warnings about unreliable figures on standard error.
 fn warn(noise: &Noise, machine: &Machine) {
     for warning in noise.warnings(machine) {
         remark(&format_args!("warning: {warning}"));
@@ -214,13 +214,13 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
 }
 
 impl Ranks {
-    /// Runs `f` on all ranks, and returns what it returned on the first; none in a process that has not the first.
-    /// The files are those that will be written.
+    /// Runs `f` on all ranks and returns its result on the first, or `None` in a process without the first rank. `files` will be written
+    /// later.
     fn run<R: Send>(&self, files: &[&Option<PathBuf>], f: impl Fn(&World) -> RunResult<R> + Sync) -> Result<Option<R>> {
         let ranks = self.ranks.or_else(launched_ranks).unwrap_or(2);
         let results = spmd(ranks, |world| {
             if world.is_root() {
-                // Before the time is spent on measuring.
+                // Before time is spent on measuring.
                 files.iter().filter_map(|file| file.as_deref()).try_for_each(|file| Output::new(file).map(drop))?;
             }
             Ok(world.is_root().then_some(f(world)?))
@@ -229,7 +229,7 @@ impl Ranks {
     }
 }
 
-/// Returns a picture of the calls of all ranks.
+/// Returns a picture of the calls that all ranks take part in.
 fn measurements(measured: &Measured) -> Result<String, DrawError> {
     let ranks = measured.topology.ranks();
     let points: Vec<_> = measured.points.iter().filter(|point| point.ranks == ranks).collect();

@@ -1,7 +1,6 @@
-//! `polyshard matmul`: what a product of sharded matrices costs, whichever way it is done.
+//! `polyshard matmul`: the cost of each way to multiply two sharded matrices.
 //!
-//! Sequences and their costs are the planner's, and running them the runtime's; here is what comes between them and a
-//! terminal.
+//! The planner finds sequences and their costs, and the runtime runs them; this module handles arguments and output.
 
 mod device;
 mod trial;
@@ -50,8 +49,7 @@ pub struct Arguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Run the cheapest sequence on one thread per rank, with elements of 8 bytes, and compare with the sequential
-    /// product.
+    /// Run the cheapest sequence in `f64` on one thread per rank, and compare with the sequential product.
     #[arg(long)]
     run: bool,
     /// Draw which ranks communicate in each step of the cheapest sequence.
@@ -69,7 +67,7 @@ enum Factors {
     Both,
 }
 
-/// A plan as JSON, and what came of its run.
+/// A plan and the outcome of its run, as JSON.
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -78,10 +76,10 @@ struct Answer {
     run: Option<Trial>,
 }
 
-/// Does what the command line asks for, and returns what to print.
+/// Runs the command and returns the text to print.
 ///
 /// # Errors
-/// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
+/// If the product, the mesh or the machine is invalid, or nothing fits into memory.
 pub fn matmul(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
@@ -105,7 +103,7 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
     }
     let trial = trial.map(|trial| {
         let tiles = counted(trial.tiles, "tile");
-        format!("ran on numbers of 8 bytes, checked {tiles} of the product\n{trial}\n")
+        format!("ran in f64, checked {tiles} of the product\n{trial}\n")
     });
     Ok(plan.explain() + &trial.unwrap_or_default())
 }

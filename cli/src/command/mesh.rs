@@ -1,6 +1,6 @@
-//! Meshes to plan on, sizes, counts and matrices as they are written on a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
+//! Meshes to plan on, sizes, counts and matrices on a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
 //!
-//! Everything is read by hand, so that what is wrong is said with the text in which it is.
+//! Parsed by hand, so that errors quote the text.
 
 use crate::axes::{Axes, is_name};
 use crate::error::{CliError, Result};
@@ -8,21 +8,21 @@ use polyshard::layout::Mesh;
 use polyshard::planner::placement::ParallelismMatrix;
 use std::num::{IntErrorKind, ParseIntError};
 
-/// The most ranks of a mesh: plans list groups rank by rank.
+/// Limit on the ranks of a mesh: plans list groups rank by rank.
 const RANKS: usize = 1 << 20;
 
 /// Returns the mesh with these names and extents of axes, outermost first.
 ///
 /// # Errors
-/// If they are not those of a mesh, or there are too many ranks.
+/// If the mesh is invalid, or has too many ranks.
 pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
     checked(Axes::named(axes)?.mesh(|_| String::new()))
 }
 
-/// Reads the mesh `x=4,y=6`, or `4x6`, whose axes are then called by these names.
+/// Parses the mesh `x=4,y=6`, or `4x6`, whose axes get these names.
 ///
 /// # Errors
-/// If it is neither, there are too many ranks, or more axes without a name than names.
+/// If it is neither, has too many ranks, or more unnamed axes than `names`.
 pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
     let axes: Axes = text.parse()?;
     let count = axes.extents().len();
@@ -42,7 +42,7 @@ fn checked(mesh: Mesh) -> Result<Mesh> {
     }
 }
 
-/// Reads `I=8,J=16`; `like` is what else to write.
+/// Parses `I=8,J=16`; `like` is an example for the error.
 ///
 /// # Errors
 /// If it is not names and whole numbers, or one is too large.
@@ -57,7 +57,7 @@ pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(S
     text.split(',').map(read).collect()
 }
 
-/// Reads `4,16`; `like` is what else to write.
+/// Parses `4,16`; `like` is an example for the error.
 ///
 /// # Errors
 /// If it is not whole numbers, or one is too large.
@@ -66,7 +66,7 @@ pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>>
     text.split(',').map(|part| whole(what, text, part, part, &form)).collect()
 }
 
-/// Reads a parallelism matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
+/// Parses a parallelism matrix as JSON or as printed, `[[1 4] [4 4]]`.
 ///
 /// # Errors
 /// If it is neither, or not a matrix.
@@ -78,7 +78,7 @@ pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
     ParallelismMatrix::new(rows).map_err(|why| CliError::invalid(named, why))
 }
 
-/// Reads the whole number of a part of the text `what`.
+/// Parses the number in a part of the `what` whose text is `text`.
 fn whole(what: &'static str, text: &str, part: &str, number: &str, form: &str) -> Result<usize> {
     number.trim().parse().map_err(|why: ParseIntError| match why.kind() {
         IntErrorKind::PosOverflow => CliError::Uncountable { part: part.into(), what, text: text.into() },

@@ -1,6 +1,6 @@
-//! `polyshard placement`: the ways to lay the axes of a mesh on the levels of a machine, and the best for a workload.
+//! `polyshard placement`: the placements of a mesh on the levels of a machine, and the best for a workload.
 //!
-//! Which there are and how long they take is the planner's affair; here they are asked for, printed and drawn.
+//! The planner lists and times them; this module handles arguments and output.
 
 mod traffic;
 
@@ -20,10 +20,10 @@ use polyshard::planner::placement::{
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// The most devices, and the most levels and axes.
+/// Limits on devices, and on levels and axes.
 const DEVICES: usize = 1 << 20;
 const LEVELS: usize = 8;
-/// The most placements that are listed, and that are timed.
+/// Limits on the placements to list, and to time.
 const LISTED: u128 = 100_000;
 const TIMED: u128 = 2_000;
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, value_name = "8x2x4", allow_hyphen_values = true)]
     mesh: String,
     /// A collective of the workload, by which placements are ranked: operation, axes by name or number, and the bytes
-    /// that each rank holds before it. Repeat it, or separate several by `;`.
+    /// that each rank holds before it. Repeat it, or separate several with `;`.
     #[arg(long, value_name = "all-reduce:0:1e9", value_delimiter = ';')]
     traffic: Vec<String>,
     #[command(flatten)]
@@ -76,14 +76,14 @@ struct Answer<'a> {
 struct Timed<'a> {
     matrix: &'a ParallelismMatrix,
     seconds: f64,
-    /// Of each collective, in the order given.
+    /// The seconds of each collective, in the order given.
     each: &'a [f64],
 }
 
-/// Does what the command line asks for, and returns what to print.
+/// Runs the command and returns the text to print.
 ///
 /// # Errors
-/// What is wrong with the machine, the axes or the traffic.
+/// If the machine, the axes or the traffic are invalid.
 pub fn placement(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
@@ -107,7 +107,7 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
             let sums = found.workload.iter().any(|traffic| traffic.operation == Collective::AllReduce);
-            // Some placement may cross all levels; without all-reduces no programs are sought.
+            // A placement may cross all levels. Programs are searched for all-reduces only.
             let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
             let max_steps = arguments.hardware.max_steps(crossed)?;
             let choice = CollectiveOptions { algorithm: arguments.hardware.algorithm(), max_steps };
@@ -127,38 +127,38 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
 
-/// Names and counts of levels.
+/// The names and counts of levels.
 fn levels(machine: Option<&Machine>, hierarchy: &[usize]) -> Vec<(String, usize)> {
     let name = |level: usize| machine.map_or(format!("level{level}"), |machine| machine.levels()[level].name.clone());
     hierarchy.iter().enumerate().map(|(level, &count)| (name(level), count)).collect()
 }
 
-/// Checks that the placements can all be written down.
+/// Checks that there are not too many placements.
 fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<()> {
     for (flag, what, sizes) in [("hierarchy", "level", hierarchy), ("mesh", "axis", axes)] {
         if sizes.len() > LEVELS {
             let many = counted(sizes.len(), what);
-            let instead = format!("give {LEVELS} at most, and leave out those of extent 1");
+            let instead = format!("give at most {LEVELS}, and leave out those of extent 1");
             return Err(CliError::refused(format!("`--{flag}` has {many}"), instead));
         }
     }
-    // What overflows is told by the planner.
+    // The planner reports overflows.
     let devices = hierarchy.iter().try_fold(1usize, |devices, &count| devices.checked_mul(count));
     if let Some(devices) = devices.filter(|&devices| devices > DEVICES) {
         let what = format!("the hierarchy {hierarchy:?} has {devices} devices");
-        return Err(CliError::refused(what, format!("give {DEVICES} at most")));
+        return Err(CliError::refused(what, format!("give at most {DEVICES}")));
     }
     match count(hierarchy, axes)? {
         found if found > most => {
             let done = if most == LISTED { "listed" } else { "timed" };
             let found = format!("there are {found} placements of the axes {axes:?} on {hierarchy:?}");
-            Err(CliError::refused(format!("{found}, but {most} at most are {done}"), "join axes or levels"))
+            Err(CliError::refused(format!("{found}, but at most {most} can be {done}"), "join axes or levels"))
         }
         _ => Ok(()),
     }
 }
 
-/// What was found, and for what.
+/// The placements, and the problem that they solve.
 struct Found {
     levels: Vec<(String, usize)>,
     mesh: Axes,
@@ -172,7 +172,7 @@ struct Found {
 
 impl Found {
     fn title(&self) -> String {
-        let levels: Vec<_> = self.levels.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let levels: Vec<_> = self.levels.iter().map(|(name, count)| counted(count, name)).collect();
         let machine = self.machine.as_ref().map(|machine| format!("{}: ", machine.name())).unwrap_or_default();
         format!("mesh {} on {machine}{}", self.mesh, levels.join(" x "))
     }
@@ -221,10 +221,10 @@ impl Found {
             row.extend([seconds(ranked.seconds), slower]);
             row.extend(ranked.each.iter().map(|&each| seconds(each)));
         }
-        // Where each axis is cut.
+        // The levels that each axis is divided over.
         row.extend(ranked.matrix.rows().iter().map(|factors| {
             let cut = factors.iter().zip(&self.levels).filter(|(factor, _)| **factor > 1);
-            let cut: Vec<_> = cut.map(|(factor, (name, _))| format!("{factor} {name}")).collect();
+            let cut: Vec<_> = cut.map(|(factor, (name, _))| counted(factor, name)).collect();
             if cut.is_empty() { "1".into() } else { cut.join(" x ") }
         }));
         row

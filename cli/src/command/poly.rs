@@ -1,5 +1,4 @@
-//! Files of kernels: read, bound to arrays, and lowered by the schedules that they have, or by one that is chosen.
-//! Tests: `cli/tests/it/poly.rs`.
+//! `.poly` files: parsed, bound to arrays, and lowered by the schedules in them or by chosen ones. Tests: `cli/tests/it/poly.rs`.
 
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
@@ -17,10 +16,10 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The most bytes of a file: kernels are written by hand.
+/// Limit on the bytes of a file: kernels are written by hand.
 const LONGEST: u64 = 1 << 20;
 
-/// What a file of kernels is given.
+/// A `.poly` file, its arrays and its values.
 #[derive(clap::Args)]
 pub(crate) struct Source {
     /// The file of kernels, each followed by a mesh and steps, or by `auto`.
@@ -34,7 +33,7 @@ pub(crate) struct Source {
     pub(crate) values: Vec<(Name, Number, String)>,
 }
 
-/// Reads `n=10` or `alpha=0.5`.
+/// Parses `n=10` or `alpha=0.5`.
 fn value(text: &str) -> Result<(Name, Number, String)> {
     let unreadable = || CliError::unreadable(format!("`{text}`"), "a name and a number, such as n=10 or alpha=0.5");
     let (name, value) = text.split_once('=').ok_or_else(unreadable)?;
@@ -54,9 +53,9 @@ pub(crate) struct Kernels {
     stages: Vec<Stage>,
     rounds: Vec<Rounds>,
     schedules: Vec<Schedule>,
-    /// The input arrays in the order in which they are declared, and their files: `A.npy` for `A` if none is given.
+    /// The input arrays in the order of declaration, and their files; `A.npy` for `A` by default.
     pub(crate) inputs: Vec<(Name, PathBuf)>,
-    /// The results that were asked for.
+    /// The requested results.
     asked: Vec<Name>,
 }
 
@@ -67,21 +66,21 @@ pub(crate) struct Lowered {
     pub(crate) schedules: Vec<Schedule>,
     /// The rounds around kernels.
     pub(crate) rounds: Vec<Rounds>,
-    /// The machine for which schedules were chosen, what the program costs there, and by which part another may be faster.
+    /// If schedules were chosen: the machine, the cost of the program there, and the optimality gap.
     pub(crate) chosen: Option<(Found, Cost, f64)>,
-    /// The elements that a rank has to receive at least, of one kernel.
+    /// Lower bound on the elements that a rank receives, of one kernel.
     pub(crate) bound: Option<u64>,
 }
 
 impl Source {
-    /// Reads the file, and the headers of the arrays if there are some; without them, `dtype` is the type where the file leaves it open.
+    /// Reads the file and the headers of the arrays. Without arrays, `dtype` is the element type where the file leaves it open.
     ///
     /// # Errors
-    /// All mistakes of the file, each where it stands, or that a file cannot be read.
+    /// All mistakes of the file, each shown in place, or a file that cannot be read.
     pub(crate) fn read(&self, dtype: Option<DType>, needs_arrays: bool) -> Result<Kernels> {
         let failed = |why| CliError::File { doing: "read", path: self.file.clone(), why };
         if fs::metadata(&self.file).map_err(failed)?.len() > LONGEST {
-            let what = format!("`{}` is longer than a MiB", self.file.display());
+            let what = format!("`{}` is longer than 1 MiB", self.file.display());
             return Err(CliError::refused(what, "write fewer kernels"));
         }
         let text = fs::read_to_string(&self.file).map_err(failed)?;
@@ -121,7 +120,7 @@ impl Source {
         Ok(kernels)
     }
 
-    /// The files in the order of the arrays `names`, if they are given by name, or else as they are given.
+    /// The files in the order of the arrays `names` if they are given by name, else in the given order.
     fn placed(&self, names: &[Name]) -> Result<Vec<&PathBuf>> {
         let Some(first) = self.inputs.iter().find_map(|input| input.name) else {
             return Ok(self.inputs.iter().map(|input| &input.path).collect());
@@ -148,25 +147,24 @@ impl Source {
         names.iter().map(place).collect()
     }
 
-    /// Checks that values are of names in the file, one of each, and whole where they have to be.
+    /// Checks that values are for names in the file, one for each, and whole where they have to be.
     fn check_values(&self, file: &Definitions) -> Result<()> {
         let open = file.open();
         for (nth, (name, value, written)) in self.values.iter().enumerate() {
             let Some((_, is_whole)) = open.iter().find(|(other, _)| other == name) else {
                 let names: Vec<_> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
                 let known = match names.is_empty() {
-                    true => "the file has no names that stand for numbers".to_owned(),
-                    false => format!("the names that stand for numbers are {}", names.join(", ")),
+                    true => "all numbers in the file are written out".to_owned(),
+                    false => format!("the names for numbers are {}", names.join(", ")),
                 };
-                let what = format!("name `{name}` in `{}`, to which `--let` gives a value", self.file.display());
+                let what = format!("name `{name}` in `{}` for `--let` to set", self.file.display());
                 return Err(CliError::unknown(what, known));
             };
             if self.values[..nth].iter().any(|(other, ..)| other == name) {
                 return Err(CliError::Twice { what: "values", subject: format!("`{name}`") });
             }
             if let (Number::Float(_), true) = (value, is_whole) {
-                let what =
-                    format!("`--let {name}={written}`, but extents, moduli and rounds are whole numbers of 64 bits");
+                let what = format!("`--let {name}={written}`: extents, moduli and rounds are whole numbers of 64 bits");
                 return Err(CliError::refused(what, "give such a number"));
             }
         }
@@ -174,7 +172,7 @@ impl Source {
     }
 }
 
-/// Names for a message.
+/// Names, quoted for a message.
 fn quoted(names: &[Name]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -190,13 +188,13 @@ impl Kernels {
         Ok(first?.kernel.dtype)
     }
 
-    /// The arrays that exist after the last kernel, each with the last kernel that writes it: outputs of kernels outside of rounds, and
-    /// carried arrays. Where `A = B` and `B = C` are carried, no kernel writes B by this name.
+    /// The arrays that exist at the end, each with the last kernel that writes it: outputs of kernels outside of rounds, and carried arrays.
+    /// Where `A = B` and `B = C` are carried, no kernel writes B under this name.
     fn results(&self) -> Vec<(Name, Option<usize>)> {
         let mut results: Vec<(Name, Option<usize>)> = Vec::new();
         let mut number = 0;
         while number < self.stages.len() {
-            // Those around others come first.
+            // Outer rounds precede inner ones.
             let around = self.rounds.iter().position(|rounds| rounds.kernels.contains(&number));
             let left = match around {
                 Some(nth) => {
@@ -212,7 +210,7 @@ impl Kernels {
         results
     }
 
-    /// The kernel that writes a value in the rounds of this number, perhaps in rounds inside of them, which carry it.
+    /// The kernel that writes a value in these rounds, perhaps in inner rounds that carry it.
     fn writer(&self, value: Name, around: usize) -> Option<usize> {
         let round = self.rounds[around].kernels.clone();
         let is_inside = |&nth: &usize| round.contains(&self.rounds[nth].kernels.start);
@@ -223,14 +221,14 @@ impl Kernels {
         carried.or_else(|| round.clone().rev().find(|&number| self.stages[number].kernel.output.0 == value))
     }
 
-    /// The array that is written last, of those that exist at the end; none if there are several and no kernel writes any.
+    /// The array written last of those that exist at the end, or `None` if there are several and no kernel writes any.
     fn last(&self) -> Option<Name> {
         let results = self.results();
         let last = results.iter().max_by_key(|(_, writer)| *writer)?;
         (last.1.is_some() || results.len() == 1).then_some(last.0)
     }
 
-    /// Returns what to write where, and makes these arrays outputs of the programs.
+    /// Returns the arrays to write and their files, and makes these arrays outputs of the programs.
     ///
     /// # Errors
     /// If a name is unknown or given twice, or if there are several files without names.
@@ -262,7 +260,7 @@ impl Kernels {
         Ok(self.asked.iter().zip(files).map(target).collect())
     }
 
-    /// The shape of an array as kernels declare it, or of the next version if it is carried and not declared.
+    /// The declared shape of an array, or that of its next version if it is only carried.
     fn shape(&self, name: Name) -> &[i128] {
         let declared = |name: Name| {
             let tensors = self.stages.iter().flat_map(|stage| stage.kernel.inputs.iter().chain([&stage.kernel.output]));
@@ -275,7 +273,7 @@ impl Kernels {
         declared(name).or_else(carried).unwrap_or_default()
     }
 
-    /// The ranks that written schedules need, if there are some.
+    /// The ranks that the schedules in the file need, if there are any.
     pub(crate) fn needed(&self) -> Option<usize> {
         let of_stage = |stage: &Stage| match &stage.schedule {
             Scheduled::Auto => None,
@@ -290,18 +288,18 @@ impl Kernels {
         self.stages.iter().filter_map(of_stage).max()
     }
 
-    /// Whether a schedule is to be chosen.
+    /// Whether a kernel has `auto` for a schedule.
     pub(crate) fn has_auto(&self) -> bool {
         self.stages.iter().any(|stage| stage.schedule == Scheduled::Auto)
     }
 
-    /// Lowers what is written, checks that the kernels fit together, and returns their program if no schedule is to be chosen.
+    /// Lowers the schedules in the file, checks that the kernels fit together, and returns their program unless a schedule is to be chosen.
     ///
     /// # Errors
-    /// The first step that cannot be applied, or the kernel that does not fit those before it, where it stands.
+    /// The first step that cannot be applied, or the kernel that does not fit the earlier ones, shown in place.
     pub(crate) fn written(&self) -> Result<Option<Lowered>> {
         let lowered = self.stages.iter().zip(&self.schedules).map(|(stage, schedule)| match &stage.schedule {
-            // Kernels that do not fit together do not fit by any schedule.
+            // Kernels that do not fit together fit by no schedule.
             Scheduled::Auto => Ok(Schedule::new(schedule.kernel()?.clone()).lower()?),
             Scheduled::Steps(steps) => schedule.lower().map_err(|error| self.illegal(&error, steps, stage.at.clone())),
         });
@@ -309,7 +307,7 @@ impl Kernels {
         let has_auto = self.has_auto();
         let program = match &lowered[..] {
             [program] if self.rounds.is_empty() => program.clone(),
-            // A mesh that is to be chosen fits those that are written.
+            // The search chooses meshes that fit those in the file.
             programs if has_auto && programs.iter().any(|program| program.mesh().size() > 1) => return Ok(None),
             programs => self.in_sequence(programs)?,
         };
@@ -319,7 +317,7 @@ impl Kernels {
         Ok((!has_auto).then_some(Lowered { program, schedules, rounds, chosen: None, bound }))
     }
 
-    /// The seconds that chosen schedules take on a machine.
+    /// The predicted seconds of chosen schedules on a machine.
     ///
     /// # Errors
     /// As for [`chosen`](Self::chosen).
@@ -328,10 +326,10 @@ impl Kernels {
         Ok(self.chosen(ranks, found, limits)?.chosen.map_or(0.0, |(_, cost, _)| cost.seconds()))
     }
 
-    /// Chooses schedules where none is written, on at most this many ranks of a machine.
+    /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
     ///
     /// # Errors
-    /// That none is found, or kernels do not fit together.
+    /// If none is found, or kernels do not fit together.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
         if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
             let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
@@ -355,7 +353,7 @@ impl Kernels {
     /// The program of all kernels.
     ///
     /// # Errors
-    /// That a kernel does not fit those before it, where it stands.
+    /// The kernel that does not fit the earlier ones, shown in place.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
         let stage = |nth: usize| {
             let [inputs, output] = values(&self.stages[nth]);
@@ -368,7 +366,7 @@ impl Kernels {
         }
         let first = |count: usize| in_rounds(stage, 0..count, &[]).build();
         let wrong = |all: Box<SequenceError>| {
-            // The first that does not fit those before it.
+            // The first that does not fit the earlier ones.
             let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));
             let (count, error) = failed.unwrap_or((programs.len(), all));
             self.mistake(self.stages[count - 1].at.clone(), error.to_string(), None)
@@ -376,12 +374,12 @@ impl Kernels {
         sequence.build().map_err(wrong)
     }
 
-    /// An error at a place of the file.
+    /// An error at a place in the file.
     fn mistake(&self, at: Range<usize>, message: String, help: Option<String>) -> CliError {
         mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message, help)])
     }
 
-    /// The error on a schedule that is not legal, at the step that is to blame.
+    /// The error for an illegal schedule, at the step to blame.
     fn illegal(&self, error: &LowerError, steps: &[(Step, Range<usize>)], kernel: Range<usize>) -> CliError {
         let step = error.step().and_then(|number| steps.get(number - 1));
         let place = step.map_or(kernel, |(_, place)| place.clone());
@@ -389,7 +387,7 @@ impl Kernels {
     }
 }
 
-/// The values that a kernel reads and writes: those that are called as its tensors.
+/// The values that a kernel reads and writes: they have the names of its tensors.
 fn values(stage: &Stage) -> [Vec<Name>; 2] {
     [stage.kernel.inputs.iter().map(|(name, _)| *name).collect(), vec![stage.kernel.output.0]]
 }

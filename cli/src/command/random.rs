@@ -1,14 +1,14 @@
-//! `polyshard random`: an array to compute on.
+//! `polyshard random`: writes an array of random numbers.
 
 use crate::command::files::output;
 use crate::error::{CliError, Result};
 use polyshard::runtime::{Element, Output, Result as RunResult, npy_header};
 use std::path::Path;
 
-/// Bytes that are made before they are written.
+/// Bytes per write.
 const PIECE: usize = 1 << 20;
 
-/// Writes the array of this shape and seed to a file, in C or in Fortran order; it is never whole in memory.
+/// Writes the array of this shape and seed to a file, in C or Fortran order, piece by piece.
 pub(crate) fn random<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran: bool) -> Result<String> {
     let bytes = shape.iter().try_fold(size_of::<T>() as u128, |bytes, &extent| bytes.checked_mul(extent as u128));
     let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
@@ -36,7 +36,7 @@ fn write<T: Element>(shape: &[usize], seed: u64, out: &Output, fortran: bool, by
     file.finish()
 }
 
-/// Goes on to the next index: the last one runs fastest, or the first one in Fortran order.
+/// Advances to the next index: the last dimension is fastest, or the first one in Fortran order.
 fn step(index: &mut [usize], shape: &[usize], fortran: bool) {
     for nth in 0..index.len() {
         let dim = if fortran { nth } else { index.len() - 1 - nth };

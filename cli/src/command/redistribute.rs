@@ -1,6 +1,6 @@
-//! `polyshard redistribute`: plans, prints, runs and draws the way from one distributed type to another.
+//! `polyshard redistribute`: plans, prints, runs and draws the redistribution of an array.
 //!
-//! The planner chooses the plan and the runtime moves data; here are arguments and output.
+//! The planner chooses the plan and the runtime moves data; this module handles arguments and output.
 
 mod batch;
 mod judge;
@@ -55,27 +55,27 @@ pub struct Arguments {
     /// Run the plan on one thread per rank, and check every element of every tile.
     #[arg(long)]
     run: bool,
-    /// Draw what each rank holds before and after each step.
+    /// Draw the tile of each rank before and after each step.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }
 
-/// A plan as JSON, with its time over the links and its run if they were asked for.
+/// A plan as JSON, with its time over the links and its run if requested.
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
     report: Report,
-    /// By the links given.
+    /// The time over the given links.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<Trial>,
 }
 
-/// Does what the command line asks for, and returns what to print.
+/// Runs the command and returns the text to print.
 ///
 /// # Errors
-/// What is wrong with the problem, or with the tiles that a run ended with.
+/// If the problem is invalid, or a run ends with wrong tiles.
 pub fn redistribute(arguments: &Arguments) -> Result<String> {
     if let Some(path) = &arguments.batch {
         return batch::plan_all(path, &arguments.judge).map(|()| String::new());
@@ -100,7 +100,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     let plan = arguments.judge.plan(&source, &target)?;
     let program = plan.program("A", dtype);
     let seconds = arguments.judge.seconds(&program)?;
-    // Input, output, and at most two tiles on the way.
+    // Input, output, and at most two tiles in between.
     let elements = [source.tile_len(), target.tile_len(), plan.peak(), plan.peak()];
     let elements = elements.iter().map(|&elements| elements as u128).sum();
     let received = |rank| plan.received(rank) as u64 * dtype.size() as u64;
@@ -115,13 +115,11 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     Ok(said(plan.explain(dtype.size()), seconds, trial.as_ref()))
 }
 
-/// The plan as text, with the result of its run if there was one.
+/// The plan as text, with the outcome of its run if there was one.
 fn said(mut text: String, seconds: Option<f64>, trial: Option<&Trial>) -> String {
-    text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
+    text.extend(seconds.map(|seconds| format!("predicted over the given links: {seconds:e} s\n")));
     text.extend(
-        trial.map(|trial| {
-            format!("checked {}\n{trial}; on every rank what the plan says\n", counted(trial.tiles, "tile"))
-        }),
+        trial.map(|trial| format!("checked {}\n{trial}; on every rank as planned\n", counted(trial.tiles, "tile"))),
     );
     text
 }

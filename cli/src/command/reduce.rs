@@ -1,6 +1,6 @@
-//! `polyshard reduce`: all programs of a reduction, fastest first, with who talks to whom in each step.
+//! `polyshard reduce`: all programs of a reduction, fastest first, with the groups of ranks in each step.
 //!
-//! Programs and their times are the planner's; here they are asked for, printed, drawn and tried.
+//! The planner finds and times programs; this module handles arguments, output and `--run`.
 
 mod answer;
 mod trial;
@@ -19,10 +19,10 @@ use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
 use std::path::PathBuf;
 
-/// Programs that a table lists unless it is told otherwise.
+/// Number of programs that a table lists by default.
 const LISTED: usize = 16;
 
-/// The most matrices that are named where one does not fit.
+/// Limit on the matrices that the error for an unfit one suggests.
 const SUGGESTED: u128 = 8;
 
 /// Arguments of `polyshard reduce`.
@@ -49,8 +49,8 @@ pub struct Arguments {
     /// List the N fastest [default: 16 in a table, all as JSON].
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// The program to explain and draw, by its number in the table or by its collectives, such as AllReduce or
-    /// Reduce-Broadcast, of which the fastest is taken [default: the fastest of all].
+    /// The program to explain and draw: its number in the table, or its collectives, such as AllReduce or Reduce-Broadcast,
+    /// which selects the fastest with these [default: the fastest of all].
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
     /// Print one JSON object instead of text.
@@ -77,10 +77,10 @@ struct Reduction {
     programs: Vec<Ranked>,
 }
 
-/// Does what the command line asks for, and returns what to print.
+/// Runs the command and returns the text to print.
 ///
 /// # Errors
-/// What is wrong with the placement, the machine, the axes, or the program asked for.
+/// If the placement, the machine or the axes are invalid, or the program is unknown.
 pub fn reduce(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let reduction = Reduction::new(arguments)?;
@@ -88,8 +88,8 @@ pub fn reduce(arguments: &Arguments) -> Result<String> {
         Some(name) => reduction.find(name)?,
         None => 0,
     };
-    let unless_told = if arguments.json { usize::MAX } else { LISTED };
-    let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
+    let default = if arguments.json { usize::MAX } else { LISTED };
+    let listed = listed(arguments.top, default, reduction.programs.len())?;
     if let Some(path) = &arguments.draw {
         let program = &reduction.programs[shown];
         files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
@@ -123,7 +123,7 @@ impl Reduction {
         let missing = || CliError::missing("no machine to time programs on", "give `--machine a100` or a file");
         let machine = machine.ok_or_else(missing)?;
         let hierarchy = Hierarchy::on_machine(&machine, &matrix, &axes)?;
-        // The root is not crossed.
+        // The root level is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options =
             ReduceOptions { max_steps, algorithm: arguments.hardware.algorithm(), ..ReduceOptions::default() };
@@ -156,7 +156,7 @@ impl Reduction {
         })
     }
 
-    /// How many times as fast as the direct reduction a program is, if that can be said.
+    /// The speed of a program relative to the direct reduction, unless it takes no time.
     fn speed(&self, ranked: &Ranked) -> Option<f64> {
         let seconds = ranked.simulation.total();
         let direct = self.programs.iter().find(|ranked| ranked.program.is_direct())?;
@@ -206,11 +206,11 @@ impl Reduction {
     }
 }
 
-/// What would place these axes on a hierarchy, or why nothing does.
+/// The matrices that place these axes on a hierarchy, or why there are none.
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     let found = match count(hierarchy, axes) {
         Ok(1..=SUGGESTED) => matrices(hierarchy, axes),
-        Ok(many) => return format!("{many} other matrices are; `polyshard placement` lists them"),
+        Ok(many) => return format!("{many} other matrices fit; `polyshard placement` lists them"),
         Err(why) => Err(why),
     };
     match found {
@@ -222,7 +222,7 @@ fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     }
 }
 
-/// A few ranks of a group.
+/// The first ranks of a group.
 fn ranks(group: &[usize]) -> String {
     let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
     format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })

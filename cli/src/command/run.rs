@@ -1,4 +1,4 @@
-//! `polyshard run`: the kernels of a file over `.npy` files, on threads or processes.
+//! `polyshard run`: the kernels of a `.poly` file over `.npy` files, on threads or processes.
 
 use crate::command::compute::{
     Choosing, Description, Files, Shared, Target, compute, described, held, ran, remark_hints,
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     check: bool,
 }
 
-/// Lowers the file, runs it and writes the result; returns what to print at the end.
+/// Lowers the file, runs it and writes the result; returns the text to print at the end.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     arguments.out.iter().try_for_each(|out| check_npy(&out.path))?;
     let mut kernels = arguments.source.read(None, true)?;
@@ -50,7 +50,7 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Targe
     let (inputs, opened) = (&kernels.inputs, &kernels.opened);
     let files = Files { inputs, opened, outs, check: arguments.check, kernel: None };
     let choosing = &arguments.choosing;
-    // What is written is lowered before any rank starts; what is chosen depends on the machine that ranks find.
+    // Schedules in the file are lowered before any rank starts; chosen ones depend on the machine that ranks find.
     let written = kernels.written()?;
     if let (Some(lowered), Some(allowed)) = (&written, choosing.memory())
         && held(&lowered.program) > allowed
@@ -84,7 +84,7 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Targe
     Ok(of_run.map_or_else(String::new, |of_run| ran(&of_run, predicted)))
 }
 
-/// What is said before a run.
+/// The report before a run.
 pub(crate) fn head(lowered: &Lowered, ranks: usize) -> String {
     let Lowered { program, chosen, bound, .. } = lowered;
     let gap = chosen.as_ref().map(|(.., gap)| *gap);

@@ -39,8 +39,8 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Mapped memory that does not exist when it is accessed: a file was truncated, or there is no room left for memory that processes share.
-/// The system sends `SIGBUS`, and the program cannot continue.
+/// Access to mapped memory that no longer exists: a file was truncated, or shared memory is exhausted. The system sends `SIGBUS`, and the
+/// program cannot continue.
 #[cfg(target_os = "linux")]
 mod bus {
     use std::fs::File;
@@ -54,7 +54,7 @@ mod bus {
     /// The previous action.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-    /// Seconds that a process gives the first one to report the same: the launcher then ends the others.
+    /// Seconds that other processes leave the first one to report the same error, after which the launcher ends all.
     static PATIENCE: AtomicU32 = AtomicU32::new(0);
 
     pub(super) fn install() {
@@ -81,7 +81,7 @@ mod bus {
         let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
         let mapped = (code > 0).then(|| mapping(address, &mut line[..])).flatten();
         let Some((is_shared, path)) = mapped else {
-            // Not a file: the previous action applies. A fault happens again by itself, a signal that was sent has to be raised again.
+            // Not a file: the previous action applies. A fault recurs; a signal that was sent has to be raised again.
             // SAFETY: the action is one that was installed before.
             unsafe {
                 libc::sigaction(signal, BEFORE.get().map_or(std::ptr::null(), |before| before), std::ptr::null_mut());
@@ -99,7 +99,7 @@ mod bus {
         };
         let mut seconds = PATIENCE.load(Ordering::Relaxed);
         while seconds > 0 {
-            // SAFETY: it only waits. A signal that the launcher sends meanwhile wakes it.
+            // SAFETY: it only waits; a signal from the launcher wakes it.
             seconds = unsafe { libc::sleep(seconds) };
         }
         for part in [start.as_bytes(), path, end.as_bytes()] {

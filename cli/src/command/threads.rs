@@ -1,6 +1,6 @@
-//! What `--run` needs: ranks that are threads of this process, and memory for all that they hold.
+//! Preconditions of `--run`: ranks that are threads of this process, and memory for all of them.
 //!
-//! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
+//! `--run` is a check, not a computation, so it is limited to small problems.
 
 use crate::error::{CliError, Result};
 use polyshard::layout::Sharding;
@@ -9,23 +9,23 @@ use polyshard::runtime::free_memory;
 use serde::Serialize;
 use std::fmt::{self, Display};
 
-/// Checks that ranks can be threads; `owner` is what has that many, as text.
+/// Checks that ranks can be threads; `owner` names their owner in the message.
 ///
 /// # Errors
-/// If there are more than `most`, or an MPI launcher has made ranks already.
+/// If there are more than `most`, or an MPI launcher has started ranks already.
 pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> {
     if ranks > most {
         let ranks = counted(ranks, "rank");
-        let what = format!("`--run` starts a thread per rank, {most} at most, but {owner} has {ranks}");
+        let what = format!("`--run` starts a thread per rank, at most {most}, but {owner} has {ranks}");
         return Err(CliError::refused(what, "run a smaller one"));
     }
     if polyshard::runtime::launched_ranks().is_some_and(|started| started > 1) {
-        return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
+        return Err(CliError::refused("`--run` starts its own ranks, as threads", "run it without an MPI launcher"));
     }
     Ok(())
 }
 
-/// Checks that `needed` bytes of `what` fit into the memory that is free, as far as the system tells.
+/// Checks that `needed` bytes of `what` fit into free memory, if the system reports it.
 pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     match free_memory() {
         Some(free) if needed > free.into() => {
@@ -36,7 +36,7 @@ pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     }
 }
 
-/// Compares the tile of a rank with what should be there, in one block by its sharding, and returns what is wrong.
+/// Compares the tile of a rank, one block of its sharding, with expected elements; returns the first difference.
 pub(crate) fn wrong<T: PartialEq + Display>(
     tile: &[T],
     sharding: &Sharding,
@@ -68,12 +68,12 @@ pub(crate) fn wrong<T: PartialEq + Display>(
     None
 }
 
-/// The result of a run in which nothing was wrong.
+/// The outcome of a run without errors.
 #[derive(Serialize)]
 pub(crate) struct Trial {
-    /// Tiles that were compared.
+    /// Number of tiles compared.
     pub(crate) tiles: usize,
-    /// Bytes that each rank got from others.
+    /// Bytes received by each rank.
     pub(crate) received_bytes: Vec<u64>,
 }
 

@@ -211,7 +211,7 @@ fn what_is_chosen_is_printed() {
     .assert_eq(&print(&["--print", "chain"]));
     expect![[r#"
         kernel   out[i, k] = A[i, j] * B[j, k], i 512, k 512, j 512, f32, 270.5 Moperations
-        ranks    6 (threads) on a100: 4 node x 16 gpu
+        ranks    6 (threads) on a100: 4 nodes x 16 gpus
         grid     j 6 (all 6 ranks; 25 grids considered, no other can be faster)
         moves    out reduce_scatter(x), 880.6 kB
         words    at most 220160 a rank; no algorithm that divides the work evenly moves fewer than 107102: 2.06
@@ -275,7 +275,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
         &["A.npy", "C.npy"],
         &["--out", "out.npy", "--at-most", "-1"],
         expect![[r#"
-        error: the seconds of `--at-most` must be 0 or more, found -1
+        error: `--at-most` must be 0 seconds or more, found -1
     "#]],
     );
     files.refused(
@@ -300,10 +300,10 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     assert!(said.contains("(all 6 ranks; "), "{said}");
     let smaller = ["--dry-run", "--ranks", "65", "--machine", "a100", "--hierarchy", "4,16"];
     files.refused(text, &["A.npy", "C.npy"], &smaller, expect![[r#"
-        error: a100: 4 node x 16 gpu has 64 devices, and 65 ranks are asked for; ask for fewer ranks, or give more of a level by `--hierarchy`
+        error: a100: 4 nodes x 16 gpus has 64 devices, too few for 65 ranks; use fewer ranks, or raise the counts of its levels with `--hierarchy`
     "#]]);
     let grown = files.said(Start::Plain, text, &["A.npy", "C.npy"], &smaller[..5]);
-    assert!(grown.contains("ranks    65 (threads) on a100: 5 node x 16 gpu\n"), "{grown}");
+    assert!(grown.contains("ranks    65 (threads) on a100: 5 nodes x 16 gpus\n"), "{grown}");
     assert!(!Path::new("out.npy").exists());
 }
 
@@ -393,25 +393,25 @@ fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
         |more: &[&str]| of_machine(&files, &[&cache_of, &elsewhere], Start::Plain, &[&["--ranks", "2"], more].concat());
     for _ in 0..2 {
         let (line, ended) = run(&[]);
-        assert_eq!(line, "machine  not measured, since this is too little work; `--measure` measures it");
+        assert_eq!(line, "machine  not measured, since the program is too short to matter; `--measure` measures it");
         assert_eq!((&*ended.stderr, in_cache()), ("", 0));
     }
     let (line, ended) = run(&["--measure"]);
-    assert!(line.starts_with(&format!("machine  measured now, and kept in {cache}/polyshard/")), "{line}");
-    assert_eq!(ended.stderr, "measuring this machine anew, for some seconds\n");
+    assert!(line.starts_with(&format!("machine  measured now, and saved in {cache}/polyshard/")), "{line}");
+    assert_eq!(ended.stderr, "measuring this machine again, for some seconds\n");
     let chain = |of: &[&str]| of_machine(&files, &[&cache_of], Start::Plain, &[&["--ranks", "2"], of].concat());
     let (again, ended) = chain(&[]);
-    assert!(again.starts_with("machine  measured ") && again.contains(" ago, and kept in "), "{again}");
+    assert!(again.starts_with("machine  measured ") && again.contains(" ago, from "), "{again}");
     assert_eq!(ended.stderr, "");
     // A file that is named is read, or written where it is not there.
     let own = files.path("own.toml");
     let named = format!("POLYSHARD_MACHINE={own}");
     let _ = fs::remove_file(&own);
     let (line, _) = of_machine(&files, &[&cache_of, &named], Start::Plain, &["--ranks", "2", "--measure"]);
-    assert!(line.starts_with(&format!("machine  measured now, and kept in {own}")), "{line}");
+    assert!(line.starts_with(&format!("machine  measured now, and saved in {own}")), "{line}");
     let arguments = files.arguments("ij,jk->ik", &["A.npy", "B.npy"], &["--dry-run", "--ranks", "2"]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    for (machine, is_on) in [(&*own, "on detected: 2 rank\n"), ("v100", "on v100: 4 node x 8 gpu\n")] {
+    for (machine, is_on) in [(&*own, "on detected: 2 ranks\n"), ("v100", "on v100: 4 nodes x 8 gpus\n")] {
         let variable = format!("POLYSHARD_MACHINE={machine}");
         let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
         let said = run_with(&[&variable], Start::Plain, program, &arguments, Duration::from_secs(60)).stdout;
@@ -432,7 +432,7 @@ fn two_commands_that_follow_one_another_choose_alike() {
     let elsewhere = format!("TMPDIR={}", files.path(""));
     let run = || run_with(&[&cache_of, &elsewhere], Start::Plain, program, &arguments, Duration::from_secs(120));
     let [first, second] = [run(), run()];
-    let measuring = "measuring this machine for a second: it was not measured before, or while other work ran\n";
+    let measuring = "measuring this machine for a second: it was not measured before, or only while other work ran\n";
     assert_eq!((&*first.stderr, &*second.stderr), (measuring, ""), "{}", first.stdout);
     let rest =
         |said: &Ended| said.stdout.lines().filter(|line| !line.starts_with("machine")).collect::<Vec<_>>().join("\n");
@@ -445,5 +445,5 @@ fn one_process_of_a_launcher_has_threads_for_its_ranks() {
     let [cache, elsewhere] = ["XDG_CACHE_HOME", "TMPDIR"].map(|name| format!("{name}={}", files.path("")));
     let variables = ["PMI_RANK=0", "PMI_SIZE=1", &cache, &elsewhere];
     let (_, ended) = of_machine(&files, &variables, Start::Plain, &["--ranks", "2", "--all-ranks", "--check"]);
-    assert!(ended.stdout.contains("ranks    2 (threads) on assumed: 2 rank\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("ranks    2 (threads) on assumed: 2 ranks\n"), "{}", ended.stdout);
 }

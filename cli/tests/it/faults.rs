@@ -238,7 +238,7 @@ fn files_of_several_types_are_computed_in_the_wider_one() {
             let said =
                 COMMAND_LINE.said(Start::Plain, &[&command[..], &[text(&files[0]), text(&files[1])], &more].concat());
             for (path, of) in files.iter().zip([left, right]) {
-                let line = format!("read     {} as {dtype}, which holds {of}\n", path.display());
+                let line = format!("convert  {} from {of} to {dtype}\n", path.display());
                 assert_eq!(said.contains(&line), of != dtype, "{said}");
             }
             assert_eq!(NpyFile::open(&out).expect("it was written").dtype().name(), dtype);

@@ -194,7 +194,7 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     for tolerance in ["much", "nan"] {
         refused(polyshard, &format!("compare A B --tolerance {tolerance}"), "give a number, such as 0.5 or 1e9");
     }
-    let size = "write bytes such as 4096, 64MiB, 1.5GiB or 2GB";
+    let size = "write bytes such as 4096, 64MiB, 1.5GiB or 2GB; the largest units are TB and TiB";
     refused(polyshard, "redistribute --mesh 2 [2] [2] --memory 1e3", size);
     refused(polyshard, "redistribute --mesh 2 [2] [2] --bandwidth 1 --latency x", "give a number");
     refused(polyshard, "placement --machine a100 --mesh 64 --top x", whole);
@@ -213,10 +213,14 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
         ("redistribute --mesh 2 [2] [2] --memory", "--memory <SIZE>"),
         ("machine measure --sizes", "--sizes <1KiB,64KiB,4MiB>"),
     ] {
-        for bytes in ["-4", "-4GB", "-1.5MiB", "2G", "much"] {
+        refused(polyshard, &format!("{line} 0"), "give a size of at least 1 byte, such as 64MiB");
+        for bytes in ["-4", "-4GB", "-1.5MiB", "2G", "1EB", "much"] {
             let message = format!("invalid value '{bytes}' for '{option}': cannot read the size `{bytes}`; {size}");
             refused(polyshard, &format!("{line} {bytes}"), &message);
         }
+    }
+    for line in ["run f.poly A= --out B.npy", "run f.poly A.npy --out A="] {
+        refused(polyshard, line, "no file name after `A=`; write `A=A.npy`");
     }
     refused(polyshard, "einsum i->i A --mesh -2", "for '--mesh <X=N,..>': cannot read the mesh `-2`; write");
 }

@@ -55,12 +55,12 @@ fn refused(arguments: &[&str], message: &str) {
 fn machines_with_a_name_are_listed() {
     let list = said(Start::Plain, &["list"]);
     expect![[r#"
-        name     levels           devices  memory each  operations each
-        a100     4 node x 16 gpu       64        40 GB  624 TOP/s in i8
-        v100     4 node x 8 gpu        32        16 GB  125 TFLOP/s in f16
-        tpu-v4p  4 x x 4 y x 4 z       64        32 GB  275 TOP/s in i8
-        tpu-v5e  4 x x 4 y             16        16 GB  394 TOP/s in i8
-        tpu-v5p  4 x x 4 y x 4 z       64        96 GB  918 TOP/s in i8
+        name     levels             devices  memory each  operations each
+        a100     4 nodes x 16 gpus       64        40 GB  624 TOP/s in i8
+        v100     4 nodes x 8 gpus        32        16 GB  125 TFLOP/s in f16
+        tpu-v4p  4 x x 4 y x 4 z         64        32 GB  275 TOP/s in i8
+        tpu-v5e  4 x x 4 y               16        16 GB  394 TOP/s in i8
+        tpu-v5p  4 x x 4 y x 4 z         64        96 GB  918 TOP/s in i8
     "#]]
     .assert_eq(&list);
     let machines = json(&said(Start::Plain, &["list", "--json"]));
@@ -71,7 +71,7 @@ fn machines_with_a_name_are_listed() {
 #[test]
 fn a_machine_is_shown_by_name_and_from_a_file() {
     expect![[r#"
-        v100: 4 node x 8 gpu, 32 devices
+        v100: 4 nodes x 8 gpus, 32 devices
 
         level  count  connected by            bandwidth  latency
         node       4  switch, 1 port shared      8 GB/s    20 us
@@ -93,10 +93,11 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     let file = file.to_str().unwrap();
     let shown = said(Start::Plain, &["show", file]);
     assert!(shown.starts_with("mine: 4 x x 4 y, 16 devices\n"), "{shown}");
-    let device = "device: 16 GB of memory at 810 GB/s, 1 TB/s alone, and 200 ns for each row of a part; bf16";
+    let device =
+        "device: 16 GB of memory at 810 GB/s, 1 TB/s for a device alone, and 200 ns per non-contiguous row; bf16";
     assert!(shown.contains(device), "{shown}");
     let products =
-        "products  to begin  16 rows  4 columns  16 columns\nbf16          1 us     10 %        5 %        20 %\n";
+        "products  latency  16 rows  4 columns  16 columns\nbf16         1 us     10 %        5 %        20 %\n";
     assert!(shown.contains(products), "{shown}");
     let last = shown.lines().last().map(|row| row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()));
     assert_eq!(last.unwrap().collect::<Vec<_>>(), ["AllReduce", "4", "1 KiB to 4 KiB", "1.50 to 3.00"], "{shown}");

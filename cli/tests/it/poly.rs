@@ -164,7 +164,7 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     folder.refused(
         &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
         expect![[r#"
-        error: the mesh needs 4 ranks, but there are 3; start as many as it needs, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; start as many as the mesh has, or leave the mesh out to have one chosen
     "#]],
     );
     // Two are idle.
@@ -270,13 +270,13 @@ fn what_kernels_become_is_printed() {
     folder.refused(
         &[&["lower", &summa][..], &sizes, &["--print", "main", "--out", &crate_folder]].concat(),
         expect![[r#"
-            error: `summa` exists already; name a folder that does not
+            error: `summa` exists already; give a new folder
         "#]],
     );
     folder.refused(
         &[&["lower", &summa][..], &sizes, &["--out", &crate_folder]].concat(),
         expect![[r#"
-        error: `--out` is for `--print main`; leave it out, or print `main`
+        error: `--out` is for `--print main`; leave it out, or add `--print main`
     "#]],
     );
     folder.refused(

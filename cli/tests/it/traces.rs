@@ -1,8 +1,9 @@
-//! Traces and programs as files: what is read from a file is checked as if it were written in the source.
+//! `polyshard show`: arrays; traces and programs as files, which are checked as if they were written in the source.
 
 use polyshard::prelude::*;
+use polyshard::runtime::{Element, npy_header};
 use polyshard_testing::command_line::CommandLine;
-use polyshard_testing::start::Start;
+use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;
 use std::fs;
 
@@ -29,6 +30,37 @@ fn shown(name: &str, from: &str, to: &str) -> Result<String, String> {
     let path = path.to_str().expect("cargo's folder has a plain name");
     let ended = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", "source"]);
     if ended.success { Ok(ended.stdout) } else { Err(ended.stderr) }
+}
+
+/// The text of an array in a file.
+fn shown_array<T: Element>(shape: &[usize], fortran: bool, bytes: &[u8]) -> String {
+    let path = test_folder!("shown_array").join("array.npy");
+    fs::write(&path, [&npy_header::<T>(shape, fortran), bytes].concat()).expect("the folder is ours");
+    COMMAND_LINE.said(Start::Plain, &["show", path.to_str().expect("cargo's folder has a plain name")])
+}
+
+#[test]
+fn arrays_are_shown_with_their_type_and_shape() {
+    let elements = [1.0f32, -2.5, 3e-8, 4.0, 5.0, 6.0].map(f32::to_ne_bytes).concat();
+    let rows = "f32, 2 x 3\n[[ 1.0, -2.5, 3e-8],\n [ 4.0,  5.0,  6.0]]\n";
+    assert_eq!(shown_array::<f32>(&[2, 3], false, &elements), rows);
+    let columns = "f32, 2 x 3, Fortran order\n[[ 1.0, 3e-8,  5.0],\n [-2.5,  4.0,  6.0]]\n";
+    assert_eq!(shown_array::<f32>(&[2, 3], true, &elements), columns);
+    assert_eq!(shown_array::<f64>(&[], false, &1e-300f64.to_ne_bytes()), "f64, one element\n1e-300\n");
+    assert_eq!(shown_array::<i64>(&[0, 3], false, &[]), "i64, 0 x 3\n[[]]\n");
+    let many = (0..1000).flat_map(i32::to_ne_bytes).collect::<Vec<_>>();
+    let middle = "i32, 1000\n[  0,   1,   2,   3,   4, ..., 995, 996, 997, 998, 999]\n";
+    assert_eq!(shown_array::<i32>(&[1000], false, &many), middle);
+    let file = test_folder!("shown_text").join("text.npy");
+    fs::write(&file, "[1, 2, 3]").expect("the folder is ours");
+    let file = file.to_str().expect("cargo's folder has a plain name");
+    for (arguments, message) in [
+        (&["show", file][..], "cannot read `"),
+        (&["show", file, "--print", "explain"], "is an array, but `--print` is for programs; leave `--print` out"),
+    ] {
+        let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, arguments);
+        assert!(!success && stderr.contains(message), "{stderr}");
+    }
 }
 
 #[test]
@@ -74,7 +106,7 @@ fn a_trace_shows_the_program_of_its_schedule() {
             assert_eq!(shown.stdout, expected, "{what}");
         }
         let trace = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", "trace"]);
-        assert!(!trace.success && trace.stderr.contains("which does not say by what schedule"), "{}", trace.stderr);
+        assert!(!trace.success && trace.stderr.contains("which does not record its schedule"), "{}", trace.stderr);
         fs::write(path, written.replacen("\"arrays\":[0", "\"arrays\":[7", 1)).expect("the folder is ours");
         let changed = COMMAND_LINE.run(Start::Plain, &["show", path]);
         let said = "is not a program: statement 1 names array 7, but the program has ";

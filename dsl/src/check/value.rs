@@ -24,6 +24,9 @@ pub(crate) fn check(
     Context { block, element, sites, scalars, errors }.value(&block.statement.value)
 }
 
+/// The least float that no integer type holds.
+const TOO_LARGE: f64 = (1u64 << 63) as f64;
+
 /// What names mean, and what is found on the way: captured scalars and mistakes.
 struct Context<'a> {
     block: &'a Block,
@@ -172,6 +175,7 @@ impl Context<'_> {
             self.errors.push(literal, format!("`{literal}` is not of type `{dtype}`", literal = text(literal)), help);
             return None;
         }
+        let is_of_integers = known.is_some_and(|dtype| !dtype.is_float());
         let number = match literal {
             Lit::Int(number) => {
                 let value = number.base10_parse().ok();
@@ -182,7 +186,13 @@ impl Context<'_> {
                 })
             }
             .map(|(value, negative)| (Number::Int(value), negative)),
-            Lit::Float(_) if known.is_some_and(|dtype| !dtype.is_float()) => {
+            // As the value of a scalar, it may have been written without an exponent.
+            Lit::Float(number)
+                if is_of_integers && number.base10_parse::<f64>().is_ok_and(|value| value >= TOO_LARGE) =>
+            {
+                None
+            }
+            Lit::Float(_) if is_of_integers => {
                 let message = format!("`{}` is a float in a kernel of integers", text(literal));
                 self.errors.push(literal, message, "write an integer, or let the tensors hold `f32` or `f64`");
                 return None;

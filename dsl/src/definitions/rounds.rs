@@ -3,7 +3,7 @@
 //! In each round but the first, `A` is what `B` was in the round before; they end after 100, or after one in which `s`, a tensor of no
 //! dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by rounds inside of it.
 
-use super::values::{Values, alone};
+use super::values::{Values, written};
 use crate::check::index::identifiers;
 use crate::errors::{Errors, error};
 use crate::name::name;
@@ -128,11 +128,18 @@ impl Repeated {
 
     /// The rounds with numbers, of which there may be names in the text: `repeat(rounds, ..)` with `--let rounds=5`.
     pub(super) fn bound(&self, values: &Values) -> Result<Rounds> {
-        let unknown = |expr: &Expr, what: &str| {
-            let known = alone(expr).map_or_else(|| "5".to_owned(), |name| format!("--let {name}=5"));
-            error(expr, format!("{what} is not known"), format!("write a number, or give it a value: `{known}`"))
+        let unknown = |expr: &Expr, what: &str, number: &str| match identifiers(expr)
+            .into_iter()
+            .find(|ident| values.get(name(ident)).is_none())
+        {
+            Some(ident) => {
+                let help = format!("write a number, or give it a value: `--let {ident}=5`");
+                error(expr, format!("the {what} is not known"), help)
+            }
+            None => error(expr, format!("`{}` is not a {what}", written(expr)), format!("write {number}")),
         };
-        let times = values.evaluate(&self.times).ok_or_else(|| unknown(&self.times, "the number of rounds"))?;
+        let times =
+            values.evaluate(&self.times).ok_or_else(|| unknown(&self.times, "number of rounds", "a whole number"))?;
         let most = u64::try_from(times).ok().filter(|times| *times <= MOST_ROUNDS);
         let times = most.ok_or_else(|| {
             error(
@@ -142,7 +149,8 @@ impl Repeated {
             )
         })?;
         let until = self.until.as_ref().map(|(scalar, below)| {
-            let below = number(below, values).ok_or_else(|| unknown(below, "the bound that ends the rounds"))?;
+            let below =
+                number(below, values).ok_or_else(|| unknown(below, "bound that ends the rounds", "a number"))?;
             Ok::<_, syn::Error>((name(scalar), below))
         });
         let carried = self.carried.iter().map(|(value, next)| (name(value), name(next))).collect();
@@ -192,10 +200,18 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
                 && other.kernels.end <= around.kernels.end
         };
         let inside = rounds.iter().filter(within).flat_map(|other| &other.carried);
-        written.extend(inside.chain(&around.carried).map(|(value, _)| value));
+        let carried_inside: Vec<&Ident> = inside.map(|(value, _)| value).collect();
+        written.extend(carried_inside.iter().copied().chain(around.carried.iter().map(|(value, _)| value)));
         let next = around.carried.iter().map(|(_, next)| next).chain(around.until.iter().map(|(scalar, _)| scalar));
         for name in next.filter(|name| !written.contains(name)) {
             errors.push(name, format!("no kernel of the round writes `{name}`"), "name what one of them writes");
+        }
+        let own = &outputs[around.kernels.clone()];
+        let is_idle = |value: &Ident| !own.contains(&value) && !carried_inside.contains(&value);
+        for (value, _) in around.carried.iter().filter(|(value, next)| value == next && is_idle(value)) {
+            let last = own.last().map_or_else(|| "B".to_owned(), ToString::to_string);
+            let message = format!("`{value} = {value}` carries nothing: no kernel of the round writes `{value}`");
+            errors.push(value, message, format!("carry what one of them writes, such as `{value} = {last}`"));
         }
     }
     errors.finish(())

@@ -231,10 +231,45 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         &[],
         expect![[r#"
-            line 1, column 11: no kernel reads or writes `before`, so it has no value before the rounds
-            help: leave `before = ..` out, or have a kernel read it
+            line 1, column 11: `before` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+            help: write or read `before` first, or leave `before = ..` out
         "#]],
     );
+    // The first kernel that reads it comes after the rounds.
+    let last = "fn last(C: [T; n]) -> D: [T; n] { D[i] = C[i] } auto";
+    check(
+        &format!("repeat(3, A = B, C = B) {{ {half} }} {last}"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 18: `C` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+            help: write or read `C` first, or leave `C = ..` out
+        "#]],
+    );
+    // Only a kernel of the same round reads what another one has written.
+    check(
+        &format!("repeat(3, A = B, B = D) {{ {half} fn next(B: [T; n]) -> D: [T; n] {{ D[i] = B[i] }} auto }}"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 18: `B` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+            help: write or read `B` first, or leave `B = ..` out
+        "#]],
+    );
+    check(
+        &format!("repeat(3, A = A) {{ {half} }}"),
+        &[],
+        &[],
+        expect![[r#"
+            line 1, column 11: `A = A` carries nothing: no kernel of the round writes `A`
+            help: carry what one of them writes, such as `A = B`
+        "#]],
+    );
+    let file = Definitions::parse(&format!("repeat(1.5, A = B) {{ {half} }}")).expect("a file");
+    expect![[r#"
+        line 1, column 8: `1.5` is not a number of rounds
+        help: write a whole number"#]]
+    .assert_eq(&file.rounds(&Given::default()).expect_err("half a round").to_string());
     check(
         &format!("{PRODUCT}mesh(x: 2).distribute([m], [mo], [mi]);"),
         &[],

@@ -15,6 +15,17 @@ fn functions_and_choices_keep_their_meaning() {
 }
 
 #[test]
+fn indices_and_scalars_are_compared_by_any_sign() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = if i != 2 { A[i] } else if alpha != i { 1 } else { 0 } }",
+        expect![[r#"
+            C[i] = if i != 2 { A[i] } else if alpha != i { 1 } else { 0 }
+            scalars: alpha
+        "#]],
+    );
+}
+
+#[test]
 fn an_unknown_function_lists_the_functions() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = tan(A[i]) + A(i) * expm1(alpha) }",

@@ -46,7 +46,7 @@ impl PlacedMesh {
     /// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
     /// assert_eq!(placed.ranks(), [0, 2, 1, 3]);
     /// assert_eq!(placed.groups(&["x"])?, [[0, 1], [2, 3]]);
-    /// assert_eq!(placed.to_string(), "(x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu");
+    /// assert_eq!(placed.to_string(), "(x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

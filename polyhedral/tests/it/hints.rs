@@ -108,8 +108,8 @@ fn panels_that_take_less_time_than_their_messages_are_pointed_out() {
     check(
         pipelined(16, 15, 48),
         expect![[r#"
-            an iteration of `ko` computes 320 points at most, in less time than a message of `A` takes to begin: divide it into fewer iterations, or leave out `pipeline`
-            an iteration of `ko` computes 320 points at most, in less time than a message of `B` takes to begin: divide it into fewer iterations, or leave out `pipeline`
+            an iteration of `ko` takes at most 640 operations, less time than the latency of a message of `A`: divide it into fewer iterations, or leave out `pipeline`
+            an iteration of `ko` takes at most 640 operations, less time than the latency of a message of `B`: divide it into fewer iterations, or leave out `pipeline`
         "#]],
     );
     check(pipelined(64, 63, 96), expect![""]);

@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
 use crate::nest::{Brought, Nest};
-use crate::reduction::Procedure;
+use crate::reduction::{Procedure, counted};
 use crate::statement::Statement;
 use crate::way::{Way, WayError};
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
@@ -19,7 +19,10 @@ pub enum ProgramError {
     #[error(transparent)]
     NotNative(#[from] NotNative),
     /// A statement names an array that does not exist.
-    #[error("statement {} names array {}, but the program has {arrays} arrays, numbered from 0", .statement.0, .array.0)]
+    #[error(
+        "statement {} names array {}, but the program has {}, numbered from 0",
+        .statement.0, .array.0, counted(*arrays, "array")
+    )]
     NoArray { statement: StatementId, array: ArrayId, arrays: usize },
     /// An array is read that nothing has written.
     #[error("statement {} reads `{array}`, which no statement before it writes", .statement.0)]

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If the environment says something else than it can.
-pub(super) fn settings(asked: bool) -> Result<(bool, Duration)> {
+pub(crate) fn settings(asked: bool) -> Result<(bool, Duration)> {
     from(asked, |name| std::env::var(name).ok())
 }
 

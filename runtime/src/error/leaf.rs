@@ -1,6 +1,7 @@
 //! What can be wrong with a leaf that a user registers, or that a program asks for.
 
 use super::joined;
+use crate::comm::plural;
 use crate::layout::{DType, Name};
 
 /// Why a leaf cannot be registered or called.
@@ -19,8 +20,8 @@ pub enum LeafError {
     ElementType { name: Name, kernel: DType, function: DType },
     /// The function takes more or fewer operands than the statement has.
     #[error(
-        "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; make them match",
-        .operands.len(), joined(.operands)
+        "`{statement}` has {} ({}), but the function of leaf `{name}` takes {taken}; make them match",
+        plural(.operands.len(), "operand"), joined(.operands)
     )]
     Operands { name: Name, statement: Box<str>, operands: Box<[Name]>, taken: usize },
     /// Another function is registered under the name.

@@ -164,6 +164,13 @@ fn ranks_that_wait_for_one_at_work_say_nothing_and_wait() {
     assert_eq!(ended.stderr, "", "a rank at work is no reason for a report");
 }
 
+#[test]
+fn an_invalid_value_in_the_environment_is_an_error_on_threads_too() {
+    let way = "roots";
+    let ended = run_with(&["POLYSHARD_CHECK=yes"], Start::Plain, &example_path!("comm_checked"), &[way], LIMIT);
+    check_ended(&ended, way, "threads", "rank 0: `POLYSHARD_CHECK` is `yes`: set it to 1 or 0");
+}
+
 #[cfg(feature = "mpi")]
 #[test]
 fn the_environment_of_a_program_has_it_checked() {

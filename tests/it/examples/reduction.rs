@@ -37,7 +37,7 @@ fn the_reduction_tells_its_placement_program_and_bytes() {
     assert!(stdout.starts_with("best of 1 placements: [[2 2]], in 5.608e-4 s\n"), "{stdout}");
     let program = "\
 1000000 elements of f32 over `p0`, by the fastest program
-(p0: 4) as [[2 2]] on a100: 2 node x 2 gpu
+(p0: 4) as [[2 2]] on a100: 2 nodes x 2 gpus
   1. ReduceScatter(node, InsideGroup)  {0 1} {2 3}  1.041e-5 s, the ports out of rank 0 at level `gpu`
   2. AllReduce(node, Parallel(root))   {0 2} {1 3}  5.400e-4 s, the ports out of node 0
   3. AllGather(node, InsideGroup)      {0 1} {2 3}  1.041e-5 s, the ports out of rank 0 at level `gpu`

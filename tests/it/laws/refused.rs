@@ -18,7 +18,7 @@ fn placed(swapped: bool) -> PlacedMesh {
 }
 
 /// What [`check`] reduces over.
-const ALL: &str = "`x`, `y` of (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu";
+const ALL: &str = "`x`, `y` of (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 nodes x 2 gpus";
 
 /// Checks what a program on this many threads fails with.
 #[track_caller]
@@ -88,14 +88,14 @@ fn a_world_of_another_size_or_placed_otherwise() {
     check_on(
         4,
         |world| reduce(&*place(world, &other)?),
-        "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu cannot run in a world that is \
-         placed otherwise, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; give the world that `spmd` gives, or \
+        "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 nodes x 2 gpus cannot run in a world that is \
+         placed otherwise, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; give the world that `spmd` gives, or \
          that one placed alike",
     );
     check_on(
         4,
         |world| place(&*place(world, &other)?, &one).map(drop),
-        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; give \
+        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; give \
          `place` the world that `spmd` gives",
     );
 }

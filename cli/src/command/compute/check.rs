@@ -1,4 +1,4 @@
-//! The result against a sequential computation, which one rank does on whole arrays.
+//! `--check`: compares the result with a sequential computation.
 
 use super::Files;
 use crate::error::{CliError, Result};
@@ -9,23 +9,23 @@ use polyshard::runtime::{self, DistArray, Element, Execute, NpyFile, RunError, W
 use polyshard::search::Order;
 use std::collections::HashMap;
 
-/// What came of a check.
+/// The outcome of a check.
 pub(crate) struct Checked {
-    /// The rows that were compared, and how many there are.
+    /// The number of rows that were compared, and of all rows.
     pub(crate) rows: [usize; 2],
-    /// The largest difference, as a part of a magnitude.
+    /// The largest difference, relative to a magnitude.
     pub(crate) error: f64,
-    /// Of which magnitude.
+    /// The magnitude, as text.
     pub(crate) of: &'static str,
 }
 
-/// The most rows that are compared.
+/// Limit on the rows that are compared.
 const ROWS: usize = 8;
 
-/// What an element's difference is compared with. Rounding is as large as the terms make it: a sum that cancels is far smaller than that.
+/// The magnitude for sums: rounding errors grow with the terms, and a sum that cancels can be far smaller than they are.
 const TERMS: &str = "the sum of the absolute values of its terms";
 
-/// What it is compared with where no terms are added up.
+/// The magnitude for other results.
 const ELEMENT: &str = "the element itself";
 
 /// Computes rows of the result sequentially, at equal distances along its first dimension, and compares them with the file.
@@ -43,7 +43,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
         let (magnitudes, of) = magnitudes(kernel, &inputs.iter().collect::<Vec<_>>(), &expected)?;
         return Ok(Checked { rows: [rows, rows], error: error(&found, &expected, &magnitudes, of, 0)?, of });
     };
-    // The kernel of one row.
+    // The kernel that computes one row.
     let mut spec = kernel.spec();
     spec.inputs.iter_mut().zip(&dims).for_each(|((_, shape), dims)| dims.iter().for_each(|&dim| shape[dim] = 1));
     spec.output.1[0] = 1;
@@ -78,7 +78,7 @@ pub(super) fn whole<T: Element>(
     results: &[&DistArray<T>],
 ) -> Result<Checked> {
     let error = program.verify(world, inputs, results, tolerance::<T>()).map_err(|why| match why.cause() {
-        // All ranks know it.
+        // All ranks share it.
         runtime::Error::Run(RunError::Wrong(_)) | runtime::Error::Root { .. } => {
             CliError::Said { what: why.cause().to_string() }
         }
@@ -88,18 +88,18 @@ pub(super) fn whole<T: Element>(
     Ok(Checked { rows: [rows, rows], error, of: "the largest element" })
 }
 
-/// What a row of the result needs of the inputs.
+/// The parts of the inputs that a row of the result needs.
 struct Sliced {
     /// The index of the result's rows.
     first: Name,
-    /// The dimensions of each input along which a row needs one element alone.
+    /// For each input, the dimensions along which a row needs a single element.
     dims: Vec<Vec<usize>>,
     /// How many rows there are.
     count: usize,
 }
 
 impl Sliced {
-    /// None if rows cannot be computed by themselves.
+    /// Returns `None` if rows cannot be computed separately.
     fn new(kernel: &Kernel) -> Option<Self> {
         let first = kernel.target().index.first()?.as_variable()?;
         let var = kernel.vars().iter().find(|var| var.name == first)?;
@@ -127,7 +127,7 @@ impl Sliced {
     }
 }
 
-/// What rounding explains, as a part of a magnitude.
+/// The largest relative difference that rounding explains.
 fn tolerance<T: Element>() -> f64 {
     match T::DTYPE {
         DType::F32 => 1e-4,
@@ -136,7 +136,8 @@ fn tolerance<T: Element>() -> f64 {
     }
 }
 
-/// The sum of the absolute values of the terms of each element, or of what is no sum of floats, the element's own; and which it is.
+/// The magnitude of each element: the sum of the absolute values of its terms, or its own for results other than sums of floats. Also returns
+/// which of the two, as text.
 fn magnitudes<T: Element>(
     kernel: &Kernel,
     inputs: &[&ArrayD<T>],
@@ -157,7 +158,7 @@ enum Terms {
     Absolute,
 }
 
-/// Computes a kernel on one core: a product of several tensors two at a time, in an order that does not depend on the schedule.
+/// Computes a kernel on one core; a product of several tensors pairwise, in an order that does not depend on the schedule.
 fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) -> Result<ArrayD<T>> {
     let order = Order::pairwise(kernel);
     let stages = order.as_ref().map_or(std::slice::from_ref(kernel), Order::stages);
@@ -186,7 +187,7 @@ fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) 
     made.remove(&kernel.output().name).ok_or_else(missing)
 }
 
-/// The value with sums of absolute values in place of sums and differences.
+/// The value with absolute values of terms in sums and differences.
 fn magnitude(value: Value) -> Value {
     let inside = |value: Box<Value>| Box::new(magnitude(*value));
     match value {
@@ -202,7 +203,7 @@ fn magnitude(value: Value) -> Value {
     }
 }
 
-/// The largest difference of elements, each as a part of its magnitude, which is `of` this; they are of rows from `first` on.
+/// The largest difference of elements, relative to their magnitudes, which `of` describes; row 0 is row `first` of the result.
 fn error<T: Element>(
     found: &ArrayD<T>,
     expected: &ArrayD<T>,
@@ -219,8 +220,8 @@ fn error<T: Element>(
             let mut index = index.slice().to_vec();
             index.iter_mut().take(1).for_each(|row| *row += first);
             let what = format!(
-                "element {index:?} is {found}, and {expected} if it is computed sequentially: they differ by {error:.1e} of {of}, \
-                 and rounding explains {tolerance:e}"
+                "element {index:?} is {found}, but {expected} in a sequential computation: the difference is {error:.1e} of {of}, \
+                 and rounding explains at most {tolerance:e}"
             );
             return Err(CliError::Bug { what });
         }
@@ -229,7 +230,7 @@ fn error<T: Element>(
     Ok(largest)
 }
 
-/// A difference as a part of a magnitude, or of the element's own size if that is not finite. What is not finite has to be equal.
+/// A difference relative to a magnitude, or to the element's own size if that is not finite. Infinite elements have to be equal.
 fn relative(distance: f64, magnitude: f64, own: f64) -> f64 {
     let size = if magnitude.is_finite() { magnitude } else { own };
     match distance {

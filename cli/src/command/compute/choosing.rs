@@ -1,4 +1,4 @@
-//! The options by which a schedule is chosen, which all commands that choose have in common.
+//! Options of the commands that choose a schedule.
 
 use crate::command::hardware::find;
 use crate::command::mesh::numbers;
@@ -7,6 +7,7 @@ use crate::numbers::{count, real, size};
 use crate::say::remark;
 use indicatif::HumanDuration;
 use polyshard::Error;
+use polyshard::machine::units::counted;
 use polyshard::machine::{Machine, PRESETS};
 use polyshard::runtime::machine::{Keep, Origin, Recalled, recall};
 use polyshard::runtime::{World, launched_ranks};
@@ -14,14 +15,14 @@ use polyshard::search::{Limits, SearchError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The predicted seconds of a program from which on it pays to measure the machine before it is chosen.
+/// Predicted seconds of a program above which it pays to measure the machine first.
 const PAYS: f64 = 0.05;
-/// How long a program is sought whose seconds say whether it pays to measure.
+/// Time limit of the search that predicts whether it pays to measure.
 const DRY: Duration = Duration::from_millis(250);
 /// The variable that names a machine, or the file to keep one in.
 const VARIABLE: &str = "POLYSHARD_MACHINE";
 
-/// How a schedule is chosen.
+/// Options for choosing a schedule.
 #[derive(clap::Args)]
 pub(crate) struct Choosing {
     /// Maximum number of ranks: threads or, under `mpirun`, its processes [default: all processes, or one thread per core].
@@ -34,11 +35,12 @@ pub(crate) struct Choosing {
     /// `POLYSHARD_MACHINE`, else this machine].
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// Counts of the levels of `--machine`, outermost first [default: for a preset, as many nodes as the ranks need].
-    #[arg(long, value_name = "NODES,GPUS", requires = "machine")]
+    /// Counts of the levels of `--machine`, outermost first: 4,16 is 4 nodes of 16 devices [default: those of the machine; for a preset,
+    /// as many nodes as the ranks need].
+    #[arg(long, value_name = "COUNTS", requires = "machine")]
     hierarchy: Option<String>,
-    /// Measure this machine anew for some seconds, and keep the figures. Otherwise it is measured once, for a second, before the first
-    /// computation that is predicted to take 50 ms or more.
+    /// Measure this machine again, for some seconds, and save the figures [default: measure once, for a second, before the first
+    /// computation that is predicted to take 50 ms or more].
     #[arg(long, conflicts_with = "machine")]
     measure: bool,
     /// Search time limit in seconds; the remaining gap is reported.
@@ -46,11 +48,11 @@ pub(crate) struct Choosing {
     at_most: f64,
 }
 
-/// A machine to choose for.
+/// The machine to choose for.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) machine: Machine,
-    /// Where its figures are from, if they are measured.
+    /// The origin of its figures, if they are measured.
     pub(crate) measured: Option<String>,
 }
 
@@ -58,13 +60,15 @@ impl From<Recalled> for Found {
     fn from(recalled: Recalled) -> Self {
         let Recalled { machine, origin } = recalled;
         let mut measured = match origin {
-            Origin::Assumed => "not measured, since this is too little work; `--measure` measures it".to_owned(),
+            Origin::Assumed => {
+                "not measured, since the program is too short to matter; `--measure` measures it".to_owned()
+            }
             Origin::Kept(age, file) => {
                 let age = HumanDuration(age);
-                format!("measured {age} ago, and kept in {}; `--measure` measures it anew", file.display())
+                format!("measured {age} ago, from {}; `--measure` measures it again", file.display())
             }
-            Origin::Measured(Ok(file)) => format!("measured now, and kept in {}", file.display()),
-            Origin::Measured(Err(why)) => format!("measured now, and not kept: {why}"),
+            Origin::Measured(Ok(file)) => format!("measured now, and saved in {}", file.display()),
+            Origin::Measured(Err(why)) => format!("measured now, but not saved: {why}"),
         };
         if let Some(what) = machine.disturbed() {
             measured += &format!(" ({what})");
@@ -73,23 +77,23 @@ impl From<Recalled> for Found {
     }
 }
 
-/// The cores that threads may run on.
+/// The number of cores that threads may run on.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 impl Choosing {
-    /// The ranks that there are. Of a program whose schedule is written, `needed` are enough.
+    /// The number of ranks. A program whose schedule is written has `needed` by default.
     pub(crate) fn ranks(&self, runs: bool, needed: Option<usize>) -> Result<usize> {
-        // One process that a launcher has started can have threads.
+        // A single process under a launcher can have threads.
         let launched = launched_ranks().filter(|started| *started > 1);
         let ranks = match (self.ranks, launched) {
             (_, Some(_)) if !runs => {
-                let what = "an MPI launcher has started processes, and nothing is to be run";
-                return Err(CliError::refused(what, "start it without, and say `--ranks`"));
+                let what = "an MPI launcher has started processes, but this command runs nothing on them";
+                return Err(CliError::refused(what, "start it without a launcher, and give `--ranks`"));
             }
             (Some(ranks), Some(started)) if ranks != started => {
-                let what = format!("`--ranks {ranks}` under a launcher that has started {started}");
+                let what = format!("`--ranks {ranks}`, but the launcher has started {}", counted(started, "process"));
                 return Err(CliError::refused(what, "leave `--ranks` out, or start as many"));
             }
             (Some(ranks), _) => ranks,
@@ -97,10 +101,14 @@ impl Choosing {
             (None, None) => needed.or_else(launched_ranks).unwrap_or_else(cores),
         };
         if let Some(needed) = needed.filter(|needed| *needed > ranks) {
-            let what = format!("the mesh needs {needed} ranks, but there are {ranks}");
-            return Err(CliError::refused(what, "start as many as it needs, or leave the mesh out to have one chosen"));
+            let (needed, ranks) = (counted(needed, "rank"), counted(ranks, "rank"));
+            let what = format!("the mesh has {needed}, but the program runs on {ranks}");
+            return Err(CliError::refused(
+                what,
+                "start as many as the mesh has, or leave the mesh out to have one chosen",
+            ));
         }
-        // What is wrong with the others is said before anything is run, too.
+        // Errors in the other options are reported before anything runs, too.
         self.limits()?;
         self.named(ranks)?;
         Ok(ranks)
@@ -111,21 +119,21 @@ impl Choosing {
         self.memory.map(|bytes| bytes as u64)
     }
 
-    /// What the search may take, and what it may find.
+    /// Limits on the search and on the memory of its result.
     pub(crate) fn limits(&self) -> Result<Limits> {
         let at_most = match Duration::try_from_secs_f64(self.at_most) {
             Ok(at_most) => Some(at_most),
-            // Longer than any clock goes.
+            // More than any clock can count.
             Err(_) if self.at_most > 0.0 => None,
             Err(_) => {
-                let (what, range) = ("the seconds of `--at-most`", "0 or more");
-                return Err(CliError::OutOfRange { what, range, found: self.at_most });
+                let range = "0 seconds or more";
+                return Err(CliError::OutOfRange { what: "`--at-most`", range, found: self.at_most });
             }
         };
         Ok(Limits { memory: self.memory(), at_most })
     }
 
-    /// The machine that is named, or this host as if it had this many ranks; `seconds` predicts what a program takes on a machine.
+    /// The named machine, or this host as if it had this many ranks; `seconds` predicts the time of the program on a machine.
     pub(crate) fn machine(
         &self,
         ranks: usize,
@@ -146,7 +154,7 @@ impl Choosing {
         Ok(Found { machine: sized(machine)?, measured })
     }
 
-    /// The machine that is named, or the one that these ranks run on; `seconds` predicts what a program takes on a machine.
+    /// The named machine, or the one that these ranks run on; `seconds` predicts the time of the program on a machine.
     pub(crate) fn machine_of(&self, world: &World, seconds: impl Fn(&Machine, Limits) -> Result<f64>) -> Result<Found> {
         match self.named(world.size())? {
             Some(found) => Ok(found),
@@ -155,28 +163,28 @@ impl Choosing {
     }
 
     fn recalled(&self, world: &World, seconds: impl Fn(&Machine, Limits) -> Result<f64>) -> polyshard::Result<Found> {
-        // A home that cannot be written, or none, does not keep figures from being the same in the next command.
+        // Without a writable home, figures are kept in the temporary folder, so that the next command has the same ones.
         let folders = dirs::cache_dir().into_iter().chain([std::env::temp_dir()]);
         let folders: Vec<PathBuf> = folders.map(|folder| folder.join("polyshard")).collect();
         let file = of_environment().map(PathBuf::from);
         let keep = Keep { folders: &folders, file: file.as_deref() };
         let pays = |machine: &Machine| self.pays(|limits| seconds(machine, limits));
         let begin = || match self.measure {
-            true => remark(&"measuring this machine anew, for some seconds"),
+            true => remark(&"measuring this machine again, for some seconds"),
             false => {
-                remark(&"measuring this machine for a second: it was not measured before, or while other work ran")
+                remark(&"measuring this machine for a second: it was not measured before, or only while other work ran")
             }
         };
         Ok(recall(world, keep, self.measure, pays, begin)?.into())
     }
 
-    /// Whether it pays to measure the machine before a program is chosen, whose seconds this predicts within limits.
+    /// Whether it pays to measure the machine before choosing; `seconds` predicts the time of a program found within limits.
     fn pays(&self, seconds: impl Fn(Limits) -> Result<f64>) -> bool {
         let (asked, start) = (self.limits().unwrap_or_default(), Instant::now());
         let at_most = asked.at_most.map_or(DRY, |most| most.min(DRY));
         match seconds(Limits { at_most: Some(at_most), ..asked }) {
             Ok(seconds) => seconds >= PAYS,
-            // What was only not found yet may be found with more time; what is refused is refused whatever the machine is.
+            // A search that was cut short may find a schedule with more time; other errors do not depend on the figures.
             Err(CliError::Library(Error::Search(why))) => {
                 let is_cut = matches!(*why, SearchError::Memory { is_least: false, .. }) && start.elapsed() >= DRY / 2;
                 is_cut && asked.at_most != Some(at_most)
@@ -198,14 +206,18 @@ impl Choosing {
             counts => find(&name, counts.as_deref())?,
         };
         if machine.devices() < ranks {
-            let what = format!("{machine} has {} devices, and {ranks} ranks are asked for", machine.devices());
-            return Err(CliError::refused(what, "ask for fewer ranks, or give more of a level by `--hierarchy`"));
+            let (devices, ranks) = (counted(machine.devices(), "device"), counted(ranks, "rank"));
+            let what = format!("{machine} has {devices}, too few for {ranks}");
+            return Err(CliError::refused(
+                what,
+                "use fewer ranks, or raise the counts of its levels with `--hierarchy`",
+            ));
         }
         Ok(Some(Found { machine, measured: None }))
     }
 }
 
-/// What the environment says of the machine.
+/// The machine, or its file, that the environment names.
 fn of_environment() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())
 }
@@ -226,7 +238,7 @@ mod tests {
         choosing: Choosing,
     }
 
-    /// A dry search that has found nothing yet does not say that nothing is there.
+    /// A short search that finds nothing is inconclusive; one that refuses is not.
     #[test]
     fn what_a_dry_search_is_too_short_for_is_measured_and_what_it_refuses_is_not() {
         let shapes = [("A", &[64, 64][..]), ("B", &[64, 64][..])];

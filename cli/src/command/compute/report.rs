@@ -1,31 +1,31 @@
-//! What is said of a program before it runs, and after.
+//! The report on a program before it runs, and after.
 
 use super::{Checked, Found, Ran, Written};
 use crate::say::remark;
 use polyshard::launched_ranks;
 use polyshard::machine::units::{counted, scaled, seconds, table};
-use polyshard::planner::cost::Cost;
+use polyshard::planner::cost::{Cost, CostedPart, PartCost, Spent};
 use polyshard::program::{Pattern, Program};
 use std::fmt::Write as _;
 
-/// What is to be said of a program.
+/// A program and the facts to report about it.
 pub(crate) struct Description<'a> {
     pub(crate) program: &'a Program,
-    /// The ranks that are there.
+    /// The number of available ranks.
     pub(crate) ranks: usize,
-    /// How loops are divided, if that was chosen for one kernel.
+    /// The division of the loops, if it was chosen for one kernel.
     pub(crate) grid: Option<String>,
-    /// What is contracted first, if that was chosen.
+    /// The order of contraction, if it was chosen.
     pub(crate) order: Option<String>,
-    /// By which part of its time another may be faster, if it was chosen and neither of these says it.
+    /// Optimality gap, unless implied by the others.
     pub(crate) gap: Option<f64>,
-    /// What it was chosen for, and what it costs there.
+    /// The machine that it was chosen for, and its cost there.
     pub(crate) chosen: Option<(&'a Found, &'a Cost)>,
-    /// The elements that a rank has to receive at least, if that is known.
+    /// Lower bound on the elements that a rank receives, if known.
     pub(crate) bound: Option<u64>,
 }
 
-/// The kernels, how they lie, what moves, and what it costs, as a table.
+/// A table of the kernels, the mesh, the transfers and the cost.
 pub(crate) fn described(of: &Description<'_>) -> String {
     let Description { program, ranks, grid, order, gap, chosen, bound } = of;
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     for nest in program.nests() {
         let kernel = &nest.kernel;
         let vars: Vec<_> = kernel.vars().iter().map(|var| format!("{} {}", var.name, var.extent)).collect();
-        // The slowest rank has the most; all have no more than that together.
+        // The busiest rank's operations times the ranks: a bound on the sum.
         let operations = nest.work().operations as f64 * program.mesh().size() as f64;
         let parts =
             [kernel.statement(), vars.join(", "), program.dtype().to_string(), scaled(operations, "operations")];
@@ -60,7 +60,7 @@ pub(crate) fn described(of: &Description<'_>) -> String {
         row("search", sure(*gap));
     }
     for repeat in &program.body().repeats {
-        row("rounds", program.shown_rounds(repeat));
+        row("repeat", program.shown_rounds(repeat));
     }
     row("moves", moves(program));
     let report = program.report();
@@ -82,35 +82,41 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     };
     row("memory", format!("at most {} a rank{beside}", scaled(memory as f64, "B")));
     if let Some((_, cost)) = chosen {
-        let [all, computing, moving] = [cost.seconds(), cost.computing(), cost.moving()].map(seconds);
-        row("time", format!("{all} predicted: computing {computing}, moving {moving}"));
+        // Copies within the memory of a rank are not listed as moves.
+        let copies = cost
+            .parts
+            .iter()
+            .filter(|part| matches!((&part.part, &part.spent), (CostedPart::Transfer(_), Spent::Memory)));
+        let copying: f64 = copies.map(PartCost::added).sum();
+        let moving = (cost.moving() - copying).max(0.0);
+        let copying = if copying > 0.0 { format!(", copying {}", seconds(copying)) } else { String::new() };
+        let [all, computing, moving] = [cost.seconds(), cost.computing(), moving].map(seconds);
+        row("time", format!("{all} predicted: computing {computing}, moving {moving}{copying}"));
     }
     table(&rows, &[0, 1]) + &path(program)
 }
 
-/// A word that begins a line; what follows it stands in the same column, before a run and after it.
+/// The label of a line, padded so that the columns before and after a run align.
 fn label(word: &str) -> String {
     format!("{word:<7}")
 }
 
-/// How sure it is that nothing else is better.
+/// The optimality gap as text.
 pub(crate) fn sure(gap: f64) -> String {
     match gap {
         0.0 => "no other can be faster".to_owned(),
-        // What is open is known to take so little time that it says nothing.
-        gap if gap > 1.0 => {
-            "another may be faster, with no useful bound: the search ended before that was known".to_owned()
-        }
+        // A gap of more than all the time is of no use.
+        gap if gap > 1.0 => "another may be faster, by an unknown factor: the search ended early".to_owned(),
         gap => {
-            format!("another may be faster by {:.0} %: the search ended before that was known", (100.0 * gap).ceil())
+            format!("another may be faster by up to {:.0} %: the search ended early", (100.0 * gap).ceil())
         }
     }
 }
 
-/// Says on standard error that another schedule may be faster, where standard output is for what was asked for alone.
+/// Prints the optimality gap on standard error, for commands whose standard output holds only the requested text.
 pub(crate) fn remark_gap(gap: f64) {
     if gap > 0.0 {
-        remark(&format_args!("{}; `--at-most` gives it longer", sure(gap)));
+        remark(&format_args!("{}; raise `--at-most`", sure(gap)));
     }
 }
 
@@ -120,13 +126,13 @@ pub(crate) fn remark_hints(program: &Program, is_chosen: bool) {
     hints.for_each(|hint| remark(&format_args!("hint: {hint}")));
 }
 
-/// The bytes that a rank holds at most, of a program that was not priced.
+/// The peak bytes of a rank, for a program without a cost.
 pub(crate) fn held(program: &Program) -> u64 {
     let report = program.report();
     report.shard_bytes + report.tile_bytes
 }
 
-/// How the words of several kernels compare with what each of them moves at least, if it is run by itself.
+/// The words of several kernels compared with the sum of their lower bounds.
 fn of_stages(program: &Program, words: u64) -> String {
     let bounds = program.nests().map(|nest| {
         let [as_they_lie, _] = nest.lower_bounds();
@@ -134,7 +140,7 @@ fn of_stages(program: &Program, words: u64) -> String {
     });
     let several = program.nests().count() > 1 && program.body().repeats.is_empty();
     match bounds.sum::<u64>() {
-        // What one kernel keeps for another moves once.
+        // The bounds do not hold for data that one kernel reuses from another.
         least if least > 0 && several && program.nests().all(|nest| nest.kept().next().is_none()) => {
             let ratio = words as f64 / least as f64;
             format!(
@@ -145,7 +151,7 @@ fn of_stages(program: &Program, words: u64) -> String {
     }
 }
 
-/// The products of leaves that take their operands two at a time.
+/// A table of the pairwise products of leaves with several operands.
 fn path(program: &Program) -> String {
     let steps: Vec<_> = program.nests().flat_map(|nest| nest.path()).collect();
     if steps.is_empty() {
@@ -182,10 +188,10 @@ fn moves(program: &Program) -> String {
     if moved.is_empty() { "nothing".to_owned() } else { moved.join("; ") }
 }
 
-/// What a run took, and where its result is.
+/// The report after a run: time, traffic and result.
 pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
     let predicted = predicted.map_or_else(String::new, |predicted| {
-        // What takes microseconds is all latency, of which a prediction knows little.
+        // Times of microseconds are all latency, which predictions do not cover well.
         let off = match ran.seconds / predicted {
             ratio if predicted < 1e-4 || ratio >= 10.0 => String::new(),
             ratio => format!(", {:+.0} %", 100.0 * (ratio - 1.0)),
@@ -207,7 +213,7 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         let _ = writeln!(text, "{}  {scalar}", label("warning"));
     });
     for (path, dtype) in &ran.converted {
-        let _ = writeln!(text, "{}  {path} as {}, which holds {dtype}", label("read"), ran.dtype);
+        let _ = writeln!(text, "{}  {path} from {dtype} to {}", label("convert"), ran.dtype);
     }
     if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
         let all = counted(all, "row");

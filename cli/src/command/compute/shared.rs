@@ -1,33 +1,33 @@
-//! What is chosen, on all ranks: threads share it, and processes are told by the first.
+//! A choice shared by all ranks: in memory between threads, by broadcast between processes.
 
 use crate::error::{CliError, Result};
 use polyshard::program::Program;
 use polyshard::runtime::{Backend, World};
 use std::sync::OnceLock;
 
-/// What a search finds, once for all ranks of this process.
+/// The result of a search, found once for all ranks of this process.
 pub(crate) struct Shared<C> {
     once: OnceLock<Result<Origin<C>>>,
 }
 
-/// Where a program is from.
+/// The origin of a program.
 enum Origin<C> {
-    /// It was found here.
+    /// This process found it.
     Found(C),
-    /// Another process has found it.
-    Told(Box<Program>),
+    /// The first process found it and sent it.
+    Received(Box<Program>),
 }
 
 impl<C> Shared<C> {
-    /// Nothing yet.
+    /// Returns one without a result yet.
     pub(crate) fn new() -> Self {
         Self { once: OnceLock::new() }
     }
 
-    /// The program of what `find` finds: on the first process that searches, or on one thread. Collective.
+    /// Returns the program of the result of `find`, which runs on the first process, or on one thread. Collective.
     ///
     /// # Errors
-    /// Why nothing is found.
+    /// The error of `find`, on all ranks.
     pub(crate) fn get<'s>(
         &'s self,
         world: &World,
@@ -40,15 +40,15 @@ impl<C> Shared<C> {
         let origin = match world.backend() {
             Backend::Threads => self.once.get_or_init(|| find().map(Origin::Found)),
             Backend::Mpi => {
-                // All hear why nothing is found, too.
+                // Errors are broadcast as well.
                 let found = world.is_root().then(find);
-                let told = found.as_ref().map(|found| found.as_ref().map(&program).map_err(ToString::to_string));
-                let text = told.map(|told| serde_json::to_string(&told)).transpose().map_err(|why| bug(&why))?;
-                let told = world.broadcast_text(&text.unwrap_or_default())?;
+                let sent = found.as_ref().map(|found| found.as_ref().map(&program).map_err(ToString::to_string));
+                let text = sent.map(|sent| serde_json::to_string(&sent)).transpose().map_err(|why| bug(&why))?;
+                let received = world.broadcast_text(&text.unwrap_or_default())?;
                 self.once.get_or_init(|| match found {
                     Some(found) => found.map(Origin::Found),
-                    None => match serde_json::from_str::<Result<Program, String>>(&told) {
-                        Ok(Ok(program)) => Ok(Origin::Told(Box::new(program))),
+                    None => match serde_json::from_str::<Result<Program, String>>(&received) {
+                        Ok(Ok(program)) => Ok(Origin::Received(Box::new(program))),
                         Ok(Err(what)) => Err(CliError::Said { what }),
                         Err(why) => Err(bug(&why)),
                     },
@@ -57,20 +57,20 @@ impl<C> Shared<C> {
         };
         match origin {
             Ok(Origin::Found(found)) => Ok(program(found)),
-            Ok(Origin::Told(program)) => Ok(program),
+            Ok(Origin::Received(program)) => Ok(program),
             Err(error) => Err(CliError::Said { what: error.to_string() }),
         }
     }
 
-    /// What was found here.
+    /// The result, if this process found it.
     pub(crate) fn found(&self) -> Option<&C> {
         match self.once.get()?.as_ref().ok()? {
             Origin::Found(found) => Some(found),
-            Origin::Told(_) => None,
+            Origin::Received(_) => None,
         }
     }
 }
 
 fn bug(why: &serde_json::Error) -> CliError {
-    CliError::Bug { what: format!("a program cannot be told to another process: {why}") }
+    CliError::Bug { what: format!("a program cannot be sent to another process: {why}") }
 }

@@ -1,6 +1,6 @@
-//! `--shard`: where a tensor lies, as a clause of `shard` has it, and what in it cannot be.
+//! `--shard`: the sharding of a tensor, as clauses of the step `shard`.
 //!
-//! Mistakes are shown where they stand in what was written, those that the search would find too.
+//! Mistakes are shown in the option's text, including those that the search would find later.
 
 use crate::error::{CliError, Result};
 use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement};
@@ -9,24 +9,24 @@ use polyshard::schedule::{Clause, Step};
 use polyshard::text::Mistake;
 use std::ops::Range;
 
-/// What stands in front of the tensor's name in the step that is read.
+/// The text before the tensor's name in the step that is parsed.
 const STEP: &str = "shard(";
 
 /// Reads `A=i.at(x), j.at(y)`, which is `shard(A, i.at(x), j.at(y))`.
 ///
 /// # Errors
-/// What cannot be read, where it stands.
+/// The syntax errors, shown in place.
 pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
     let unreadable =
         || CliError::unreadable(format!("`--shard {text}`"), "a name and clauses, such as 'A=i.at(x), j.at(y)'");
     let (name, clauses) = text.split_once('=').ok_or_else(unreadable)?;
-    // Of the same length, so that places are those of the text.
+    // `,` replaces `=`, so that positions agree with the text.
     let step = format!("{STEP}{name},{clauses})");
     match step.parse::<Step>() {
         Ok(Step::Shard { tensor, clauses }) => Ok((tensor, clauses)),
         Ok(_) => Err(unreadable()),
         Err(error) => {
-            // Where a bracket lacks its partner, it is not the one in front that was left open.
+            // An unclosed bracket must not be blamed on the `(` that was added.
             let last = STEP.len() + text.len();
             let is_ours = error.mistakes.iter().any(|mistake| !(STEP.len()..last).contains(&mistake.at.start));
             match text.parse::<Step>().err().filter(|_| is_ours) {
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
     }
 }
 
-/// Checks that no axis has the name of an index, which steps could not tell apart.
+/// Checks that no axis has the name of an index: steps could not distinguish them.
 pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
     let mut axes = mesh.as_slice().iter().map(|axis| axis.name);
     let Some(axis) = axes.find(|axis| kernel.vars().iter().any(|var| var.name == *axis)) else { return Ok(()) };
@@ -45,14 +45,14 @@ pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
     Err(CliError::refused(what, "give the axis another name"))
 }
 
-/// Checks what was read against the kernel and the mesh, and that a result that is to be written is not left in partial sums.
+/// Checks the clauses against the kernel and the mesh, and that a result that will be written is not left in partial sums.
 ///
 /// # Errors
-/// A tensor or an axis that there is not, or two clauses that contradict each other.
+/// An unknown tensor or axis, or two clauses that contradict each other.
 pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> Result<()> {
     let (tensor, clauses) = read(text)?;
     let places = places(text);
-    // The number of a name among those of the text.
+    // `nth` is the position of the name among the names in the text.
     let wrong = |(nth, name): (usize, Name), message: String, help: String| {
         let place = places.get(nth).filter(|place| text[(*place).clone()] == *name.as_str());
         let mistakes = vec![Mistake::new(text, place.cloned().unwrap_or(0..text.len()), message, Some(help))];
@@ -71,17 +71,18 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
             let is_same = |other: &&Clause| matches!(other, Placement::Divided { dim: other, .. } if other == dim);
             if let Some(other) = clauses[..nth].iter().find(is_same) {
                 let message = format!("`{other}` and `{clause}` both place the dimension `{dim}`");
-                let help = format!("give its axes as one list, `{dim}.at([x, y])`, or as levels, `{dim}.at(x).at(y)`");
+                let help = format!("write one list of axes, `{dim} @ [x, y]`, or blocks of blocks, `{dim} @ x @ y`");
                 return wrong((next, index), message, help);
             }
-            // Those by number are no identifiers.
+            // Dimensions by number are not identifiers.
             if index.is_identifier() {
                 let accesses = kernel.accesses_of(tensor);
                 let is_there = |access: &&Access| access.index.iter().any(|of| of.as_variable() == Some(index));
                 if !accesses.iter().any(is_there) {
                     let accesses: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
                     let message = format!("no dimension of `{tensor}` is indexed by `{index}` alone");
-                    let help = format!("it is {}; dimensions have numbers too, `dim(0).at(x)`", accesses.join(" and "));
+                    let help =
+                        format!("it is {}; a dimension can be named by number, `dim(0) @ x`", accesses.join(" and "));
                     return wrong((next, index), message, help);
                 }
                 next += 1;
@@ -92,13 +93,17 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
             next += 1;
             if writes && tensor == kernel.output().name && matches!(clause, Placement::Partial { .. }) {
                 let message = format!("`{clause}` leaves `{tensor}` in partial sums, but `--out` writes it");
-                return wrong(named, message, "leave the clause out, which adds the sums up, or `--dry-run`".into());
+                return wrong(
+                    named,
+                    message,
+                    "leave the clause out, so that the sums are added up, or give `--dry-run`".into(),
+                );
             }
             if mesh.position(axis).is_none() {
                 let there: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect();
                 return wrong(named, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
             }
-            // What is computed of several is left to the search.
+            // The search checks expressions of several axes.
             if !is_plain {
                 continue;
             }
@@ -116,7 +121,7 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
     Ok(())
 }
 
-/// The axes that a clause names, in the order of its text, and whether each is used as it is.
+/// The axes that a clause names, in the order of its text, and whether each stands alone.
 fn axes(clause: &Clause) -> Vec<(Name, bool)> {
     match clause {
         Placement::Pin { axis, .. } | Placement::Partial { axis } => vec![(*axis, true)],
@@ -132,7 +137,7 @@ fn axes(clause: &Clause) -> Vec<(Name, bool)> {
     }
 }
 
-/// Visits the axes that coordinates are computed of, in the order of their text.
+/// Visits the axes of an expression, in the order of its text.
 fn names(at: &AxisExpr, visit: &mut impl FnMut(Name)) {
     match at {
         AxisExpr::Const(_) => {}
@@ -146,7 +151,7 @@ fn names(at: &AxisExpr, visit: &mut impl FnMut(Name)) {
     }
 }
 
-/// Where names stand in a text, in its order. Words that come before parentheses are the language's: `dim`, `at`, `cyclic`, `pin`, `partial`.
+/// The positions of the names in a text. Words in front of parentheses are keywords: `dim`, `at`, `cyclic`, `pin`, `partial`.
 fn places(text: &str) -> Vec<Range<usize>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let (mut found, mut at) = (Vec::new(), 0);

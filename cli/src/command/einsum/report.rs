@@ -1,4 +1,4 @@
-//! What is said of a choice and of a run.
+//! The report on a choice and on a run.
 
 use crate::command::compute::{Description, Found, Ran, described, sure};
 use crate::command::print;
@@ -9,14 +9,13 @@ use polyshard::schedule::Schedule;
 use polyshard::search::{Choice, Contraction};
 use serde::Serialize;
 
-/// The kernel, the schedule that was chosen, and what it costs.
+/// The kernel, the chosen schedule and its cost.
 pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String {
     let (program, priced) = (chosen.program(), Some((found, chosen.cost())));
     match chosen {
         Contraction::Ordered(order, choice) => {
-            let meshes = if choice.considered() == 1 { "mesh" } else { "meshes" };
-            let order = format!("{order} ({} {meshes} considered, {})", choice.considered(), sure(choice.gap()));
-            let order = Some(order);
+            let considered = counted(choice.considered(), "mesh");
+            let order = Some(format!("{order} ({considered} considered, {})", sure(choice.gap())));
             described(&Description { program, ranks, grid: None, order, gap: None, chosen: priced, bound: None })
         }
         Contraction::Whole(choice) => {
@@ -26,7 +25,7 @@ pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String 
     }
 }
 
-/// The loops that are divided, how many ranks that takes, and how sure it is that no other grid is better.
+/// The divided loops, the ranks that they use, and the optimality gap.
 fn grid(choice: &Choice) -> String {
     let divided = choice.best().grid().iter().filter(|(_, ranks)| *ranks > 1);
     let divided: Vec<_> = divided.map(|(name, ranks)| format!("{name} {ranks}")).collect();
@@ -38,7 +37,7 @@ fn grid(choice: &Choice) -> String {
     format!("{divided} ({used}; {} considered, {})", counted(choice.considered(), "grid"), sure(choice.gap()))
 }
 
-/// The best schedules, the fastest first, if they are asked for.
+/// The table of `--top`: the best schedules, fastest first.
 pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
     let vars: Vec<_> = choice.best().grid().iter().map(|(name, _)| name.to_string()).collect();
@@ -63,7 +62,7 @@ pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     format!("\n{}", table(&rows, &[0]))
 }
 
-/// A choice for programs, and what came of a run.
+/// A choice and the outcome of its run, as JSON.
 #[derive(Serialize)]
 struct Answer {
     kernel: String,
@@ -72,10 +71,10 @@ struct Answer {
     measured: Option<String>,
     ranks: usize,
     used: usize,
-    /// How one kernel's loops are divided.
+    /// The division of the loops, of one kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<Vec<(String, usize)>>,
-    /// What is contracted first, if there are several kernels.
+    /// The order of contraction, of several kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<String>,
     /// The chain of each kernel.
@@ -110,7 +109,7 @@ struct RunAnswer {
     /// The file of each array that was read.
     inputs: Vec<(String, String)>,
     out: String,
-    /// The array that was written there.
+    /// The name of the array in `out`.
     array: String,
     /// Inputs whose elements were converted, and the type in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]

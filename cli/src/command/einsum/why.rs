@@ -1,4 +1,4 @@
-//! `--why`: why not another schedule than the one that was chosen.
+//! `--why`: explains why a schedule was not chosen.
 
 use crate::error::{CliError, Result};
 use polyshard::machine::Machine;
@@ -8,14 +8,14 @@ use polyshard::schedule::{Schedule, Step};
 use polyshard::search::Choice;
 use polyshard::text::{Definitions, Given, Scheduled, parse_chain};
 
-/// What the option is called where mistakes are shown.
+/// The name of the option, where mistakes are shown.
 const OPTION: &str = "--why";
 
-/// Says why not the schedule that `text` holds, a chain of the kernel of `schedule` with a dot before its first step or without, or the
-/// kernel with its chain.
+/// Explains why the schedule in `text` was not chosen: a chain for the kernel of `schedule`, with or without a dot before its first step, or
+/// the kernel with its chain.
 ///
 /// # Errors
-/// What cannot be read, where it stands, or that the machine does not say what is needed.
+/// Syntax errors, shown in place, or a machine that lacks a figure that is needed.
 pub(super) fn why_not(
     text: &str,
     schedule: &Schedule,
@@ -39,7 +39,7 @@ pub(super) fn why_not(
     if needed > there {
         let needed = counted(needed, "rank");
         return Ok(format!(
-            "not possible because its mesh, ({}), has {needed}, and there are {there}\n",
+            "not possible because its mesh, ({}), has {needed}, more than the {there} available\n",
             program.mesh()
         ));
     }
@@ -49,16 +49,16 @@ pub(super) fn why_not(
         let [received, other_received] = [own, &others].map(|cost| scaled(cost.received as f64, "B"));
         return Ok(format!(
             "a tie: both take {}; the chosen one holds {held} a rank and receives {received}, the other {other_held} and {other_received}; \
-             of schedules that tie, the one with the least memory is chosen, and then the first by the text of its chain\n",
+             ties go to the schedule with the least memory, then to the first by the text of its chain\n",
             seconds(own.seconds())
         ));
     }
     Ok(choice.why_not(&other)?)
 }
 
-/// The steps of a text.
+/// Parses the steps of a text.
 fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
-    // What `--print chain` prints begins with a comment.
+    // The output of `--print chain` begins with a comment.
     let mut rest = text.trim_start();
     while rest.starts_with("//") {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
@@ -77,7 +77,7 @@ fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     }
 }
 
-/// The steps behind a kernel, which has to be the one of the schedule.
+/// The steps after a kernel, which must be that of the schedule.
 fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     let said = |error| CliError::mistaken(OPTION, text, error, |at| at);
     let mut stages = Definitions::parse(text).and_then(|file| file.bind(&Given::default())).map_err(said)?;

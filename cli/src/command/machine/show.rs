@@ -1,4 +1,4 @@
-//! Machines and measurements as text: tables whose columns are as wide as what is in them.
+//! Machines and measurements as tables.
 
 use polyshard::machine::units::{binary, counted, scaled, seconds, table};
 use polyshard::machine::{Device, Interconnect, Level, Machine, Products};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub fn list(machines: &[Machine]) -> String {
     let mut rows = vec![["name", "levels", "devices", "memory each", "operations each"].map(String::from).to_vec()];
     for machine in machines {
-        let levels = machine.levels().iter().map(|level| format!("{} {}", level.count, level.name));
+        let levels = machine.levels().iter().map(|level| counted(level.count, &level.name));
         let fastest = machine.device().flops.iter().max_by(|left, right| left.1.total_cmp(right.1));
         rows.push(vec![
             machine.name().into(),
@@ -44,28 +44,28 @@ pub fn machine(machine: &Machine) -> String {
         table(&rows, &[0, 2])
     );
     if let Some(alone) = device.memory_alone {
-        text += &format!(", {} alone", scaled(alone, "B/s"));
+        text += &format!(", {} for a device alone", scaled(alone, "B/s"));
     }
     if let Some(written) = device.write_bandwidth {
-        text += &format!(", {} overwritten", scaled(written, "B/s"));
+        text += &format!(", {} overwriting", scaled(written, "B/s"));
     }
     if let Some(packed) = device.packing_bandwidth {
-        text += &format!(", {} where products pack it", scaled(packed, "B/s"));
+        text += &format!(", {} packing operands of products", scaled(packed, "B/s"));
     }
     if device.packing_latency > 0.0 {
-        text += &format!(" after {} for each row", seconds(device.packing_latency));
+        text += &format!(" after {} per row", seconds(device.packing_latency));
     }
     if let Some(turned) = device.transposing_bandwidth {
-        text += &format!(", {} transposed", scaled(turned, "B/s"));
+        text += &format!(", {} transposing", scaled(turned, "B/s"));
     }
     if let Some(others) = device.memory_of_others {
-        text += &format!(", {} of others", scaled(others, "B/s"));
+        text += &format!(", {} reading other ranks' memory", scaled(others, "B/s"));
     }
     if device.in_place_latency > 0.0 {
         text += &format!(" after {}", seconds(device.in_place_latency));
     }
     if device.row_latency > 0.0 {
-        text += &format!(", and {} for each row of a part", seconds(device.row_latency));
+        text += &format!(", and {} per non-contiguous row", seconds(device.row_latency));
     }
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !device.nests.is_empty() {
@@ -76,14 +76,16 @@ pub fn machine(machine: &Machine) -> String {
         text += &format!("\n{}\n", thin_products(device));
     }
     if let Some(level) = machine.shared_memory() {
-        text += &format!("memory: members of the level `{level}` read one another's in place\n");
+        text += &format!("shared memory: members of the level `{level}` read each other's memory in place\n");
     }
     if let Some(what) = machine.disturbed() {
-        text += &format!("figures may be too low: when they were measured, {what}\n");
+        text += &format!("figures may be too low: during the measurement, {what}\n");
     }
     if !machine.profiles().is_empty() {
         let mut rows = vec![
-            ["collective", "ranks", "bytes per rank before it", "times what its links take"].map(String::from).to_vec(),
+            ["collective", "ranks", "bytes per rank before it", "time relative to its links"]
+                .map(String::from)
+                .to_vec(),
         ];
         for profile in machine.profiles() {
             let range = |values: &[f64]| [f64::min, f64::max].map(|pick| values.iter().copied().fold(values[0], pick));
@@ -97,7 +99,7 @@ pub fn machine(machine: &Machine) -> String {
     text
 }
 
-/// What products that are small or thin take to begin with, and how fast they are, as parts of the rate of large ones.
+/// The latency of small and thin products, and their rates relative to large ones.
 fn thin_products(device: &Device) -> String {
     type Measured = fn(&Products) -> &[(usize, f64)];
     let by: [(&str, Measured); 3] = [("rows", |of| &of.rows), ("columns", |of| &of.columns), ("terms", |of| &of.depth)];
@@ -107,7 +109,7 @@ fn thin_products(device: &Device) -> String {
     });
     let columns: Vec<_> = columns.collect();
     let heads = columns.iter().map(|(what, _, extent)| format!("{extent} {what}"));
-    let mut rows = vec![["products", "to begin"].map(String::from).into_iter().chain(heads).collect::<Vec<_>>()];
+    let mut rows = vec![["products", "latency"].map(String::from).into_iter().chain(heads).collect::<Vec<_>>()];
     for (kind, products) in &device.products {
         let full = device.flops.get(kind).copied();
         let part = |&(_, measured, extent): &(&str, Measured, usize)| {
@@ -123,7 +125,7 @@ fn thin_products(device: &Device) -> String {
     table(&rows, &[0])
 }
 
-/// Returns a measured machine, and how far its predictions are off.
+/// Returns a measured machine and the errors of its predictions.
 pub(crate) fn measured(measured: &Measured, errors: &[Row]) -> String {
     let mut rows = vec![["median error of", "ranks", "sizes", "links alone", "predicted"].map(String::from).to_vec()];
     for row in errors {

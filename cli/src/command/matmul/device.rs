@@ -1,4 +1,4 @@
-//! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
+//! Flags for the device and the links that a product is planned for: a preset, or the user's figures.
 
 use crate::command::hardware;
 use crate::error::{CliError, Result};
@@ -36,7 +36,7 @@ impl Device {
     /// Returns the mesh on the machine that these flags describe.
     ///
     /// # Errors
-    /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
+    /// If the machine is missing or unknown, cannot hold the mesh or has no rate for the type, or a link is invalid or missing.
     pub(super) fn placed(&self, mesh: &Mesh, dtype: DType) -> Result<PlacedMesh> {
         let placed = match &self.machine {
             Some(name) => Some(self.preset(name, mesh)?),
@@ -52,7 +52,7 @@ impl Device {
         let Some(placed) = placed else { return on_links(mesh, &links, "links", device) };
         let machine = placed.machine();
         if !links.is_empty() {
-            // Each axis is a level, which `--matrix` rules out.
+            // Each axis is a level: `--matrix` conflicts with `--link`.
             let levels = machine.levels();
             let mut all = links.clone();
             for axis in mesh.as_slice().iter().filter(|axis| axis.extent > 1) {
@@ -68,7 +68,7 @@ impl Device {
         Ok(PlacedMesh::new(mesh, &changed, placed.matrix())?)
     }
 
-    /// The device, with what the flags replace.
+    /// The device, with the figures that flags replace.
     fn device(&self, placed: Option<&PlacedMesh>, dtype: DType) -> Result<machine::Device> {
         let own = || machine::Device { streams: true, ..machine::Device::default() };
         let mut device = placed.map_or_else(own, |placed| placed.machine().device().clone());
@@ -80,13 +80,13 @@ impl Device {
             if !(bytes >= 1.0 && bytes.is_finite()) {
                 return Err(CliError::OutOfRange { what: "`--memory-bytes`", range: "1 or more", found: bytes });
             }
-            // Fractions of a byte hold nothing.
+            // Fractions of a byte are dropped.
             device.memory_capacity = bytes as u64;
         }
         Ok(device)
     }
 
-    /// The links that are given, each by its axis, as levels.
+    /// The links of `--link`, by axis, as levels.
     fn links(&self, mesh: &Mesh) -> Result<Vec<(Name, Level)>> {
         let mut links: Vec<(Name, Level)> = Vec::new();
         for text in &self.link {
@@ -106,7 +106,7 @@ impl Device {
         Ok(links)
     }
 
-    /// The mesh on a machine that is known.
+    /// The mesh on a named machine.
     fn preset(&self, name: &str, mesh: &Mesh) -> Result<PlacedMesh> {
         if let Some(text) = &self.matrix {
             let matrix = crate::command::mesh::matrix(text)?;
@@ -116,14 +116,11 @@ impl Device {
         if !TPUS.contains(&name) {
             let machine = hardware::find(name, None)?;
             let give = format!(
-                "without it there are {}, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for \
-                 each axis",
+                "give `--matrix`, choose one of {}, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a \
+                 `--link` for each axis",
                 TPUS.join(", ")
             );
-            return Err(CliError::missing(
-                format!("{machine}: say with `--matrix` how the mesh lies on these levels"),
-                give,
-            ));
+            return Err(CliError::missing(format!("no placement of the mesh on {machine}"), give));
         }
         Ok(PlacedMesh::on_torus(mesh, name)?)
     }

@@ -1,7 +1,7 @@
-//! The cheapest sequence of a product run on threads, and every element of its result compared.
+//! Runs the cheapest sequence of a product on threads, and compares every element of the result.
 //!
-//! Elements are small whole numbers as floats of 8 bytes, so sums are exact in whatever order they are made and the
-//! comparison is one of bits. What the plan counts in other types moves as many elements here, and more bytes.
+//! Elements are small whole numbers as `f64`, so that sums are exact in any order and the comparison is bit by bit. A plan for smaller
+//! types moves the same elements, in more bytes.
 
 use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
@@ -13,11 +13,11 @@ use polyshard::program::Array;
 use polyshard::runtime::{DistArray, Element, Execute};
 use polyshard::search::product::ProductPlan;
 
-/// The most ranks: each is a thread.
+/// Limit on ranks: each is a thread.
 const RANKS: usize = 64;
-/// The most operations, which the comparison does one by one.
+/// Limit on operations, which the comparison repeats one by one.
 const FLOPS: f64 = 1e9;
-/// Arrays are made from these, so that the factors differ.
+/// Seeds of the factors, so that they differ.
 const SEEDS: [u64; 2] = [1, 2];
 
 /// Runs the best sequence of `plan` on one thread per rank.
@@ -49,7 +49,7 @@ pub(super) fn run(plan: &ProductPlan) -> Result<Trial> {
         let before = world.bytes_received();
         let terms = prepared.run(&factors.iter().collect::<Vec<_>>())?;
         let received = world.bytes_received() - before;
-        // What is left open is closed, to be compared.
+        // Partial sums are added up for the comparison.
         let whole = terms.redistribute(world, &terms.sharding().closed())?;
         let wrong = threads::wrong(whole.block(), whole.sharding(), world.rank(), |index| answer[index]);
         Ok((wrong, received))

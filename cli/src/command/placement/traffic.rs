@@ -1,11 +1,11 @@
-//! Collectives of a workload as they are written on a command line: `all-reduce:0:1e9`, or `all-reduce:data:1e9`.
+//! Collectives of a workload on a command line: `all-reduce:0:1e9`, or `all-reduce:data:1e9`.
 
 use crate::error::{CliError, Result};
 use polyshard::machine::Collective;
 use polyshard::machine::units::scaled;
 use polyshard::planner::placement::Traffic;
 
-/// The operations, as they are written.
+/// The operations and their names.
 const OPERATIONS: [(&str, Collective); 6] = [
     ("all-reduce", Collective::AllReduce),
     ("reduce-scatter", Collective::ReduceScatter),
@@ -21,7 +21,7 @@ const OPERATIONS: [(&str, Collective); 6] = [
 /// Case, hyphens and underscores of the operation do not matter: `AllReduce` is `all-reduce`.
 ///
 /// # Errors
-/// If it is not of this form, or there is no such operation or axis.
+/// If it does not have this form, or the operation or an axis is unknown.
 pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let wrong = || {
         let form = "operation, axes and bytes per rank, such as all-reduce:0,2:1e9";
@@ -40,7 +40,7 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
         let axis = axis.trim();
         match names.iter().position(|name| name == axis) {
             Some(position) => Ok(position),
-            // The planner checks whether it is an axis.
+            // The planner checks the number.
             None if axis.bytes().all(|byte| byte.is_ascii_digit()) => axis.parse().map_err(|_| wrong()),
             None if axis.contains(char::is_whitespace) => Err(wrong()),
             None => {

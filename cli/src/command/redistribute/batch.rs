@@ -1,4 +1,4 @@
-//! Many problems, one per line, each answered by one line.
+//! `--batch`: many problems, one per line, each answered by one line.
 
 use super::judge::Judge;
 use super::problem::{Problem, Types};
@@ -12,16 +12,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::Path;
 
-/// What is printed for a line that holds no problem, or one that has no plan.
+/// The answer to a line without a valid problem, or whose problem has no plan.
 #[derive(Serialize)]
 struct Refusal {
     error: String,
-    /// The line's number, from 1.
+    /// The number of the line, from 1.
     line: usize,
 }
 
-/// Plans the problem of each line of a file, or of standard input if it is `-`, and prints an object for each, in
-/// order. Blank lines are passed over.
+/// Plans the problem on each line of a file, or of standard input if it is `-`, and prints an object for each, in
+/// order. Blank lines are skipped.
 ///
 /// # Errors
 /// If the file cannot be read; and, after all lines, if some of them had no plan.
@@ -65,7 +65,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
 
 fn plan(line: &[u8], judge: &Judge) -> Result<String> {
     let problem: Problem = serde_json::from_slice(line).map_err(|why| {
-        // The line's number is told beside it.
+        // `Refusal` has the number of the line.
         let why = why.to_string().replace(" at line 1 column ", " at column ");
         let instead = r#"a problem is {"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
         CliError::refused(why, instead)

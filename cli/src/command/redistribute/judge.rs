@@ -1,4 +1,4 @@
-//! Flags: what a plan may do, and what it minimises.
+//! Flags for the operations of a plan and its objective.
 
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
@@ -46,7 +46,7 @@ enum Operations {
 }
 
 impl Judge {
-    /// Returns the type of elements.
+    /// Returns the element type.
     pub(crate) fn dtype(&self) -> DType {
         self.dtype
     }
@@ -54,12 +54,12 @@ impl Judge {
     /// Returns the best plan.
     ///
     /// # Errors
-    /// If the arrays are not the same, no plan fits into the memory, or a latency or bandwidth cannot be one.
+    /// If the arrays differ, no plan fits into the memory, or a latency or bandwidth is invalid.
     pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan> {
         Ok(Plan::new(source, target, &self.options(source.mesh())?)?)
     }
 
-    /// Returns what plans on this mesh are judged by.
+    /// Returns the options for plans on this mesh.
     pub(super) fn options(&self, mesh: &Mesh) -> Result<PlanOptions> {
         Ok(PlanOptions {
             ops: match self.ops {
@@ -74,7 +74,7 @@ impl Judge {
         })
     }
 
-    /// Returns the seconds that the program of a plan takes over the links, if some are given.
+    /// Returns the seconds of a plan's program over the links, if they are given.
     pub(crate) fn seconds(&self, program: &Program) -> Result<Option<f64>> {
         let placed = self.links(program.mesh())?;
         let Some(placed) = placed else { return Ok(None) };
@@ -83,7 +83,7 @@ impl Judge {
         Ok(Some(by_messages.map(PartCost::added).sum()))
     }
 
-    /// The mesh on a machine whose axes are switches with the links that are given.
+    /// The mesh on a machine that has a switch with the given links along each axis.
     fn links(&self, mesh: &Mesh) -> Result<Option<PlacedMesh>> {
         let Some(text) = &self.bandwidth else { return Ok(None) };
         let (mut along, mut rest) = (Vec::new(), None);
@@ -120,7 +120,7 @@ impl Judge {
             })?);
         }
         let latency = self.latency.unwrap_or(0.0);
-        // Nothing is computed, nothing is held, and what is copied takes no time beside what is sent.
+        // Only messages count: the device computes and holds nothing, and copies take no time.
         let device = Device { memory_bandwidth: f64::MAX, memory_capacity: 1, ..Device::default() };
         let switch = |axis: usize| Level::new("", 1, Interconnect::Switch, bandwidths[axis], latency);
         Ok(Some(PlacedMesh::along_axes(mesh, "links", device, switch)?))

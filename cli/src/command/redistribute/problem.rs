@@ -1,4 +1,4 @@
-//! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
+//! The problem: from texts to a mesh and two shardings on it.
 
 use crate::command::mesh::{mesh, named_mesh, pairs};
 use crate::error::{CliError, Result};
@@ -6,19 +6,19 @@ use polyshard::layout::{Mesh, Sharding};
 use polyshard::planner::{DistType, Sharded, TypeError};
 use serde::Deserialize;
 
-/// A redistribution as the user writes it; nothing is checked yet.
+/// A redistribution as the user writes it, unchecked.
 #[derive(Deserialize)]
 pub(crate) struct Problem {
     /// Names and extents of the axes, outermost first.
     mesh: Vec<(String, usize)>,
     source: String,
     target: String,
-    /// Sizes of the dimensions that types of the named form have.
+    /// Sizes of the dimensions, for shardings of the form `A[I_X, J]`.
     #[serde(default)]
     size: Vec<(String, usize)>,
 }
 
-/// A type as it is written.
+/// A sharding as written.
 enum Written {
     /// `[3{x}12, 8]`
     Sized(DistType),
@@ -37,7 +37,7 @@ pub(crate) enum Types {
 }
 
 impl Problem {
-    /// Returns the problem that these arguments pose; an empty text means no sizes.
+    /// Returns the problem of these arguments; an empty `size` means none.
     ///
     /// # Errors
     /// If mesh or sizes are not names and numbers.
@@ -53,11 +53,11 @@ impl Problem {
     /// Returns the types of source and target.
     ///
     /// # Errors
-    /// What is wrong with the mesh, with a type, or with the sizes.
+    /// If the mesh, a type or the sizes are invalid.
     pub(crate) fn types(&self) -> Result<Types> {
         let mesh = mesh(&self.mesh)?;
         let [source, target] = [&self.source, &self.target].map(|text| self.written(text, &mesh));
-        // What is wrong with a text is said before a size that it lacks.
+        // A syntax error is reported before a missing size.
         let (source, target) = match (source, target) {
             (Err(CliError::Missing { .. }), Err(why)) if !matches!(why, CliError::Missing { .. }) => return Err(why),
             (source, target) => (source?, target?),
@@ -81,13 +81,13 @@ impl Problem {
         }
     }
 
-    /// Checks that each size is that of one dimension.
+    /// Checks that each size is for a dimension, one for each.
     fn check_sizes(&self, types: &[&Written]) -> Result<()> {
         let named =
             types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
         for (nth, (name, _)) in self.size.iter().enumerate() {
             let Some(named) = named else {
-                let what = format!("a size is given for `{name}`, but the types say their sizes");
+                let what = format!("a size is given for `{name}`, but the shardings state their sizes");
                 return Err(CliError::refused(what, "leave it out"));
             };
             if !named.names().contains(name) {
@@ -119,14 +119,14 @@ impl Problem {
                 let what = format!("`{name}` of {array} has no size");
                 CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`")
             }
-            // These quote the text themselves.
+            // These errors quote the text already.
             TypeError::Syntax { .. } | TypeError::Unreduced { .. } => why.into(),
             why => CliError::invalid(text, why),
         })
     }
 }
 
-/// The type in equal tiles, if it is one.
+/// The type, if its tiles are equal.
 fn sized(text: &str, written: Written) -> Result<Option<DistType>> {
     match written {
         Written::Sized(sized) => Ok(Some(sized)),

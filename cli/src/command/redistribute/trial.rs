@@ -1,4 +1,4 @@
-//! A plan run on threads, and every element that it brought compared with its global index.
+//! Runs a plan on threads, and compares every element with its global index.
 
 use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
@@ -7,11 +7,11 @@ use polyshard::program::Program;
 use polyshard::runtime::{DistArray, Element, Execute};
 use std::ops::RangeInclusive;
 
-/// The most ranks: each is a thread.
+/// Limit on ranks: each is a thread.
 const RANKS: usize = 256;
 
 /// Runs a program on one thread per rank, on an array whose elements are their global indices. Each rank holds up to `elements` elements,
-/// and receives as many bytes as `planned` returns for it.
+/// and must receive a number of bytes in `planned` of the rank.
 ///
 /// # Errors
 /// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received more or less than planned.
@@ -22,9 +22,9 @@ pub(crate) fn run(program: &Program, elements: u128, planned: impl Fn(usize) -> 
     with_type!(dtype, T => run_on::<T>(program, planned))
 }
 
-/// What one rank found.
+/// The outcome on one rank.
 struct Found {
-    /// The first wrong element of its tile: the index, what is there and what should be.
+    /// The first wrong element of its tile: its index and value, and the right value.
     wrong: Option<String>,
     received: u64,
 }

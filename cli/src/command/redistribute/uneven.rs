@@ -1,4 +1,4 @@
-//! Arrays that tiles do not divide evenly: they are moved as the library moves them between kernels.
+//! Arrays in tiles of unequal size: planned as the library plans between kernels.
 
 use super::judge::Judge;
 use super::trial;
@@ -9,12 +9,12 @@ use polyshard::planner::redistribution_with;
 use polyshard::program::Program;
 use serde::Serialize;
 
-/// A program as JSON, with its time over the links and its run if they were asked for.
+/// A program as JSON, with its time over the links and its run if requested.
 #[derive(Serialize)]
 pub(super) struct Answer {
     source: String,
     target: String,
-    /// The most that a rank receives.
+    /// Maximum over ranks.
     received_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seconds: Option<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Answer {
     pub(super) program: Program,
 }
 
-/// Finds the program between two shardings, and runs it if that is asked for.
+/// Finds the program between two shardings, and runs it if `runs`.
 pub(super) fn answer([source, target]: &[Sharding; 2], judge: &Judge, runs: bool) -> Result<Answer> {
     let program = redistribution_with(source, target, judge.dtype(), &judge.options(source.mesh())?)?;
     let most = program.report().traffic_bytes;

@@ -1,6 +1,6 @@
-//! The programs of a reduction as data that other programs read.
+//! The programs of a reduction as JSON.
 //!
-//! Groups are ranks of the machine, in the order of their data; the first of each is its root.
+//! Groups list ranks of the machine in the order of their data; the first rank of each is its root.
 
 use super::Reduction;
 use super::trial::Trial;
@@ -10,7 +10,7 @@ use polyshard::planner::reduce::Ranked;
 use polyshard::program::reduction::Collective;
 use serde::Serialize;
 
-/// What is printed.
+/// The answer as JSON.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     machine: &'a str,
@@ -19,7 +19,7 @@ pub(super) struct Answer<'a> {
     reduce: &'a [usize],
     bytes: f64,
     algorithm: Algorithm,
-    /// How many there are, listed or not.
+    /// The number of programs, listed or not.
     total: usize,
     /// Fastest first.
     programs: Vec<ProgramAnswer<'a>>,
@@ -35,7 +35,7 @@ struct ProgramAnswer<'a> {
     program: String,
     steps: Vec<StepAnswer<'a>>,
     seconds: f64,
-    /// How many times as fast as the direct reduction.
+    /// Speed relative to the direct reduction.
     speed: Option<f64>,
 }
 
@@ -45,12 +45,12 @@ struct StepAnswer<'a> {
     op: Collective,
     groups: &'a [Vec<usize>],
     seconds: f64,
-    /// What the time is spent on.
+    /// The resource that limits it.
     bottleneck: Option<&'a str>,
 }
 
 impl<'a> Answer<'a> {
-    /// Returns what to print of the first `listed` programs, and what came of their run.
+    /// Returns the answer with the first `listed` programs and the outcome of their run.
     pub(super) fn new(reduction: &'a Reduction, algorithm: Algorithm, listed: usize, run: Option<Trial>) -> Self {
         Self {
             machine: reduction.machine.name(),

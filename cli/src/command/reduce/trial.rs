@@ -1,7 +1,7 @@
-//! Programs run on threads, one for each device, and every sum compared with that of a loop.
+//! Runs programs on threads, one per device, and compares every sum with that of a loop.
 //!
-//! What runs are the groups that are printed. Elements are whole numbers that depend on device and index, so sums are
-//! exact in whatever order they are made. Times are not taken: threads of one process are not the machine.
+//! The programs run in the printed groups. Elements are whole numbers that depend on device and index, so that sums are exact in any
+//! order. Nothing is timed: threads of one process are not the machine.
 
 use super::Reduction;
 use crate::command::threads;
@@ -14,19 +14,19 @@ use polyshard::runtime::{Element, ReduceOp};
 use serde::Serialize;
 use std::fmt;
 
-/// The most devices: each is a thread.
+/// Limit on devices: each is a thread.
 const RANKS: usize = 64;
 const SEED: u64 = 1;
 
-/// What came of a run in which nothing was wrong.
+/// The outcome of a run without errors.
 #[derive(Serialize)]
 pub(super) struct Trial {
-    /// Programs that were run.
+    /// Number of programs.
     programs: usize,
     ranks: usize,
-    /// Numbers that each rank held.
+    /// Numbers per rank.
     elements: usize,
-    /// Bytes that all ranks together got from others, by program.
+    /// Bytes received by all ranks together, by program.
     received_bytes: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Trial {
 pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -> Result<Trial> {
     let ranks = reduction.matrix.size();
     threads::check_ranks("the machine", ranks, RANKS)?;
-    // The numbers and their sums, and what the steps of one program need.
+    // The numbers, their sums, and buffers for the steps of one program.
     threads::check_memory("the arrays of all ranks", 4 * ranks as u128 * elements as u128 * size_of::<i64>() as u128)?;
     let extents = reduction.matrix.axes();
     let mesh = Mesh::new(extents.iter().enumerate().map(|(axis, extent)| (format!("axis{axis}"), *extent)));
@@ -83,7 +83,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
     Ok(Trial { programs: programs.len(), ranks, elements, received_bytes })
 }
 
-/// The sum of what these devices hold.
+/// The sum over these devices.
 fn sequential(group: &[usize], elements: usize) -> Vec<i64> {
     (0..elements).map(|at| group.iter().map(|&rank| i64::random(SEED, &[rank, at])).sum()).collect()
 }

@@ -67,7 +67,7 @@ fn what_contradicts_is_shown_where_it_stands() {
         1 | A=i.at(x), i.at(y)
           |            ^
           |
-          = help: give its axes as one list, `i.at([x, y])`, or as levels, `i.at(x).at(y)`
+          = help: write one list of axes, `i @ [x, y]`, or blocks of blocks, `i @ x @ y`
     "#]],
     );
     refused(
@@ -128,7 +128,7 @@ fn what_contradicts_is_shown_where_it_stands() {
         1 | A=i.at(x), q.at(y)
           |            ^
           |
-          = help: it is `A[i, j]`; dimensions have numbers too, `dim(0).at(x)`
+          = help: it is `A[i, j]`; a dimension can be named by number, `dim(0) @ x`
     "#]],
     );
     refused(
@@ -188,7 +188,7 @@ fn what_contradicts_is_shown_where_it_stands() {
     refused(
         &["--ranks", "3"],
         expect![[r#"
-        error: the mesh needs 4 ranks, but there are 3; start as many as it needs, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; start as many as the mesh has, or leave the mesh out to have one chosen
     "#]],
     );
 }
@@ -210,7 +210,7 @@ fn sums_that_stay_apart_are_not_written_and_axes_are_no_indices() {
             1 | out=partial(x)
               |             ^
               |
-              = help: leave the clause out, which adds the sums up, or `--dry-run`
+              = help: leave the clause out, so that the sums are added up, or give `--dry-run`
         "#]],
     );
     refused(

@@ -28,7 +28,7 @@ fn another_schedule_is_compared_or_said_to_be_impossible() {
     // What is chosen ties with itself, as a chain and with its kernel.
     let printed = files.said(Start::Plain, "ij,jk->ik", &names, &[&base[..], &["--print", "chain"]].concat());
     expect![[r#"
-        a tie: both take 8.55 us; the chosen one holds 2.46 MB a rank and receives 880.6 kB, the other 2.46 MB and 880.6 kB; of schedules that tie, the one with the least memory is chosen, and then the first by the text of its chain
+        a tie: both take 8.55 us; the chosen one holds 2.46 MB a rank and receives 880.6 kB, the other 2.46 MB and 880.6 kB; ties go to the schedule with the least memory, then to the first by the text of its chain
     "#]].assert_eq(&why(&printed));
     // It begins with a comment, the kernel and its chain follow.
     for less in 1..3 {
@@ -40,7 +40,7 @@ fn another_schedule_is_compared_or_said_to_be_impossible() {
     "#]]
     .assert_eq(&why("split(q, a, b, 2)"));
     expect![[r#"
-        not possible because its mesh, (x: 8), has 8 ranks, and there are 6
+        not possible because its mesh, (x: 8), has 8 ranks, more than the 6 available
     "#]]
     .assert_eq(&why("mesh(x: 8).distribute([i], [io], [ii]).tensorize([ii, k, j])"));
     expect![[r#"

@@ -32,9 +32,9 @@ fn placements_say_where_each_axis_is_cut() {
     "#]]
     .assert_eq(&said(&["placement", "--hierarchy", "4,16", "--mesh", "8x2x4"]));
     expect![[r#"
-        mesh 1x4x8 on v100: 4 node x 8 gpu
+        mesh 1x4x8 on v100: 4 nodes x 8 gpus
            matrix               axis 0  axis 1  axis 2
-        1  [[1 1] [1 4] [4 2]]  1       4 gpu   4 node x 2 gpu
+        1  [[1 1] [1 4] [4 2]]  1       4 gpus  4 nodes x 2 gpus
         and 2 more
     "#]]
     .assert_eq(&said(&["placement", "--machine", "v100", "--mesh", "1x4x8", "--top", "1"]));
@@ -43,14 +43,14 @@ fn placements_say_where_each_axis_is_cut() {
 #[test]
 fn a_workload_ranks_placements_and_says_what_each_part_takes() {
     expect![[r#"
-        mesh 8x2x4 on a100: 4 node x 16 gpu
+        mesh 8x2x4 on a100: 4 nodes x 16 gpus
         AllReduce 0 of 1 GB, AllToAll 1 of 200 MB, AllGather 1,2 of 10 MB, by ring
-            matrix                seconds  slower  AllReduce 0  AllToAll 1  AllGather 1,2  axis 0          axis 1  axis 2
-        *1  [[1 8] [1 2] [4 1]]  147.0 ms   1.00x      6.51 ms    373.4 us       140.1 ms  8 gpu           2 gpu   4 node
-         2  [[1 8] [2 1] [2 2]]  276.6 ms   1.88x      6.51 ms    200.0 ms       70.05 ms  8 gpu           2 node  2 node x 2 gpu
-         3  [[2 4] [1 2] [2 2]]  576.0 ms   3.92x     505.6 ms    373.4 us       70.05 ms  2 node x 4 gpu  2 gpu   2 node x 2 gpu
-         4  [[2 4] [2 1] [1 4]]  740.7 ms   5.04x     505.6 ms    200.0 ms       35.03 ms  2 node x 4 gpu  2 node  4 gpu
-         5  [[4 2] [1 2] [1 4]]    1.50 s  10.24x       1.50 s    373.4 us       271.3 us  4 node x 2 gpu  2 gpu   4 gpu
+            matrix                seconds  slower  AllReduce 0  AllToAll 1  AllGather 1,2  axis 0            axis 1   axis 2
+        *1  [[1 8] [1 2] [4 1]]  147.0 ms   1.00x      6.51 ms    373.4 us       140.1 ms  8 gpus            2 gpus   4 nodes
+         2  [[1 8] [2 1] [2 2]]  276.6 ms   1.88x      6.51 ms    200.0 ms       70.05 ms  8 gpus            2 nodes  2 nodes x 2 gpus
+         3  [[2 4] [1 2] [2 2]]  576.0 ms   3.92x     505.6 ms    373.4 us       70.05 ms  2 nodes x 4 gpus  2 gpus   2 nodes x 2 gpus
+         4  [[2 4] [2 1] [1 4]]  740.7 ms   5.04x     505.6 ms    200.0 ms       35.03 ms  2 nodes x 4 gpus  2 nodes  4 gpus
+         5  [[4 2] [1 2] [1 4]]    1.50 s  10.24x       1.50 s    373.4 us       271.3 us  4 nodes x 2 gpus  2 gpus   4 gpus
     "#]].assert_eq(&said(&[
         "placement",
         "--machine",

@@ -155,5 +155,5 @@ fn the_cheapest_sequence_runs_and_is_the_sequential_product() {
     let ran: Vec<_> = text.lines().rev().take(2).collect();
     // Three quarters of 8 by 8 numbers of 8 bytes.
     assert_eq!(ran[0], "received per rank: 384 bytes, 1536 in all");
-    assert_eq!(ran[1], "ran on numbers of 8 bytes, checked 4 tiles of the product");
+    assert_eq!(ran[1], "ran in f64, checked 4 tiles of the product");
 }

@@ -90,7 +90,7 @@ fn the_best_program_of_the_measured_system_is_found_and_as_fast_as_measured() {
 #[test]
 fn programs_are_listed_fastest_first_and_the_fastest_is_explained() {
     expect![[r#"
-        1 GB per rank summed over axis 0 of [[2 4] [2 4]] on a100: 4 node x 16 gpu, by ring
+        1 GB per rank summed over axis 0 of [[2 4] [2 4]] on a100: 4 nodes x 16 gpus, by ring
         levels root 1, node 2, gpu 4; 47 programs, speed against AllReduce in one step
              seconds  speed  program
         *1  505.6 ms  1.73x  ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)
@@ -111,7 +111,7 @@ fn programs_are_listed_fastest_first_and_the_fastest_is_explained() {
 fn a_program_is_explained_by_its_name_or_number() {
     let by_name = said(&[&ACROSS[..], &["--top", "3", "--program", "reduce-allreduce-broadcast"]].concat());
     expect![[r#"
-        1 GB per rank summed over axis 0 of [[2 4] [2 4]] on a100: 4 node x 16 gpu, by ring
+        1 GB per rank summed over axis 0 of [[2 4] [2 4]] on a100: 4 nodes x 16 gpus, by ring
         levels root 1, node 2, gpu 4; 47 programs, speed against AllReduce in one step
              seconds  speed  program
          1  505.6 ms  1.73x  ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)
@@ -173,7 +173,7 @@ fn every_program_runs_on_threads_and_every_sum_is_right() {
         assert_eq!(run["received_bytes"].as_array().map(Vec::len), Some(47));
     }
     expect![[r#"
-        1 MB per rank summed over axis 0 of [[2 2] [2 1]] on a100: 4 node x 2 gpu, by ring
+        1 MB per rank summed over axis 0 of [[2 2] [2 1]] on a100: 4 nodes x 2 gpus, by ring
         levels root 1, node 2, gpu 2; 47 programs, speed against AllReduce in one step
              seconds  speed  program
         *1  174.7 us  1.34x  ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)
@@ -193,7 +193,7 @@ fn every_program_runs_on_threads_and_every_sum_is_right() {
 #[test]
 fn a_reduction_over_one_rank_is_nothing_to_do() {
     expect![[r#"
-        1 GB per rank summed over axis 0 of [[1 1] [1 2]] on a100: 1 node x 2 gpu, by ring
+        1 GB per rank summed over axis 0 of [[1 1] [1 2]] on a100: 1 node x 2 gpus, by ring
         levels root 1; one program, speed against AllReduce in one step
             seconds  speed  program
         *1        0      -  nothing

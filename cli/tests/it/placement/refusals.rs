@@ -26,15 +26,15 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     COMMAND_LINE
         .refused(&["placement", "--hierarchy", "4,16", "--mesh", "4x16", "--traffic", "allreduce:0:1"], untimed);
     let many = "20000000000000000000";
-    let counted = format!("`{many}` in the hierarchy `{many}` is more than can be counted; give a smaller number");
+    let counted = format!("`{many}` in the hierarchy `{many}` does not fit in 64 bits; give a smaller number");
     place(many, "4", &counted);
     let levels = "the levels [4294967296, 4294967296] multiply to more than can be counted; give smaller ones";
     place("4294967296,4294967296", "4", levels);
-    place("2097152", "2097152", "the hierarchy [2097152] has 2097152 devices; give 1048576 at most");
-    let long = "`--mesh` has 9 axes; give 8 at most, and leave out those of extent 1";
+    place("2097152", "2097152", "the hierarchy [2097152] has 2097152 devices; give at most 1048576");
+    let long = "`--mesh` has 9 axes; give at most 8, and leave out those of extent 1";
     place("4", "1x1x1x1x1x1x1x1x4", long);
-    let all = "there are 20933840 placements of the axes [8, 8, 8, 8, 8, 8] on [8, 8, 8, 8, 8, 8], but 100000 at most are \
-               listed; join axes or levels";
+    let all = "there are 20933840 placements of the axes [8, 8, 8, 8, 8, 8] on [8, 8, 8, 8, 8, 8], but at most 100000 can \
+               be listed; join axes or levels";
     place("8,8,8,8,8,8", "8x8x8x8x8x8", all);
     let none = ["placement", "--hierarchy", "4", "--mesh", "4", "--top", "0"];
     COMMAND_LINE.refused(&none, "`--top 0` lists nothing; give 1 or more");
@@ -53,7 +53,7 @@ fn machines_that_are_none_are_told_which_there_are() {
     let cube = "tpu-v5e is a torus of 2 dimensions, but [4, 4, 2, 2] has 4; join some";
     on(&["--machine", "tpu-v5e", "--hierarchy", "4,4,2,2"], cube);
     on(&["--machine", "a100", "--hierarchy", "0,16"], "level `node`: `count` is 0; a level has at least one member");
-    let large = "a100: 1024 node x 16 gpu makes 16384 devices; times are simulated for 4096 at most";
+    let large = "a100: 1024 nodes x 16 gpus has 16384 devices; times are simulated for at most 4096";
     on(&["--machine", "a100", "--hierarchy", "1024,16"], large);
     on(&["--machine", "a100", "--bandwidth", "rack=1e9"], "no level `rack`; the levels are node, gpu");
     let bandwidth = "cannot read the bandwidth `1e9`; write a level and its bytes per second, such as node=8e9";
@@ -117,7 +117,7 @@ fn reductions_that_cannot_be_are_refused() {
                 would fit";
     sum(matrix, "0", &["--hierarchy", "2,16"], &format!("{other} [2, 16]; {fits}"));
     sum(matrix, "0", &["--hierarchy", "32,2"], &format!("{other} [32, 2]; [[2 2] [16 1]] or [[4 1] [8 2]] would fit"));
-    let many = "19 other matrices are; `polyshard placement` lists them";
+    let many = "19 other matrices fit; `polyshard placement` lists them";
     let other = "the matrix [[16] [16]] is for the hierarchy [256], not for";
     sum("[[16],[16]]", "0", &["--hierarchy", "4,4,4,4"], &format!("{other} [4, 4, 4, 4]; {many}"));
     let levels = "[64] gives 1 count for 2 levels; give one for each of node, gpu";
@@ -143,7 +143,7 @@ fn reductions_over_very_many_levels_are_not_sought() {
     let deep = file("deeper_machine", &switches(&names.map(|name| (name, 2))));
     let sum = ["reduce", "--matrix", "[[2,2,2,2,2,2,2,2,2]]", "--reduce", "0", "--machine", &deep, "--bytes", "1"];
     COMMAND_LINE
-        .refused(&sum, "reductions are sought over 8 levels at most, and this one crosses 9; join some of them");
+        .refused(&sum, "reductions are searched over at most 8 levels, but this one crosses 9; join some of them");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn products_that_cannot_be_are_refused() {
     product(text, mesh, "I=64,J=64,K=64,L=2", &[], unknown);
     let many = "I=20000000000000000000,J=64,K=64";
     let counted =
-        format!("`I=20000000000000000000` in the size `{many}` is more than can be counted; give a smaller number");
+        format!("`I=20000000000000000000` in the size `{many}` does not fit in 64 bits; give a smaller number");
     product(text, mesh, many, &[], &counted);
     let elements = "in `A[I_X,J]`: the array has 2^63 elements or more";
     product(text, mesh, "I=4611686018427387904,J=4,K=64", &[], elements);
@@ -189,9 +189,8 @@ fn devices_and_links_that_are_none_are_refused() {
     let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
                    machine.toml";
     with(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
-    let levels = "a100: 4 node x 16 gpu: say with `--matrix` how the mesh lies on these levels; without it there are \
-                  tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a \
-                  `--link` for each axis";
+    let levels = "no placement of the mesh on a100: 4 nodes x 16 gpus; give `--matrix`, choose one of tpu-v4p, tpu-v5e, \
+                  tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis";
     with(&["--machine", "a100"], levels);
     let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], and the mesh has \
                 [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
@@ -216,7 +215,7 @@ fn devices_and_links_that_are_none_are_refused() {
 #[test]
 fn runs_and_pictures_that_are_too_large_are_refused() {
     let sum = ["reduce", "--reduce", "0", "--machine", "a100", "--bytes", "1", "--top", "1"];
-    let threads = "`--run` starts a thread per rank, 64 at most, but the machine has 128 ranks; run a smaller one";
+    let threads = "`--run` starts a thread per rank, at most 64, but the machine has 128 ranks; run a smaller one";
     COMMAND_LINE.refused(&[&sum[..], &["--matrix", "[[8,16]]", "--run"]].concat(), threads);
     let room = "`--draw` has room for 20000 devices, 1024 to a panel, but this takes 1 x 2048; draw fewer";
     COMMAND_LINE.refused(
@@ -233,7 +232,7 @@ fn runs_and_pictures_that_are_too_large_are_refused() {
     assert!(!ended.success && after.ends_with(" bytes are free; run a smaller array\n"), "{after}");
     let text = "A[I_X,J] * B[J,K] -> C[I_X,K]";
     let product = ["matmul", text, "--machine", "tpu-v5p", "--run", "--mesh"];
-    let threads = "`--run` starts a thread per rank, 64 at most, but the mesh has 65 ranks; run a smaller one";
+    let threads = "`--run` starts a thread per rank, at most 64, but the mesh has 65 ranks; run a smaller one";
     COMMAND_LINE.refused(&[&product[..], &["X=65", "--size", "I=65,J=4,K=4"]].concat(), threads);
     let flops = "`--run` checks 1 GFLOP one by one, but the product has 2.15 GFLOP; run a smaller one";
     COMMAND_LINE.refused(&[&product[..], &["X=4", "--size", "I=1024,J=1024,K=1024"]].concat(), flops);

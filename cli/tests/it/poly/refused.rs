@@ -222,25 +222,39 @@ fn values_are_checked_before_arrays_are_opened() {
     refuse(
         &["q=3"],
         expect![[r#"
-        error: no name `q` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+        error: no name `q` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
     "#]],
     );
     refuse(
         &["C=3"],
         expect![[r#"
-        error: no name `C` in `summa.poly`, to which `--let` gives a value; the names that stand for numbers are `m`, `k`, `n`
+        error: no name `C` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
     "#]],
     );
     refuse(
         &["m=2.5"],
         expect![[r#"
-        error: `--let m=2.5`, but extents, moduli and rounds are whole numbers of 64 bits; give such a number
+        error: `--let m=2.5`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
     "#]],
     );
     refuse(
         &["m=99999999999999999999"],
         expect![[r#"
-        error: `--let m=99999999999999999999`, but extents, moduli and rounds are whole numbers of 64 bits; give such a number
+        error: `--let m=99999999999999999999`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
+    "#]],
+    );
+    let scaled = "fn scaled(A: [i64; n]) -> B: [i64; n] { B[i] = w * A[i] }\nauto";
+    let values = ["--let", "n=4", "--let", "w=99999999999999999999"];
+    folder.refused(
+        &[&["lower", &folder.poly(scaled)][..], &values].concat(),
+        expect![[r#"
+        error: `1e20` does not fit `i64`
+         --> kernels.poly:1:48
+          |
+        1 | fn scaled(A: [i64; n]) -> B: [i64; n] { B[i] = w * A[i] }
+          |                                                ^
+          |
+          = help: write a smaller number
     "#]],
     );
     refuse(
@@ -250,9 +264,12 @@ fn values_are_checked_before_arrays_are_opened() {
     "#]],
     );
     let plain = folder.poly("fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }\nauto");
-    folder.refused(&["run", &plain, "none.npy", "--out", &out, "--let", "i=3"], expect![[r#"
-        error: no name `i` in `kernels.poly`, to which `--let` gives a value; the file has no names that stand for numbers
-    "#]]);
+    folder.refused(
+        &["run", &plain, "none.npy", "--out", &out, "--let", "i=3"],
+        expect![[r#"
+        error: no name `i` in `kernels.poly` for `--let` to set; all numbers in the file are written out
+    "#]],
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn meshes_that_are_none_are_refused() {
     let many = "x=4294967296,y=4294967296";
     on(many, &format!("the mesh `{many}` has more than 2147483647 ranks; give a smaller one"));
     let digits = "x=99999999999999999999";
-    on(digits, &format!("`{digits}` in the mesh `{digits}` is more than can be counted; give a smaller number"));
+    on(digits, &format!("`{digits}` in the mesh `{digits}` does not fit in 64 bits; give a smaller number"));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn names_and_sizes_that_do_not_fit_are_refused() {
     let unknown = "a size is given for `K`, which is not a dimension; the dimensions are I, J";
     named(from, "A[I, J]", &["--size", "I=8,J=8,K=8"], unknown);
     named(from, "A[I, J]", &["--size", "I=8,J=8,I=8"], "two sizes are given for `I`; give one");
-    let left = "a size is given for `I`, but the types say their sizes; leave it out";
+    let left = "a size is given for `I`, but the shardings state their sizes; leave it out";
     named("[8]", "[8]", &["--size", "I=8"], left);
     let drawn = "`--draw` draws tiles of one size, but some of these are shorter than others";
     let drawn = format!("{drawn}; choose axes that divide the array, or leave `--draw` out");
@@ -91,7 +91,7 @@ fn links_that_are_none_are_refused() {
 
 #[test]
 fn more_ranks_than_threads_or_the_page_hold_are_refused() {
-    let message = "`--run` starts a thread per rank, 256 at most, but the mesh has 257 ranks; run a smaller one";
+    let message = "`--run` starts a thread per rank, at most 256, but the mesh has 257 ranks; run a smaller one";
     refused(&["--mesh", "x=257", "[257, 1{x}257]", "[1{x}257, 257]", "--run"], message);
     let message = "`--draw` has room for 512 ranks, but the mesh has 513; draw a smaller one";
     refused(&["--mesh", "x=513", "[1{x}513]", "[513]", "--draw", "never.svg"], message);

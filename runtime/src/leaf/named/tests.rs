@@ -94,7 +94,7 @@ fn what_cannot_be_registered_is_refused() {
     let said = |found: Result<()>| found.expect_err("a refusal").to_string();
     let name = "`a b` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit";
     assert_eq!(said(register("a b", &computes::<f32>(PRODUCT), product::<f32>)), name);
-    let operands = "`y[i] += x[i]` has 1 operands (x), but the function of leaf `few` takes 2; make them match";
+    let operands = "`y[i] += x[i]` has 1 operand (x), but the function of leaf `few` takes 2; make them match";
     assert_eq!(said(register("few", &computes::<f32>(COPY), product::<f32>)), operands);
     let types = "the kernel of leaf `typed` is of f64, but its function takes tiles of f32; make them match";
     assert_eq!(said(register("typed", &computes::<f64>(PRODUCT), product::<f32>)), types);
