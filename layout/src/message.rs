@@ -1,10 +1,11 @@
-//! Errors that say what is wrong, and what to do.
+//! Errors whose message and help can be had apart.
 
-/// Gives an error `message()` and `help()`, and prints both, from a private `parts()` that returns them.
+/// Gives an error `message()` and `help()` from a private `parts()` that returns them, and prints both. `methods of` leaves
+/// out the printing.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! message_and_help {
-    ($error:ty) => {
+    (methods of $error:ty) => {
         impl $error {
             /// Returns what is wrong.
             #[must_use]
@@ -18,6 +19,9 @@ macro_rules! message_and_help {
                 self.parts().1
             }
         }
+    };
+    ($error:ty) => {
+        $crate::message_and_help!(methods of $error);
 
         impl std::fmt::Display for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

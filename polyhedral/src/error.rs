@@ -257,19 +257,9 @@ pub enum ErrorKind {
     Unproved { what: String, trace: String },
 }
 
+polyshard_layout::message_and_help!(methods of ErrorKind);
+
 impl ErrorKind {
-    /// Returns what is wrong.
-    #[must_use]
-    pub fn message(&self) -> String {
-        self.parts().0
-    }
-
-    /// Returns what is there instead, or what to do.
-    #[must_use]
-    pub fn help(&self) -> Option<String> {
-        self.parts().1
-    }
-
     fn parts(&self) -> (String, Option<String>) {
         match (self, self.to_string()) {
             (Self::Kernel { kernel, error }, _) => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
