@@ -1,11 +1,12 @@
 //! What the unit tests share: what was read as text, or its errors with the text that they point at.
 
+mod shown;
+
 use crate::checked::{Bounds, Checked};
 use crate::form::Form;
 use expect_test::Expect;
-use proc_macro2::TokenStream;
 use quote::quote;
-use syn::Result;
+use shown::shown;
 use syn::parse::{ParseStream, Parser};
 
 /// Compares the kernel that is read from `input`: its statement, then what it captures.
@@ -24,17 +25,6 @@ pub(crate) fn check_chain(input: &str, expect: Expect) {
     }));
 }
 
-fn shown(input: &str, expand: impl Fn(TokenStream) -> Result<String>) -> String {
-    let tokens: TokenStream = match input.parse() {
-        Ok(tokens) => tokens,
-        Err(error) => return format!("the input is no Rust tokens: {error}\n"),
-    };
-    match expand(tokens) {
-        Ok(text) => text,
-        Err(errors) => errors.into_iter().map(line).collect(),
-    }
-}
-
 fn captures(kernel: &Checked) -> String {
     let scalars: Vec<_> = kernel.scalars.iter().map(ToString::to_string).collect();
     let ranges: Vec<_> = kernel
@@ -48,9 +38,4 @@ fn captures(kernel: &Checked) -> String {
     };
     let moduli: Vec<_> = kernel.moduli.iter().map(|(text, _)| text.to_string()).collect();
     line("scalars", scalars) + &line("ranges", ranges) + &line("moduli", moduli)
-}
-
-fn line(error: syn::Error) -> String {
-    let at = error.span().source_text().unwrap_or_default();
-    format!("error on `{at}`: {}\n", error.to_string().replace('\n', "\n  "))
 }

@@ -1,8 +1,12 @@
 //! What the unit tests share: an expansion as text, or its errors with the text that they point at.
 
+#[path = "../../../dsl/src/tests/shown.rs"]
+mod shown;
+
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;
+use shown::shown;
 use syn::{Item, Result};
 
 /// Compares what `kernel!` gives for `input`.
@@ -20,17 +24,6 @@ pub(crate) fn check_vars(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::vars::expand(tokens).map(formatted)));
 }
 
-fn shown(input: &str, expand: impl Fn(TokenStream) -> Result<String>) -> String {
-    let tokens: TokenStream = match input.parse() {
-        Ok(tokens) => tokens,
-        Err(error) => return format!("the input is no Rust tokens: {error}\n"),
-    };
-    match expand(tokens) {
-        Ok(text) => text,
-        Err(errors) => errors.into_iter().map(line).collect(),
-    }
-}
-
 /// What is emitted belongs to `codegen`, and is tested there.
 fn outline(module: TokenStream) -> Result<String> {
     let mut module: syn::ItemMod = syn::parse2(module)?;
@@ -45,11 +38,6 @@ fn outline(module: TokenStream) -> Result<String> {
         }
     }
     Ok(formatted(quote!(#module)))
-}
-
-fn line(error: syn::Error) -> String {
-    let at = error.span().source_text().unwrap_or_default();
-    format!("error on `{at}`: {}\n", error.to_string().replace('\n', "\n  "))
 }
 
 /// Paths are shortened, so that the rest can be read.
