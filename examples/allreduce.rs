@@ -92,7 +92,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received() - before);
             let expected = |i: usize| members.iter().map(|&rank| element(rank, i)).sum::<f32>();
             if let Some((i, found)) = data.iter().enumerate().find(|&(i, &found)| found != expected(i)) {
-                let wrong = format!("the answer is wrong: element {i} is {found} and should be {}", expected(i));
+                let wrong = format!("wrong result: element {i} is {found} and should be {}", expected(i));
                 return Err(polyshard::Error::Other(wrong.into()));
             }
             world.barrier()?;

@@ -29,15 +29,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Error {
-    /// A schedule has no program.
+    /// A schedule cannot be lowered.
     #[error(transparent)]
     Lower(#[from] LowerError),
     /// A sharding is invalid.
     #[error(transparent)]
     Sharding(#[from] ShardingError),
-    /// There is no element type of this name.
+    /// An element type is unknown.
     #[error(transparent)]
     DType(#[from] UnknownDType),
     /// Statements and arrays do not make a program.
@@ -46,22 +46,22 @@ pub enum Error {
     /// A distributed type is invalid.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// There is no plan for a redistribution.
+    /// A redistribution cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A machine is invalid, or cannot do what is asked of it.
+    /// A machine, or a question about it, is invalid.
     #[error(transparent)]
     Machine(#[from] Box<MachineError>),
     /// A mesh cannot be placed on a machine.
     #[error(transparent)]
     Placement(#[from] Box<PlacementError>),
-    /// A reduction cannot be made.
+    /// A reduction is invalid.
     #[error(transparent)]
     Reduce(#[from] Box<ReduceError>),
-    /// There is no plan for a product of sharded arrays.
+    /// A product of sharded arrays cannot be planned.
     #[error(transparent)]
     Product(#[from] ProductError),
-    /// A program has no price on a machine.
+    /// A program cannot be priced on a machine.
     #[error(transparent)]
     Cost(#[from] polyshard_planner::cost::CostError),
     /// No schedule is found.
@@ -79,26 +79,26 @@ pub enum Error {
     /// The stages of a sequence do not fit together.
     #[error(transparent)]
     Sequence(#[from] Box<SequenceError>),
-    /// A world is to be placed that is placed already.
-    #[error("the world is placed already, {name}; give `place` the world that `spmd` gives")]
+    /// The world is already placed.
+    #[error("the world is already placed, {name}; call `place` with the world of `spmd`")]
     PlacedAlready {
-        /// What messages call the placement that the world has.
+        /// The world's placement, as messages name it.
         name: String,
     },
-    /// A reduction is to run in a world under another placement.
+    /// The reduction is for another placement than the world's.
     #[error(
-        "a reduction on {placed} cannot run in a world that is placed otherwise, {name}; give the world that `spmd` \
-         gives, or that one placed alike"
+        "a reduction on {placed} cannot run in a world with another placement, {name}; pass the world of `spmd`, or \
+         place it like the reduction"
     )]
     PlacedOtherwise {
         placed: Box<PlacedMesh>,
-        /// What messages call the placement that the world has.
+        /// The world's placement, as messages name it.
         name: String,
     },
     /// A program failed while it ran.
     #[error(transparent)]
     Runtime(#[from] polyshard_runtime::Error),
-    /// Anything else: what a closure given to [`spmd`](crate::spmd) brings along.
+    /// Any other error of a closure given to [`spmd`](crate::spmd).
     #[error(transparent)]
     Other(#[from] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -204,7 +204,7 @@ pub mod __private {
     /// Returns the step that prints as `text`.
     #[must_use]
     pub fn step(text: &str) -> polyshard_dsl::Step {
-        text.parse().expect("a step reads as it prints; this is a bug of polyshard")
+        text.parse().expect("a step reads as it prints; this is a bug in polyshard")
     }
 }
 

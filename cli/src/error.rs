@@ -17,7 +17,7 @@ pub type Result<T, E = CliError> = std::result::Result<T, E>;
 /// Errors of the libraries are passed on unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields are named after their content; the messages explain them")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum CliError {
     /// A text does not have the expected form.
     #[error("cannot read {text}; write {form}")]
@@ -68,7 +68,7 @@ pub enum CliError {
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
     /// A picture that is too large.
-    #[error("`--draw` has {0}")]
+    #[error("`--draw`: {0}")]
     Draw(DrawError),
     /// Measurements cannot be drawn.
     #[error("`--plot`: {0}")]
@@ -80,7 +80,7 @@ pub enum CliError {
     #[error("no plan for {refused} of {problems}; their answers say why")]
     Batch { refused: usize, problems: String },
     /// A bug: a result that must not occur.
-    #[error("{what}; this is a bug of polyshard")]
+    #[error("{what}; this is a bug in polyshard")]
     Bug { what: String },
     /// An error of a library.
     #[error(transparent)]

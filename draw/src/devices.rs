@@ -16,9 +16,9 @@ use polyshard_layout::Mesh;
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
 
-/// The most devices that are drawn, all panels together.
+/// Maximum number of devices in all panels together.
 const DEVICES: usize = 20_000;
-/// The most devices of a panel.
+/// Maximum number of devices in a panel.
 const PANEL: usize = 1024;
 /// A device's width and height.
 const DEVICE: [f64; 2] = [26.0, 16.0];
@@ -189,7 +189,7 @@ impl Block {
         Self { size: extent(columns), devices, members }
     }
 
-    /// The devices with the groups of a panel; `names` returns what a rank is called, on its device and in full.
+    /// The devices with the groups of a panel; `names` returns a rank's name, on its device and in full.
     pub(crate) fn panel(&self, panel: &Panel, names: &dyn Fn(usize) -> [String; 2]) -> Group {
         let mut drawn = Group::new()
             .set("class", "panel")

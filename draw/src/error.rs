@@ -1,32 +1,32 @@
-//! Why something is not drawn.
+//! Errors of pictures.
 
 use std::fmt;
 
-/// Why there is no picture.
+/// Why a picture cannot be drawn.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum DrawError {
     /// More ranks than a page holds.
-    #[error("room for {max} ranks, but the mesh has {ranks}; draw a smaller one")]
+    #[error("room for at most {max} ranks, but the mesh has {ranks}; draw a smaller mesh")]
     Ranks { ranks: usize, max: usize },
     /// More devices than a page holds, or one of its panels.
-    #[error("room for {max} devices, {max_panel} to a panel, but this takes {panels} x {devices}; draw fewer")]
+    #[error("room for at most {max} devices, {max_panel} in a panel, but this is {panels} x {devices}; draw fewer")]
     Devices {
         devices: usize,
         panels: usize,
-        /// The most devices that are drawn, all panels together.
+        /// Maximum number of devices in all panels together.
         max: usize,
-        /// The most devices of a panel.
+        /// Maximum number of devices in a panel.
         max_panel: usize,
     },
     /// A mesh with too many axes for a page, even in classes of ranks.
-    #[error("a mesh of {axes} axes does not fit a page; draw a program on one of at most 6")]
+    #[error("a mesh of {axes} axes does not fit on a page; draw a program on a mesh of at most 6 axes")]
     Axes { axes: usize },
     /// More arrays and transfers than a page holds.
-    #[error("room for {max} arrays and transfers, but the program has {panels}; draw fewer kernels")]
+    #[error("room for at most {max} arrays and transfers, but the program has {panels}; draw fewer kernels")]
     Panels { panels: usize, max: usize },
-    /// A size or a time that has no place on a logarithmic scale.
+    /// A size or a time that a logarithmic scale cannot show.
     #[error("sizes and times must be positive, found {number}")]
     NotPositive { number: f64 },
 }

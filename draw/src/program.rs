@@ -96,7 +96,7 @@ struct Moved {
     note: String,
 }
 
-/// What a program does, part by part: the statement, and what is moved for it.
+/// The parts of a program: each statement with its transfers.
 fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
     let mut all = Vec::new();
     let mut open: Vec<_> = program.body().parts().map(|part| (part, String::new())).collect();
@@ -144,7 +144,7 @@ fn moved(nest: &Nest) -> Vec<Moved> {
     nest.transfers.iter().zip(nest.volumes()).map(one).collect()
 }
 
-/// What a rank receives, and what one must.
+/// The bytes that a rank receives, and the lower bound.
 fn bounds(program: &Program) -> Vec<String> {
     let received = program.report().traffic_bytes;
     let mut lines = vec![format!("received: at most {} per rank", units::bytes(received.into()))];
@@ -227,7 +227,7 @@ impl<'m> Ranks<'m> {
         legs.iter().enumerate().map(of_leg).collect()
     }
 
-    /// The drawn ranks that communicate with one another.
+    /// The groups of drawn ranks that communicate.
     fn groups(&self, pattern: &Pattern) -> (Vec<Vec<usize>>, Talk) {
         let along = |axes: &[Name]| {
             let axes: Vec<_> = axes.iter().filter_map(|&axis| self.drawn.position(axis)).collect();

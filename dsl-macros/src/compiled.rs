@@ -19,7 +19,7 @@ pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
     let source = rust_source(&program, &SourceOptions { runtime: "::polyshard::runtime".into() });
     let items: TokenStream = source.parse().map_err(|wrong| {
         let message = format!("the emitted source is not Rust: {wrong}");
-        error(&kernel.name, message, "this is a bug of Polyshard, please report it")
+        error(&kernel.name, message, "this is a bug in Polyshard, please report it")
     })?;
     let (docs, vis, name) = (docs(kernel, &program), &kernel.vis, &kernel.name);
     let mesh = program.mesh().as_slice().iter().map(|axis| {

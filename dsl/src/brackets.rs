@@ -53,7 +53,7 @@ pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
                 Some((.., close)) if close == letter => {}
                 Some(other) => return Some(is_open(other)),
                 None => {
-                    let help = "leave it out, or write the bracket that it closes".into();
+                    let help = "leave it out, or write its opening bracket".into();
                     return Some(Unmatched { at: at..at + 1, message: format!("`{letter}` closes nothing"), help });
                 }
             }

@@ -95,7 +95,11 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         calls.extend(step.map(|step| ChainStep { method, step }));
     }
     if let (Some((word, _)), true) = (&mesh, whole) {
-        errors.push(word, "the mesh is not used", "lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`");
+        errors.push(
+            word,
+            "the mesh is not used",
+            "distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`",
+        );
     }
     errors.finish(Chain { calls })
 }

@@ -102,7 +102,7 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
 
 /// Whichever check gave nothing has said why, so this is never seen.
 fn silent(block: &Block) -> syn::Error {
-    error(&block.statement.tokens, "a check failed without a reason", "this is a bug of Polyshard, please report it")
+    error(&block.statement.tokens, "a check failed without a reason", "this is a bug in Polyshard, please report it")
 }
 
 /// Whether no two tensors, the output among them, have one name.

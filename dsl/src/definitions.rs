@@ -476,9 +476,9 @@ impl Found<'_> {
             return self.errors.push(word, "rounds need parentheses and braces", help);
         };
         if depth > DEEPEST {
-            let help = format!("write at most {DEEPEST} of them inside of one another");
+            let help = format!("nest at most {DEEPEST} of them");
             self.is_broken = true;
-            return self.errors.push(word, "these are too many rounds within rounds", help);
+            return self.errors.push(word, "rounds are nested too deeply", help);
         }
         let repeated = self.errors.take(Repeated::parse(word.span(), &header, self.kernels.len()));
         let number = self.rounds.len();

@@ -53,7 +53,7 @@ impl fmt::Display for Operand<'_> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum EinsumError {
     /// There is not one term for each array.
     #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", count(*terms, "term", "terms"), count(*arrays, "array", "arrays"))]
@@ -61,7 +61,7 @@ pub enum EinsumError {
     /// An arrow of another kind.
     #[error("`{found}` is not an einsum arrow; write `->` between the terms and the output")]
     WrongArrow { found: &'static str },
-    /// A character that is no index.
+    /// A character that is not an index.
     #[error("`{found}` in the term `{term}` is not an index; write a letter for each dimension, or `...`")]
     NotAnIndex { found: char, term: String },
     /// There are several arrows.
@@ -103,7 +103,7 @@ pub enum EinsumError {
     #[error("the statement reads {names}, and {} given; give one for each, in this order", count(*arrays, "array is", "arrays are"))]
     Tensors { names: String, arrays: usize },
     /// An index of the output of which no input says the extent.
-    #[error("nothing says the extent of index `{index}` of the output; it must stand alone in a dimension of an input")]
+    #[error("the extent of index `{index}` of the output is unknown; it must be alone in a dimension of an input")]
     NoExtent { index: String },
     /// A mistake in a statement.
     #[error("{0}")]

@@ -1,7 +1,7 @@
 //! Errors: collected, each with help, reported all at once.
 //!
-//! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and goes on; only
-//! syntax that cannot be read stops at once, because what follows it has no meaning.
+//! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and continues; only
+//! syntax that cannot be read stops at once, because the rest then has no meaning.
 //!
 //! ```text
 //! error: index `q` of output `C` appears in no input, so its extent is unknown
@@ -36,7 +36,7 @@ impl Errors {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    /// Stops if there are errors, since nothing that follows could be said rightly.
+    /// Stops if there are errors, when later checks would be unreliable.
     ///
     /// # Errors
     /// The errors so far.
@@ -53,20 +53,20 @@ impl Errors {
     }
 }
 
-/// What stands between what is wrong and what to do, in a message that has both.
+/// The separator of a message and its help.
 const HELP: &str = "\nhelp: ";
 
-/// Returns one error on the tokens `at`: what is wrong, and on a second line what to do.
+/// Returns one error on the tokens `at`: the message, and on a second line the help.
 pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, with_help(message, help))
 }
 
-/// A message that has both.
+/// A message with its help.
 pub(crate) fn with_help(message: impl Display, help: impl Display) -> String {
     format!("{message}{HELP}{help}")
 }
 
-/// What is wrong, and what to do, if the message says it.
+/// The message, and its help if it has one.
 pub(crate) fn parts(message: &str) -> (String, Option<String>) {
     match message.split_once(HELP) {
         Some((what, help)) => (what.to_owned(), Some(help.to_owned())),
@@ -74,7 +74,7 @@ pub(crate) fn parts(message: &str) -> (String, Option<String>) {
     }
 }
 
-/// Returns an error on the tokens `at` with what to do, if that is known.
+/// Returns an error on the tokens `at`, with help if there is any.
 pub fn reported(at: impl ToTokens, message: impl Display, help: Option<String>) -> syn::Error {
     match help {
         Some(help) => error(at, message, help),

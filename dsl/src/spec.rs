@@ -62,9 +62,9 @@ pub(crate) fn literal(kernel: &Checked, form: Form) -> Result<KernelSpec> {
     }
     for scalar in kernel.scalars.iter().filter(|_| matches!(form, Form::Text)) {
         let help = format!("write a number, or a tensor of no dimensions: `{scalar}: f32` and `{scalar}[]`");
-        errors.push(scalar, format!("there is no value for `{scalar}`, since a text captures nothing"), help);
+        errors.push(scalar, format!("there is no value for `{scalar}`, since text cannot capture variables"), help);
     }
     errors.stop()?;
-    let bug = || error(&kernel.name, "the kernel is not constant", "this is a bug of Polyshard, please report it");
+    let bug = || error(&kernel.name, "the kernel is not constant", "this is a bug in Polyshard, please report it");
     constant(kernel).ok_or_else(bug)
 }

@@ -114,10 +114,7 @@ impl Parse for Tensor {
             let element = input.parse()?;
             if input.peek(token::Bracket) {
                 let help = format!("write `{name}: [f32; m, n]`");
-                return Err(syn::Error::new(
-                    input.span(),
-                    format!("extents stand behind the element type\nhelp: {help}"),
-                ));
+                return Err(syn::Error::new(input.span(), format!("extents follow the element type\nhelp: {help}")));
             }
             return Ok(Self { name, element, extents: Vec::new() });
         }

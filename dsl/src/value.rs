@@ -186,7 +186,7 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
             error(&sign, format!("`{sign}` has no meaning here"), instead)
         }
         Some((token, _)) if compares => {
-            error(&token, "a comparison is no number", "choose by it: `if a < b { x } else { y }`")
+            error(&token, "a comparison is not a number", "choose by it: `if a < b { x } else { y }`")
         }
         Some((token, _)) => error(&token, format!("unexpected `{token}`"), help),
         None => syn::Error::new(input.span(), format!("expected a value\nhelp: {help}")),
@@ -287,7 +287,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
     let start: Token![else] = input.parse()?;
     let wrong = |at: Option<TokenTree>| {
         let at = at.map_or(start.to_token_stream(), TokenStream::from);
-        let message = format!("what `{}` is outside is a number or a scalar", access.tensor);
+        let message = format!("the value outside of `{}` is a number or a scalar", access.tensor);
         let indices: Vec<_> = access.indices.iter().map(shown).collect();
         error(at, message, format!("write `{}[{}] else 0`", access.tensor, indices.join(", ")))
     };
@@ -308,7 +308,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
 pub(crate) const FUNCTIONS: &str =
     "`exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`";
 
-/// The replacement for a function of other languages, if there is one.
+/// The replacement for a function of other languages, if any.
 pub(crate) fn instead(function: &str) -> Option<&'static str> {
     Some(match function {
         "relu" => "`max(a, 0)`",

@@ -45,7 +45,7 @@ impl Along {
     /// If `step` is not positive.
     #[must_use]
     pub fn in_blocks(mut self, size: i64, step: i64) -> Self {
-        assert!(step > 0, "blocks at a distance of {step}; this is a bug of polyshard");
+        assert!(step > 0, "blocks at a distance of {step}; this is a bug in polyshard");
         if size <= 0 {
             return Self { high: self.low, ..self };
         }

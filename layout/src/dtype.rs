@@ -113,7 +113,7 @@ impl FromStr for DType {
 
 /// A name that no element type has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no element type `{name}`; there are {}", DType::ALL.map(DType::name).join(", "))]
+#[error("no element type `{name}`; the types are {}", DType::ALL.map(DType::name).join(", "))]
 pub struct UnknownDType {
     /// The name.
     pub name: String,
@@ -121,7 +121,7 @@ pub struct UnknownDType {
 
 /// An element type in which no program computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("programs do not compute in {dtype}; the types that they compute in are {}", DType::NATIVE.map(DType::name).join(", "))]
+#[error("programs cannot compute in {dtype}; they compute in {}", DType::NATIVE.map(DType::name).join(", "))]
 pub struct NotNative {
     /// The type.
     pub dtype: DType,
@@ -138,6 +138,6 @@ mod tests {
             assert_eq!(serde_json::to_string(&dtype).expect("JSON"), format!("\"{dtype}\""));
         }
         let error = "f16".parse::<DType>().expect_err("there is none").to_string();
-        assert_eq!(error, "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
+        assert_eq!(error, "no element type `f16`; the types are i8, bf16, f32, f64, i32, i64");
     }
 }

@@ -15,7 +15,7 @@ pub struct LinearAxes {
     pub modulus: Option<i64>,
 }
 
-const TOO_LARGE: [&str; 2] = ["its numbers go beyond 2^62", "use smaller ones"];
+const TOO_LARGE: [&str; 2] = ["its numbers exceed 2^62", "use smaller ones"];
 
 impl LinearAxes {
     /// Returns the value at `coordinates`.

@@ -54,7 +54,7 @@ impl TryFrom<MeshForm> for Mesh {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum MeshError {
     /// An axis without coordinates.
     #[error("mesh axis `{axis}` has extent 0; an axis has at least one coordinate")]
@@ -428,7 +428,7 @@ impl Mesh {
 /// Why two meshes have no product.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ProductError {
     /// Both have an axis of this name.
     #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]

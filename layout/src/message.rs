@@ -13,7 +13,7 @@ macro_rules! message_and_help {
                 self.parts().0
             }
 
-            /// Returns what is there instead, or what to do.
+            /// Returns the valid names, or the cure.
             #[must_use]
             pub fn help(&self) -> Option<String> {
                 self.parts().1

@@ -151,7 +151,7 @@ impl<D: fmt::Display> Placement<D> {
     fn inside(mut self, level: Division) -> Self {
         match &mut self {
             Self::Divided { levels, .. } => levels.push(level),
-            _ => panic!("`{self}` places no dimension, so it has no blocks to divide; leave out what follows it"),
+            _ => panic!("`{self}` places no dimension, so it has no blocks to divide; leave out the clauses after it"),
         }
         self
     }

@@ -65,7 +65,7 @@ impl Sharding {
     /// ```
     ///
     /// # Panics
-    /// If it is placed along an axis that its mesh does not have: a bug of polyshard.
+    /// If it is placed along an axis that its mesh does not have: a bug in polyshard.
     #[must_use]
     pub fn over(&self, mesh: &Mesh) -> Option<Self> {
         if mesh == self.mesh() {
@@ -81,7 +81,7 @@ impl Sharding {
             (0..mesh.ndim()).filter(inside).filter(|&digit| mesh.as_slice()[digit].extent > 1).collect()
         };
         let position =
-            |axis: Name| self.mesh().position(axis).expect("an axis of the mesh; this is a bug of polyshard");
+            |axis: Name| self.mesh().position(axis).expect("an axis of the mesh; this is a bug in polyshard");
         let names_of = |axis: Name| mesh.names(&digits_of(position(axis)));
         let placements = self.placements().into_iter().flat_map(|placement| match placement {
             Placement::Divided { dim, levels } => {

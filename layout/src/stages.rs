@@ -27,29 +27,29 @@ use serde::{Deserialize, Serialize};
 /// let (refined, axes) = stages.refined(&mesh);
 /// assert_eq!((refined.to_string().as_str(), axes), ("x/4: 2, x%4: 4, y: 3", vec![vec![0], vec![1]]));
 /// let gap = Stages::new(&mesh, &[0], vec![vec![between], vec![AxisPart { extent: 2, ..inside }]]);
-/// assert_eq!(gap.unwrap_err().to_string(), "the digits along x of its stages are x%2, x/4, which do not make up 0..8");
+/// assert_eq!(gap.unwrap_err().to_string(), "the digits of axis x in its stages (x%2, x/4) do not make up 0..8");
 /// # Ok::<(), polyshard::layout::StagesError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Stages(Vec<Vec<AxisPart>>);
 
-/// Why parts of axes are no stages of a collective.
+/// Why parts of axes are not stages of a collective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum StagesError {
-    /// There are not two stages, or one has no digits.
+    /// There are fewer than two stages, or one has no digits.
     #[error("it takes two stages or more, each with digits; found {stages}, {empty} of them without digits")]
     Few { stages: usize, empty: usize },
-    /// A digit is of an axis along which the collective is not.
+    /// A digit is of an axis along which the collective does not communicate.
     #[error("one of its stages has a digit of axis {axis}, but it communicates along axes {axes:?}")]
     OtherAxis { axis: usize, axes: Vec<usize> },
     /// A stage has its digits in another order than that of the ranks.
     #[error("one of its stages has the digits {digits}, which are not in the order of the axes, high digits first")]
     Order { digits: String },
-    /// The digits of an axis are not those of its coordinates.
-    #[error("the digits along {axis} of its stages are {digits}, which do not make up 0..{extent}")]
+    /// The digits of an axis do not make up its coordinates.
+    #[error("the digits of axis {axis} in its stages ({digits}) do not make up 0..{extent}")]
     Digits { axis: String, digits: String, extent: usize },
 }
 
@@ -170,11 +170,11 @@ mod tests {
             (&[0], vec![vec![high], vec![part(1, 1, 3)]], "a digit of axis 1, but it communicates along axes [0]"),
             (&[0, 7], vec![vec![high], vec![low, part(7, 1, 2)]], "a digit of axis 7"),
             (&[0, 1], vec![vec![part(1, 1, 3), high], vec![low]], "has the digits y, x/4, which are not in the order"),
-            (&[0], vec![vec![part(0, 2, 4)], vec![low]], "x%4, x/2, which do not make up 0..8"),
-            (&[0, 1], vec![vec![high], vec![low]], "the digits along y of its stages are none"),
-            (&[0], vec![vec![part(0, usize::MAX, 2)], vec![low]], "which do not make up 0..8"),
-            (&[0], vec![vec![high], vec![low], vec![part(0, 1, 1)]], "which do not make up 0..8"),
-            (&[0], vec![vec![high], vec![low], vec![low]], "which do not make up 0..8"),
+            (&[0], vec![vec![part(0, 2, 4)], vec![low]], "x%4, x/2) do not make up 0..8"),
+            (&[0, 1], vec![vec![high], vec![low]], "the digits of axis y in its stages (none) do not make up"),
+            (&[0], vec![vec![part(0, usize::MAX, 2)], vec![low]], "do not make up 0..8"),
+            (&[0], vec![vec![high], vec![low], vec![part(0, 1, 1)]], "do not make up 0..8"),
+            (&[0], vec![vec![high], vec![low], vec![low]], "do not make up 0..8"),
         ] {
             let said = refused(axes, stages);
             assert!(said.contains(why), "{said}");

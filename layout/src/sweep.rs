@@ -63,7 +63,7 @@ impl SweepStage {
         let at = |(&dim, axis): (&usize, Name)| Placement::block(dim, AxisExpr::List(vec![axis]));
         let placements: Vec<_> = dims.iter().zip(names).map(at).collect();
         let sharding = Sharding::new(mesh, shape, &placements)
-            .unwrap_or_else(|error| panic!("a stage of a sweep has no sharding: {error}; this is a bug of polyshard"));
+            .unwrap_or_else(|error| panic!("a stage of a sweep has no sharding: {error}; this is a bug in polyshard"));
         let local: Vec<usize> = (0..swept).filter(|dim| !dims.contains(dim)).collect();
         let new = local.iter().copied().filter(|dim| !done.contains(dim)).collect();
         Self { sharding, local, new }

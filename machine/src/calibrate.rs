@@ -125,7 +125,7 @@ impl Sample {
         if !(seconds > 0.0 && seconds.is_finite()) {
             let (took, machine) = (measured.seconds, machine.name());
             return wrong(format!(
-                "it took {took} s, and messages alone take {latency} s on `{machine}`; give lower latencies"
+                "it took {took} s, but its messages alone take {latency} s on `{machine}`; give lower latencies"
             ));
         }
         Ok(Self { bytes, seconds })
@@ -135,7 +135,7 @@ impl Sample {
     fn bottleneck(&self, rates: &BTreeMap<Rate, f64>) -> (Rate, f64, f64) {
         let taken = self.bytes.iter().map(|(rate, bytes)| (*rate, *bytes, bytes / rates[rate]));
         let Some(slowest) = taken.max_by(|left, right| left.2.total_cmp(&right.2)) else {
-            panic!("a sample without bytes was kept: a bug of polyshard")
+            panic!("a sample without bytes was kept: a bug in polyshard")
         };
         slowest
     }

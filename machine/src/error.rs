@@ -1,10 +1,10 @@
-//! What can be wrong with a machine that a user describes.
+//! Errors of machine descriptions.
 
 use crate::units::counted;
 use polyshard_layout::Collective;
 use std::fmt;
 
-/// Why a machine is invalid, or cannot do what is asked of it.
+/// Why a machine, or a question about it, is invalid.
 ///
 /// ```
 /// use polyshard::machine::MachineError;
@@ -13,7 +13,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum MachineError {
     /// The text is not TOML, or does not describe a machine.
     #[error("cannot read the machine: {why}")]
@@ -24,14 +24,14 @@ pub enum MachineError {
     /// No level has this name.
     #[error("no level `{name}`; the levels are {}", .levels.join(", "))]
     UnknownLevel { name: String, levels: Vec<String> },
-    /// There is not one count for each level.
+    /// The number of counts differs from the number of levels.
     #[error("{counts:?} gives {} for {}; give one for each of {}",
         counted(.counts.len(), "count"), counted(.levels.len(), "level"), .levels.join(", "))]
     Counts { counts: Vec<usize>, levels: Vec<String> },
     /// A slice of a torus has more dimensions than the torus.
     #[error("{name} is a torus of {dimensions} dimensions, but {extents:?} has {}; join some", .extents.len())]
     Dimensions { name: String, dimensions: usize, extents: Vec<usize> },
-    /// A machine has nothing in it.
+    /// A machine has no levels.
     #[error("a machine without levels has no devices; give at least one level")]
     NoLevels,
     /// Two levels have one name.
@@ -44,18 +44,18 @@ pub enum MachineError {
     #[error("device: {what} is {value}; {instead}")]
     Device { what: String, value: String, instead: &'static str },
     /// The number of devices overflows.
-    #[error("levels of {counts:?} members have more devices than can be counted; give smaller counts")]
+    #[error("levels of {counts:?} members make more devices than fit in 64 bits; give smaller counts")]
     TooManyDevices { counts: Vec<usize> },
     /// A group names a device that the machine lacks.
     #[error("group {group:?} has rank {rank}, but the machine `{machine}` has ranks 0..{devices}")]
     NoDevice { group: Vec<usize>, rank: usize, machine: String, devices: usize },
     /// A rank is in two groups, or twice in one.
-    #[error("rank {rank} is twice in the groups of one collective; groups that run at once are disjoint")]
+    #[error("rank {rank} is in the groups of one collective twice; groups of one collective must be disjoint")]
     RankTwice { rank: usize },
     /// Bytes that are negative or not finite.
     #[error("an amount of data must be 0 bytes or more, found {bytes}")]
     Bytes { bytes: String },
-    /// A measurement from which no bandwidth follows.
+    /// A measurement that cannot be fitted.
     #[error("measurement {number} cannot be fitted: {why}")]
     Measurement {
         /// Its number, counted from 0.
@@ -63,7 +63,7 @@ pub enum MachineError {
         why: String,
     },
     /// An invalid profile.
-    #[error("the profile of {operation} on {} is wrong: {why}", counted(ranks, "rank"))]
+    #[error("invalid profile of {operation} on {}: {why}", counted(ranks, "rank"))]
     Profile { operation: Collective, ranks: usize, why: String },
     /// Folds that leave nothing to fit, or nothing to test.
     #[error(

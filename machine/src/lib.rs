@@ -76,22 +76,22 @@ pub enum Interconnect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
-    /// What its members are: `node`, `gpu`.
+    /// The name of its members: `node`, `gpu`.
     pub name: String,
-    /// How many of them one member of the level outside has.
+    /// Members in one member of the level outside.
     pub count: usize,
-    /// What connects those.
+    /// How these members are connected.
     pub interconnect: Interconnect,
     /// Bytes per second in each direction: of one port of a switch, of one link of a ring, line or torus.
     pub bandwidth: f64,
     /// Seconds per message.
     pub latency: f64,
-    /// Ports or links in each direction that all devices inside a member share, as a node its network cards. If
-    /// none, each device has one of its own.
+    /// Ports or links in each direction that all devices inside a member share, such as the network cards of a node. If
+    /// none, each device has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_ports: Option<usize>,
-    /// For a ring or a line: bytes per second in each direction of another way, by which members talk that are
-    /// not neighbours. If none, their messages pass through the members between them.
+    /// For a ring or a line: bytes per second in each direction of a second network, for members that are not neighbours.
+    /// If none, their messages pass through the members between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass: Option<f64>,
 }
@@ -110,7 +110,7 @@ impl Level {
     }
 }
 
-/// What one device can do.
+/// The speeds and the memory of one device.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -121,58 +121,57 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Bytes per second between the device and its memory, while all devices use theirs.
+    /// Memory bandwidth of a device in bytes per second, while all devices use theirs.
     pub memory_bandwidth: f64,
-    /// Bytes per second while no other device does that shares its memory, if that is more: some may be idle.
+    /// Memory bandwidth of a device alone, in bytes per second, if higher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_alone: Option<f64>,
-    /// Bytes per second while all devices that share memory read that of others and write to their own, or the other way round, both of which
-    /// count. If none, as with their own: memory may be nearer to some devices than to others.
+    /// Bytes per second, read and written, while all devices that share memory copy between their own memory and that of others.
+    /// If none, as fast as their own: on NUMA machines it is slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_of_others: Option<f64>,
-    /// Bytes per second that all devices overwrite element by element. If none, as fast as others: but most processors fetch from memory what they
-    /// overwrite, and then it takes as long as to read and to write it.
+    /// Bytes per second of elements that all devices overwrite one by one. If none, as fast as other accesses; most processors
+    /// first read the memory that they overwrite, so that it takes as long as both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
-    /// Seconds that it takes besides each time that devices move something so, or 0 if nobody has measured it: they tell one another where it is,
-    /// and wait until all are done.
+    /// Fixed latency in seconds of one shared-memory exchange (address exchange and barrier); 0 if unmeasured.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub in_place_latency: f64,
     /// Bytes of memory.
     pub memory_capacity: u64,
-    /// Seconds that it takes besides to begin with each row of elements that follow one another, where a part of an array is read, or 0 if
-    /// nobody has measured it: processors fetch ahead what follows, and no more.
+    /// Extra latency in seconds per contiguous row where part of an array is read, since prefetching ends with the row; 0 if
+    /// unmeasured.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub row_latency: f64,
     /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `i8`.
     #[serde(default)]
     pub flops: BTreeMap<String, f64>,
-    /// Operations per second where they are done element by element, in loop nests that are no products of matrices, by the elements' type. Of a
-    /// type that is missing, as many as its `flops`.
+    /// Operations per second of loop nests that run element by element, not as matrix products, by element type. For a missing
+    /// type, its `flops`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nests: BTreeMap<String, f64>,
-    /// How much slower products of small and thin matrices are, by the elements' type. Of a type that is missing, they are as fast as others.
+    /// How much slower products of small and thin matrices are, by element type. For a missing type they are as fast as others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<String, Products>,
-    /// Bytes per second of operands by which products take longer where these come from memory and not from a cache, if they do not take as long as
-    /// memory takes: processors fetch some of it while they pack and multiply. Of devices that [stream](Self::streams) operands, nothing.
+    /// Bytes per second at which operands in memory, not in a cache, lengthen a product. If none, the memory bandwidth; it can be
+    /// higher, since processors read ahead while they pack and multiply. Unused for devices that [stream](Self::streams) operands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packing_bandwidth: Option<f64>,
-    /// Seconds that it takes besides to begin with each row of such an operand, elements that follow one another along the terms of a sum or the elements
-    /// of the result, or 0 if nobody has measured it. Where rows have fewer than 256 elements, one for each 256.
+    /// Extra latency in seconds per contiguous row of such an operand, along the terms of a sum or the elements of the result;
+    /// 0 if unmeasured. Rows of fewer than 256 elements count once per 256 elements.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub packing_latency: f64,
-    /// As [`packing_bandwidth`](Self::packing_bandwidth), of operands that are transposed: their elements follow one another neither along the terms
-    /// of a sum nor as those of the result do. If none, as fast as others.
+    /// [`packing_bandwidth`](Self::packing_bandwidth) of transposed operands, contiguous neither along the terms of a sum nor in
+    /// the order of the result. If none, as fast as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transposing_bandwidth: Option<f64>,
-    /// Whether operands of products come from memory while others are multiplied, as on accelerators, so that the slower of the
-    /// two counts; else they are packed first, and both count.
+    /// Whether a device loads operands of products while it multiplies others, as accelerators do, so that the slower of the two
+    /// counts; otherwise operands are packed first, and both count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub streams: bool,
 }
 
-/// A machine: its levels, outermost first, and its devices, which are all alike.
+/// A machine: its levels, outermost first, and its devices, which are identical.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -197,8 +196,8 @@ impl Machine {
     ///
     /// # Errors
     /// If there is no level, two have one name, a count or a number of ports is 0, a bandwidth is not positive, a
-    /// latency is negative, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
-    /// or there are too many devices to count.
+    /// latency is negative, extents of a torus do not multiply to the count, a level with a bypass is neither ring nor line, or
+    /// the number of devices overflows.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
         let machine =
             Self { name: name.into(), levels, device, profiles: Vec::new(), shared_memory: None, disturbed: None };

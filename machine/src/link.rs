@@ -52,7 +52,7 @@ pub fn fit_link(times: &[(f64, f64)]) -> Result<Link, MachineError> {
         }
     }
     if times.iter().all(|&(bytes, _)| bytes == 0.0) {
-        let why = "no message has bytes; measure at least one that has".into();
+        let why = "all messages are empty; measure at least one with data".into();
         return Err(MachineError::Measurement { number: 0, why });
     }
     let mut weights = vec![1.0; times.len()];

@@ -3,11 +3,11 @@
 use crate::MachineError;
 use serde::{Deserialize, Serialize};
 
-/// Extents from which on more of them make a product no faster.
+/// The extent above which products get no faster.
 const FULL: usize = 64;
 
-/// How fast a device multiplies matrices that are small or thin, of one element type. Each list has extents, ascending, and the operations per
-/// second where that one of the three is so short, and the others are long.
+/// How fast a device multiplies small or thin matrices of one element type. Each list has ascending extents of one dimension, with
+/// the operations per second when the other two are large.
 ///
 /// ```text
 /// columns       4          16         64 and more
@@ -16,11 +16,11 @@ const FULL: usize = 64;
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
-    /// Seconds that it takes to begin with one.
+    /// Seconds to start a product.
     pub latency: f64,
-    /// By the rows of the result: along which its elements lie apart.
+    /// By rows of the result, along which its elements are not contiguous.
     pub rows: Vec<(usize, f64)>,
-    /// By its columns: along which they follow one another.
+    /// By columns of the result, along which they are contiguous.
     pub columns: Vec<(usize, f64)>,
     /// By the terms of a sum.
     pub depth: Vec<(usize, f64)>,

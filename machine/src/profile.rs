@@ -66,7 +66,7 @@ impl Profile {
         }
         let positive = |value: &&f64| **value > 0.0 && value.is_finite();
         if let Some(bad) = self.bytes.iter().chain(&self.factor).find(|value| !positive(value)) {
-            return wrong(format!("{bad} is among its numbers; give more than 0"));
+            return wrong(format!("{bad} is among its numbers; give positive numbers"));
         }
         match self.bytes.windows(2).find(|pair| pair[0] >= pair[1]) {
             Some(pair) => wrong(format!("size {} comes after {}; give increasing sizes", pair[1], pair[0])),
@@ -174,7 +174,7 @@ pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<M
         if !(ratio > 0.0 && ratio.is_finite() && measured.collective.bytes > 0.0) {
             let took = measured.seconds;
             let why = format!(
-                "it took {took} s for {} bytes, and its links say {predicted} s; leave it out",
+                "it took {took} s for {} bytes, but its links predict {predicted} s; leave it out",
                 measured.collective.bytes
             );
             return Err(MachineError::Measurement { number, why });

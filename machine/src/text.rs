@@ -92,7 +92,7 @@ impl Machine {
     pub fn to_toml(&self) -> String {
         match toml::to_string(&self.text()) {
             Ok(text) => text,
-            Err(error) => panic!("machine `{}` cannot be written: {error}; this is a bug of polyshard", self.name),
+            Err(error) => panic!("machine `{}` cannot be written: {error}; this is a bug in polyshard", self.name),
         }
     }
 

@@ -135,7 +135,7 @@ impl Rate {
         let level = &machine.levels()[self.level];
         match (self.bypass, level.bypass) {
             (true, Some(bypass)) => bypass,
-            (true, None) => panic!("a message took the bypass of `{}`, which has none: a bug of polyshard", level.name),
+            (true, None) => panic!("a message took the bypass of `{}`, which has none: a bug in polyshard", level.name),
             (false, _) => level.bandwidth,
         }
     }

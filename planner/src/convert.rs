@@ -75,7 +75,7 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
         return Err(not(0, "it is pinned to a part of the mesh"));
     }
     if !sharding.partial().is_empty() {
-        return Err(not(0, "its sums are still open"));
+        return Err(not(0, "it holds partial sums"));
     }
     let mut dims = Vec::with_capacity(sharding.shape().len());
     for (dim, layout) in sharding.dims().iter().enumerate() {
@@ -87,7 +87,7 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
                 (digits, level.block)
             }
             _ if layout.is_cyclic() => return Err(not(dim, "it is block-cyclic")),
-            [_] => return Err(not(dim, "its blocks leave ranks without any")),
+            [_] => return Err(not(dim, "its blocks leave some ranks empty")),
             // Levels that divide evenly are one.
             _ => return Err(not(dim, "its blocks of blocks are of unequal sizes")),
         });
@@ -174,8 +174,7 @@ mod tests {
         };
         assert_eq!(
             said(Placement::block(0, x)),
-            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
-                  choose other axes"
+            "dimension 0: plans need equal tiles, but 7 indices do not divide into 4; pad to 8, or choose other axes"
         );
         let none = "of [1 @ cyclic(x, 1)] cannot be written as a distributed type: it is block-cyclic";
         assert_eq!(said(Placement::block_cyclic(1, x, 1)), format!("dimension 1 {none}"));

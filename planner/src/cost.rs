@@ -26,18 +26,16 @@ use std::collections::HashMap;
 /// Why a program has no price on a machine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum CostError {
     /// The machine is too small.
-    #[error(
-        "the program is of {ranks} ranks, but {machine} has {devices} devices; take a larger machine, or fewer ranks"
-    )]
+    #[error("the program is for {ranks} ranks, but {machine} has {devices} devices; use a larger one, or fewer ranks")]
     Devices { ranks: usize, machine: String, devices: usize },
     /// The placement is of another mesh.
-    #[error("the program is of the mesh ({program}), but ({placed}) is placed; place the mesh of the program")]
+    #[error("the program runs on the mesh ({program}), but the placement is of ({placed}); place the program's mesh")]
     Mesh { program: String, placed: String },
     /// Nothing is known of how fast the machine computes.
-    #[error("{machine} states no operations per second for {dtype}, but for {stated}; add `{dtype}` to its `flops`")]
+    #[error("{machine} has no operations per second for {dtype}, only for {stated}; add `{dtype}` to its `flops`")]
     Rate { machine: String, dtype: DType, stated: String },
     /// The machine refuses what is asked of it.
     #[error(transparent)]

@@ -1,5 +1,5 @@
-//! What can be wrong with a type or a problem that a user gives.
-#![expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+//! Errors of distributed types and of redistribution plans.
+#![expect(missing_docs, reason = "the messages explain the fields")]
 
 use polyshard_layout::Name;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypeError {
-    /// The text is not in the form of a type; `column` is where, counted from 1.
+    /// The text is not a type; `column` counts from 1.
     #[error("cannot read `{text}` at column {column}: {why}")]
     Syntax { text: String, column: usize, why: String },
     /// A dimension names an axis that the mesh lacks.
@@ -20,10 +20,10 @@ pub enum TypeError {
     /// A dimension uses an axis by a position that the mesh lacks.
     #[error("dimension {dim}: no axis {axis}; the mesh has axes 0..{axes}")]
     NoAxis { dim: usize, axis: usize, axes: usize },
-    /// A part of an axis that is no digit of its coordinate.
+    /// A part of an axis that is not a digit of its coordinate.
     #[error("dimension {dim}: `{part}` does not fit axis `{axis}`: divisor and extent of a part must divide {extent}")]
     Part { dim: usize, part: String, axis: Name, extent: usize },
-    /// An axis numbers tiles twice.
+    /// An axis partitions two dimensions, or one twice.
     #[error(
         "axis `{axis}` partitions {}; an axis partitions one dimension, once",
         if first == second { format!("dimension {first} twice") } else { format!("dimensions {first} and {second}") }
@@ -38,23 +38,23 @@ pub enum TypeError {
     Arithmetic { dim: usize, tile: usize, pieces: usize, size: usize },
     /// The axes make more pieces than a size divides into.
     #[error(
-        "dimension {dim}: a plan is made for equal tiles, and {size} indices cannot be cut into {pieces} of them; pad to \
+        "dimension {dim}: plans need equal tiles, but {size} indices do not divide into {pieces}; pad to \
          {}, or choose other axes", size.div_ceil(*pieces).saturating_mul(*pieces)
     )]
     Indivisible { dim: usize, pieces: usize, size: usize },
     /// A named dimension has no size.
     #[error("dimension `{name}` has no size; give one, as `{name}=64`")]
     Size { name: String, array: String },
-    /// Sums that are left open where that has no meaning.
+    /// An invalid list of unreduced axes.
     #[error("`{array}` {why}")]
     Unreduced { array: String, why: String },
     /// A sharding that is not in equal blocks numbered by whole axes.
     #[error("dimension {dim} of {sharding} cannot be written as a distributed type: {why}")]
     NotBlocks { dim: usize, sharding: String, why: &'static str },
-    /// Two shardings whose tiles are not those of one larger array.
-    #[error("dimension {dim}: the blocks of both do not end together")]
+    /// The blocks of two shardings end at different indices.
+    #[error("dimension {dim}: the blocks of the two shardings end at different indices")]
     Ends { dim: usize },
-    /// More elements than can be counted.
+    /// The number of elements does not fit in 63 bits.
     #[error("the array has 2^63 elements or more")]
     TooLarge,
 }
@@ -65,18 +65,18 @@ impl fmt::Debug for TypeError {
     }
 }
 
-/// Why there is no plan.
+/// Why a redistribution cannot be planned.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The arrays are not the same.
+    /// The shapes differ.
     #[error(
         "the source {source_type} has shape {source_shape:?}, but the target {target_type} has {target_shape:?}; a \
-         redistribution keeps the array as it is"
+         redistribution keeps the shape"
     )]
     Shapes { source_type: String, source_shape: Vec<usize>, target_type: String, target_shape: Vec<usize> },
-    /// The meshes are not the same.
-    #[error("the source is on the mesh ({source_mesh}), but the target on ({target_mesh}); give both the same mesh")]
+    /// The meshes differ.
+    #[error("the source is on the mesh ({source_mesh}), but the target is on ({target_mesh}); put both on one mesh")]
     Meshes { source_mesh: String, target_mesh: String },
     /// Not even the tiles fit.
     #[error(
@@ -84,11 +84,11 @@ pub enum PlanError {
          {target_bytes}; allow at least {}", source_bytes.max(target_bytes)
     )]
     Memory { bytes: usize, source_bytes: usize, target_bytes: usize },
-    /// A sharding of which there is no type.
+    /// A sharding cannot be written as a type.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// Another mesh is placed on the machine that plans are judged by.
-    #[error("the plan is over the mesh ({mesh}), but ({placed}) is placed; place the plan's mesh")]
+    /// The machine has another mesh placed on it.
+    #[error("the plan is for the mesh ({mesh}), but the placement is of ({placed}); place the plan's mesh")]
     Placed { mesh: String, placed: String },
 }
 

@@ -66,7 +66,7 @@ impl Sharded {
         let levels: Vec<Vec<Vec<usize>>> =
             dims.iter().map(|axes| long(axes).into_iter().map(|axis| vec![axis]).collect()).collect();
         let sharding = in_blocks(mesh, shape, &levels, &long(unreduced)).unwrap_or_else(|error| {
-            panic!("axes that cut `{tensor}` make no sharding: {error}; this is a bug of polyshard")
+            panic!("axes that cut `{tensor}` make no sharding: {error}; this is a bug in polyshard")
         });
         Ok(Self { tensor: tensor.to_owned(), names: names.to_vec(), sharding })
     }
@@ -256,9 +256,9 @@ fn unreduced(array: &str, sums: &str, mesh: &Mesh) -> Result<Vec<usize>, TypeErr
     for name in names {
         let refuse = |why| Err(TypeError::Unreduced { array: array.to_owned(), why });
         match mesh.position(name.as_str().into()) {
-            None => return refuse(format!("is unreduced along `{name}`, which is no axis; the mesh is ({mesh})")),
+            None => return refuse(format!("is unreduced along `{name}`, which is not an axis; the mesh is ({mesh})")),
             Some(axis) if axes.contains(&axis) => {
-                return refuse(format!("is unreduced along `{name}` twice; once says it"));
+                return refuse(format!("is unreduced along `{name}` twice; name it once"));
             }
             Some(axis) => axes.push(axis),
         }

@@ -190,7 +190,7 @@ impl Plan {
             |plan: Self| Self { shardings: shardings.map(|[from, to]| Box::new([from.clone(), to.clone()])), ..plan };
         let plans = std::iter::once(first).chain(others).map(between);
         let cheapest = options.model.cheapest(plans, options.dtype);
-        Ok(cheapest.expect("the first plan is one of them; this is a bug of polyshard"))
+        Ok(cheapest.expect("the first plan is one of them; this is a bug in polyshard"))
     }
 }
 

@@ -50,7 +50,7 @@ pub trait OnMachine {
     /// [`CostError::Mesh`] if the program is of another mesh than the placement, and as [`cost_on`](crate::cost_on).
     ///
     /// # Panics
-    /// If a placement's digits are no stages, or what is found is no procedure of the program: a bug of polyshard.
+    /// If a placement's digits are no stages, or what is found is no procedure of the program: a bug in polyshard.
     fn on(&self, placed: &PlacedMesh) -> Result<Program, CostError>;
 }
 
@@ -75,7 +75,7 @@ impl OnMachine for Program {
                     }
                     let by = |by, why| StagedLeg { nest: number, tile, leg, by, why };
                     if transfer.ahead > 0 {
-                        chosen.push(by(None, "at once, since it is pipelined".into()));
+                        chosen.push(by(None, "as one call, since it is pipelined".into()));
                         continue;
                     }
                     let stages = divisions(placed, axes, &levels).into_iter().map(CollectiveBy::Stages);
@@ -99,8 +99,8 @@ impl OnMachine for Program {
                     let [of_best, of_one] = [best.part, of_one].map(shown);
                     let machine = placed.machine().name();
                     let why = match best.by {
-                        Some(_) => format!("{of_best} in all on {machine}, where it would take {of_one} at once"),
-                        None => format!("at once, {of_one} in all on {machine}: nothing else takes less"),
+                        Some(_) => format!("{of_best} in all on {machine}, against {of_one} as one call"),
+                        None => format!("as one call, {of_one} in all on {machine}: no stages take less"),
                     };
                     chosen.push(by(best.by, why));
                 }
@@ -140,13 +140,13 @@ fn procedure(
         Ok(plan) => Some(plan.procedure_in_mesh()),
         // No memory holds such a tile, so the program cannot run.
         Err(ReduceError::TooLong { .. }) => None,
-        Err(error) => panic!("{placed} has no reduction along {axes:?}: {error}; this is a bug of polyshard"),
+        Err(error) => panic!("{placed} has no reduction along {axes:?}: {error}; this is a bug in polyshard"),
     }
 }
 
 fn made(program: &Program, legs: &[StagedLeg]) -> Program {
     let made = program.in_stages(legs);
-    made.unwrap_or_else(|error| panic!("a placement gives no stages: {error}; this is a bug of polyshard"))
+    made.unwrap_or_else(|error| panic!("a placement gives no stages: {error}; this is a bug in polyshard"))
 }
 
 /// The levels that groups along the axes cross, outermost first.
@@ -169,7 +169,7 @@ fn divisions(placed: &PlacedMesh, axes: &[usize], levels: &[usize]) -> Vec<Stage
         }
         let parts = stages.iter().map(|levels| parts_of(placed, axes, levels)).collect();
         let stages = Stages::new(placed.mesh(), axes, parts);
-        stages.unwrap_or_else(|error| panic!("{placed} gives no stages: {error}; this is a bug of polyshard"))
+        stages.unwrap_or_else(|error| panic!("{placed} gives no stages: {error}; this is a bug in polyshard"))
     };
     (1..1 << gaps).map(division).collect()
 }

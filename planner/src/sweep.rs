@@ -76,7 +76,7 @@ fn seconds(grid: &[usize], shape: &[usize], swept: usize, dtype: DType, prices: 
     let moves = stages.windows(2).map(|pair| {
         let program = Program::redistribution("A", [pair[0].sharding(), pair[1].sharding()], dtype);
         let program =
-            program.unwrap_or_else(|error| panic!("a sweep has no move: {error}; this is a bug of polyshard"));
+            program.unwrap_or_else(|error| panic!("a sweep has no move: {error}; this is a bug in polyshard"));
         Ok(prices.of(&program)?.seconds())
     });
     moves.sum()

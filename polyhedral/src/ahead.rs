@@ -37,23 +37,25 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
             let extent = context.ranges.counters[level.0 - 1];
             let (what, done) = match transfer.direction {
                 Direction::In => (
-                    "that no tile is overwritten while it comes or is read",
+                    "that no tile is overwritten while in flight or read",
                     format!(
-                        "no tile is overwritten while it comes or is read: an iteration of {t} is computed before the next one \
-                         that has its buffer begins"
+                        "no tile is overwritten while in flight or read: an iteration of {t} is computed before the \
+                         next transfer into its buffer begins"
                     ),
                 ),
                 Direction::Out { .. } => (
-                    "that no tile is overwritten while it leaves",
+                    "that no tile is overwritten while in flight",
                     format!(
-                        "no tile is overwritten while it leaves: each iteration of {t} is awaited, in their order, before the next \
-                         one that has its buffer"
+                        "no tile is overwritten while in flight: each iteration of {t} is awaited, in order, before \
+                         the next one that uses its buffer"
                     ),
                 ),
             };
             let direction = transfer.direction;
             context.proved(what, || is_done_before(context, extent, depth))?;
-            context.proved("that what begins is awaited", || is_awaited_once(context, extent, depth, direction))?;
+            context.proved("that each transfer that begins is awaited", || {
+                is_awaited_once(context, extent, depth, direction)
+            })?;
             let awaited = match direction {
                 Direction::In => {
                     format!("each iteration of {t} begins once and is awaited once, before it is computed")
@@ -74,7 +76,7 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
 
 fn tensor(context: &Context<'_>, transfer: &Transfer) -> Name {
     let mut tensors = context.kernel().tensors();
-    tensors.nth(transfer.tensor.0).expect("a transfer is of a tensor; this is a bug of polyshard").name
+    tensors.nth(transfer.tensor.0).expect("a transfer is of a tensor; this is a bug in polyshard").name
 }
 
 /// The number of serial loops around what is communicated at a loop, where something is.
@@ -99,13 +101,13 @@ fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Resul
 /// Why that number of iterations cannot lie between the beginning and the end of a transfer, and what to do.
 fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static str)> {
     if transfer.route.held.is_some() {
-        let why = "what one leg leaves in tiles is passed on by the next";
-        return Some((why, "shard it so that one leg brings it, or leave `pipeline` out"));
+        let why = "one leg forwards the tiles of the leg before";
+        return Some((why, "shard it so that one leg fetches it, or leave `pipeline` out"));
     }
     if let Direction::Out { any_order } = transfer.direction {
         if transfer.route.shift().is_some() {
-            let why = "the sums travel on with each iteration, so that the next one adds to what it would leave behind";
-            return Some((why, "pipeline a loop at which inputs alone are communicated, or leave `pipeline` out"));
+            let why = "partial sums move on to the next rank in each iteration, where the next terms are added";
+            return Some((why, "pipeline a loop at which only inputs are communicated, or leave `pipeline` out"));
         }
         let why = "the communication library adds up the terms in its own order, while all ranks wait";
         return any_order
@@ -113,7 +115,7 @@ fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static 
     }
     if transfer.route.shift().is_some() && depth > 1 {
         return Some((
-            "a tile comes from the neighbour that has it in the iteration before",
+            "a tile comes from the neighbour that held it in the previous iteration",
             "pipeline it with depth 1",
         ));
     }

@@ -29,7 +29,7 @@ impl Applications {
         let found = reach_of(kernel, tensor).and_then(|(reach, periodic)| {
             match state.sharding(tensor) == state.sharding(kernel.output().name) {
                 true => Ok((reach, periodic)),
-                false => Err("its input and its output do not lie alike"),
+                false => Err("its input and its output have different shardings"),
             }
         });
         let (reach, periodic) = found.map_err(|why| (step, ErrorKind::NoTimeSteps { tensor, why }))?;
@@ -58,7 +58,7 @@ fn reach_of(kernel: &Kernel, tensor: Name) -> Result<(Vec<[i64; 2]>, Vec<bool>),
     let writes_all =
         kernel.assign() == Assign::Set && kernel.written().is_none() && kernel.vars().len() == target.len();
     let (Some(vars), true) = (vars, writes_all) else {
-        return Err("it does not set each element of its output to one value, by an index of its own per dimension");
+        return Err("it does not assign each element of its output once, with one index per dimension");
     };
     let (mut reach, mut periodic) = (vec![[0, 0]; vars.len()], vec![false; vars.len()]);
     let accesses = kernel.value().accesses();
@@ -68,7 +68,7 @@ fn reach_of(kernel: &Kernel, tensor: Name) -> Result<(Vec<[i64; 2]>, Vec<bool>),
         }
         for (dim, index) in access.unwrapped().index.iter().enumerate() {
             if index.terms != [(vars[dim], 1)] {
-                return Err("it reads elements at no fixed distance from the one that it writes");
+                return Err("it reads elements that are not at a fixed distance from the one that it writes");
             }
             reach[dim][0] = reach[dim][0].max(-index.constant);
             reach[dim][1] = reach[dim][1].max(index.constant);
@@ -81,7 +81,7 @@ fn reach_of(kernel: &Kernel, tensor: Name) -> Result<(Vec<[i64; 2]>, Vec<bool>),
         })
     };
     if accesses.iter().any(leaves) || periodic.contains(&true) && !kernel.value().indices().is_empty() {
-        return Err("an index goes round in one place and not in another");
+        return Err("an index wraps in one access and not in another");
     }
     Ok((reach, periodic))
 }

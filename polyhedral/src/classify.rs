@@ -45,13 +45,13 @@ impl Context<'_> {
             return Ok(if is_cyclic || need.region.wraps() { Leg::Copy } else { Leg::InPlace }.into());
         }
         if need.region.wraps() {
-            trail.test("what one rank needs wraps around the end of the tensor");
+            trail.test("the needed region wraps around the end of the tensor");
             return self.gather(need, trail);
         }
         // If a region has one owner, it is the owner of its low corner.
         let from = self.sources(need.sharding).at_low(need.region);
         if !self.is_owned_by(need, &from)? {
-            trail.test("what one rank needs has several owners");
+            trail.test("the needed region has several owners");
             return self.gather(need, trail);
         }
         self.single_owner(need, from, may_shift, trail)
@@ -86,7 +86,7 @@ impl Context<'_> {
 
     /// Each rank needs what the rank at `from` owns.
     fn single_owner(&self, need: &Need<'_>, from: Vec<Expr>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
-        trail.test(format!("what one rank needs has one owner, ({})", self.rank(&from)));
+        trail.test(format!("the needed region has one owner, ({})", self.rank(&from)));
         let owned_there = format!("rank ({}) owns the tile", self.rank(&from));
         let mut broadcast = Vec::new();
         let mut other = Vec::new();
@@ -163,7 +163,7 @@ impl Context<'_> {
             let name = self.names(&[axis]);
             if next.then(&moving)?.is_equal(&held)? {
                 trail.test(format!(
-                    "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
+                    "axis {name}: the next region is the one that the neighbour at {name} + {by} holds now, shift"
                 ));
                 let region = need.needs_owner(counter, &self.ranges);
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
@@ -181,7 +181,9 @@ impl Context<'_> {
                 trail.proved(Property::Residency, next);
                 return Ok(Some(first.then_shift(Shift { axis: AxisId(axis), by, counter })));
             }
-            trail.test(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
+            trail.test(format!(
+                "axis {name}: the next region is not the one that the neighbour at {name} + {by} holds now"
+            ));
         }
         Ok(None)
     }

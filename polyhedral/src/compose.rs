@@ -98,7 +98,7 @@ impl Context<'_> {
         };
         let held = need.region.map(|expr| expr.replace_all(&there, &self.ranges));
         if axes.iter().any(|&axis| held.mentions(Symbol::Coordinate(AxisId(axis)))) {
-            trail.test(format!("what owners would send along {names} depends on {names}"));
+            trail.test(format!("the elements that owners would send along {names} depend on {names}"));
             return Ok(None);
         }
         let sent = self.needed(depth, &held)?;
@@ -106,8 +106,13 @@ impl Context<'_> {
         if !sent.is_subset(&owned)? || !timed.then(&sent)?.restrict(needed)?.is_equal(needed)? {
             return Ok(None);
         }
-        trail.test(format!("what each owner has goes to all {names}, where each serves one rank: broadcast, permute"));
-        trail.proved(Property::Residency, format!("what is sent along {names} is what one rank needs at each {names}"));
+        trail.test(format!(
+            "each owner's elements are sent to all {names}, where each owner serves one rank: broadcast, permute"
+        ));
+        trail.proved(
+            Property::Residency,
+            format!("the elements sent along {names} are those that one rank needs at each {names}"),
+        );
         trail.proved(Property::Matching, PAIRED);
         let root = axes.iter().map(|&axis| from[axis].clone()).collect();
         let first = Leg::collective(axes, Owners::One(root));

@@ -25,7 +25,7 @@ pub(crate) struct Form {
 }
 
 /// The numbers of a schedule are bounded ([`crate::bounds`]), so that no product of a few of them overflows.
-const BOUNDED: &str = "the numbers of a schedule are bounded; this is a bug of polyshard";
+const BOUNDED: &str = "the numbers of a schedule are bounded; this is a bug in polyshard";
 
 impl Form {
     pub(crate) fn constant(value: impl Into<i128>) -> Self {

@@ -7,7 +7,7 @@ use polyshard_program::{KernelError, Pattern, list};
 use std::fmt;
 use std::panic::Location;
 
-/// Why a schedule has no program: the step, its number and call site, and what is wrong.
+/// Why a schedule cannot be lowered: the step, its number and call site, and the kind of error.
 ///
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
 ///
@@ -39,7 +39,7 @@ impl LowerError {
         self.step.as_ref().map(|step| step.0)
     }
 
-    /// Returns what is wrong, as a value.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -57,7 +57,7 @@ impl LowerError {
         self.kind.message()
     }
 
-    /// Returns what is there instead, or what to do.
+    /// Returns the valid names, or the cure.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         self.kind.help()
@@ -81,7 +81,7 @@ impl fmt::Debug for LowerError {
 /// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ErrorKind {
     /// The kernel itself is wrong.
     #[error("kernel `{kernel}`: {error}")]
@@ -142,43 +142,43 @@ pub enum ErrorKind {
         "axis `{axis}` is an axis of the mesh already; distribute over other axes, or give the inner mesh its own names"
     )]
     AxisDistributed { axis: Name },
-    /// The output of copies that are not owned by the ranks that make them.
+    /// Ranks that compute copies of the output do not own them.
     #[error(
-        "all ranks along `{axis}` compute `{tensor}`, but it is sharded {sharding}; each has to own what it computes: leave `{axis}` \
-         out of the sharding of `{tensor}`, or distribute a loop over `{axis}` in place of `replicate`"
+        "all ranks along `{axis}` compute `{tensor}`, but it is sharded {sharding}; each rank has to own its result: \
+         leave `{axis}` out of the sharding of `{tensor}`, or distribute a loop over `{axis}` instead of `replicate`"
     )]
     CopiesApart { tensor: Name, axis: Name, sharding: String },
-    /// An input whose sums are still open: along these axes each coordinate holds a term.
+    /// An input of partial sums: along these axes each coordinate holds a term.
     #[error(
-        "`{tensor}` would be read while its sums are open along {axes}; close them first: `redistribute` it to a sharding \
-         without `partial`, and shard it so here"
+        "`{tensor}` would be read as partial sums along {axes}; `redistribute` it to a sharding without `partial` \
+         first, and give that sharding here"
     )]
     PartialInput { tensor: Name, axes: String },
-    /// An output that is no sum, and is to hold partial sums: along these axes each coordinate would hold a term.
-    #[error("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
+    /// Partial sums of an output that is not a sum: along these axes each coordinate would hold a term.
+    #[error("`{tensor} {assign} ..` is not a sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
     NoSum { tensor: Name, assign: String, axes: String },
     /// Nothing is communicated at a loop that is pipelined; where the tensors are communicated.
     #[error(
         "nothing is communicated at `{name}`, so there is nothing to pipeline; communicate a tensor at `{name}`; {tensors}"
     )]
     NothingAhead { name: Name, tensors: String },
-    /// A transfer between whose beginning and end there cannot be that number of iterations.
+    /// A transfer that cannot begin that many iterations ahead.
     #[error("the transfer of `{tensor}`, {pattern}, cannot be pipelined with depth {depth}: {why}; {help}")]
     NotAhead { tensor: Name, pattern: String, depth: usize, why: &'static str, help: &'static str },
-    /// An input that cannot come while the interior of the leaf is computed.
+    /// An input that cannot be in flight while the interior of the leaf is computed.
     #[error(
-        "the interior cannot be computed before `{tensor}` is there: {why}; leave `interior_first` out, or have it come as a halo \
-         at the innermost loop around a nest"
+        "the interior cannot be computed before `{tensor}` has arrived: {why}; leave `interior_first` out, or \
+         communicate `{tensor}` as a halo at the innermost loop around a nest"
     )]
     NoInterior { tensor: Name, why: &'static str },
     /// A kernel that cannot be applied several times between two transfers.
     #[error(
-        "the kernel cannot be applied several times with one halo of `{tensor}`: {why}; apply it once, and `repeat` that; or make it \
-         a stencil in blocks that are as wide as the halo"
+        "the kernel cannot be applied several times with one halo of `{tensor}`: {why}; apply it once, and `repeat` \
+         that; or make it a stencil in blocks at least as wide as the halo"
     )]
     NoTimeSteps { tensor: Name, why: &'static str },
     /// A number of time steps that is 0 or too large.
-    #[error("a halo cannot be for {}; give a number from 1 to {most}", count(*steps, "time step", "time steps"))]
+    #[error("a halo cannot serve {}; give a number from 1 to {most}", count(*steps, "time step", "time steps"))]
     BadTimeSteps { steps: usize, most: usize },
     /// The sums of an input are to be reassociated.
     #[error("`{tensor}` is an input, so ranks do not sum it; reassociate the sums of the output, `{output}`")]
@@ -191,8 +191,8 @@ pub enum ErrorKind {
     /// An invalid sharding.
     #[error("{0}")]
     Sharding(ShardingError),
-    /// There is no mesh yet.
-    #[error("there is no mesh yet; call `distribute` first: it defines the mesh")]
+    /// A step needs the mesh, which `distribute` has not defined yet.
+    #[error("the mesh is not defined yet; call `distribute` first")]
     NoMesh,
     /// No dimension of the tensor, or several, go by this variable; the count is "no dimension" or "more than one dimension".
     #[error(
@@ -232,17 +232,17 @@ pub enum ErrorKind {
         100.0 * hidden, 100.0 * expected
     )]
     LittleOverlap { tensor: Name, pattern: String, hidden: f64, expected: f64, why: String, help: String },
-    /// A share of a transfer is expected to be hidden, but there is none.
+    /// Overlap is expected of a tensor that is not moved.
     #[error("`{tensor}` is not moved, since each rank owns all that it uses of it; leave `expect_overlap` out")]
     NotMoved { tensor: Name },
     /// An expected share that is not from 0 to 1.
-    #[error("{share} is no share of a transfer; give a number from 0 to 1: 0.8 is four fifths")]
+    #[error("{share} is not a share of a transfer; give a number from 0 to 1: 0.8 is four fifths")]
     BadShare { share: f64 },
     /// Tiles or iterations that cannot be counted.
-    #[error("{what} needs more elements than 63 bits count; use smaller tiles")]
+    #[error("{what} has more elements than fit in 63 bits; use smaller tiles")]
     TooLarge { what: String },
     /// A loop, or an index expression with its tensor, is too large for sums of a few to fit 64 bits.
-    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts")]
+    #[error("{what} exceeds 2^60, so sums of indices might overflow; use smaller extents, tiles and parts")]
     OutOfReach { what: String },
     /// More ranks than can be numbered, over the mesh with the axes of all levels.
     #[error("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents")]
@@ -252,7 +252,7 @@ pub enum ErrorKind {
     Isl { what: String, message: String },
     /// A proof failed: not the caller's fault.
     #[error(
-        "cannot prove {what} of this schedule, so it is not run; this is a bug of polyshard, please report it with the trace:\n{trace}"
+        "cannot prove {what} of this schedule, so it is not run; this is a bug in polyshard, please report it with the trace:\n{trace}"
     )]
     Unproved { what: String, trace: String },
 }
@@ -264,7 +264,7 @@ impl ErrorKind {
         match (self, self.to_string()) {
             (Self::Kernel { kernel, error }, _) => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
             (Self::Sharding(error), _) => (error.message(), error.help()),
-            // Their texts are those of others, and have no help.
+            // Texts of other libraries and rules, without help.
             (Self::OtherLeaf { .. } | Self::Isl { .. }, text) => (text, None),
             (_, text) => {
                 let (message, help) = text.split_once("; ").unwrap_or((&text, ""));

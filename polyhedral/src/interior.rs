@@ -36,14 +36,15 @@ pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, L
         }
         let interior =
             nest.interior().map_err(|why| context.blame(Some(step), ErrorKind::NoInterior { tensor, why }))?;
-        let interior = interior.expect("a halo comes first; this is a bug of polyshard");
-        let what = format!("that the interior reads of `{tensor}` what its rank owns");
+        let interior = interior.expect("a halo comes first; this is a bug in polyshard");
+        let what = format!("that the interior reads only elements of `{tensor}` that its rank owns");
         for (tile, _) in coming {
             context.proved(&what, || reads_its_own(context, nest, &interior, TileId(tile)))?;
         }
-        let claim = "the interior of the leaf reads what its rank owns, so it is computed while the rest comes";
+        let claim = "the interior of the leaf reads only elements that its rank owns, so it is computed while the \
+                     rest is in flight";
         proofs.push(Proof { of_route: true, ..proof(Property::Residency, tensor, claim) });
-        let claim = "nothing is read while it comes: it is awaited once, after the interior and before the rims";
+        let claim = "nothing is read while in flight: it is awaited once, after the interior and before the rims";
         proofs.push(Proof { of_route: true, ..proof(Property::Flow, tensor, claim) });
         proofs.push(proof(Property::Flow, None, SAME_ORDER));
     }

@@ -55,7 +55,7 @@ impl Isl {
     fn map(&self, conditions: &Conditions) -> Result<Map, LibISLError> {
         let cases = conditions.cases.iter().map(|case| self.case(conditions, case));
         let union = cases.reduce(|others, case| Map::union(others?, case?));
-        union.expect("there is a case; this is a bug of polyshard")
+        union.expect("there is a case; this is a bug in polyshard")
     }
 
     fn case(&self, conditions: &Conditions, case: &[Condition]) -> Result<Map, LibISLError> {

@@ -121,7 +121,7 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     let dims = access.index.iter().map(|index| leaf_number(index, kernel, spans));
     let (base, strides) = dims.map(|LeafNumber { base, strides }| (base, strides)).unzip();
     LeafAccess {
-        tensor: TensorId(tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard")),
+        tensor: TensorId(tensor.expect("a checked kernel declares all its tensors; this is a bug in polyshard")),
         base,
         strides,
     }
@@ -160,7 +160,7 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
         return Err("no index is summed over both operands".into());
     }
     if !roles.contains(&Role::M) && !roles.contains(&Role::N) {
-        return Err("no index is in the output and in one operand alone".into());
+        return Err("no index is in the output and in only one operand".into());
     }
     Ok((roles, alpha))
 }

@@ -84,7 +84,8 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
     let is_halo = is_input && matches!(transfer.route.legs[..], [Leg::Halo { .. }]) && transfer.ahead == 0;
     if transfer.interior_first {
         return (
-            "all that a rank computes reads some of it, so that no interior is left to compute while it comes".into(),
+            "all that a rank computes reads some of it, so there is no interior to compute while it is in flight"
+                .into(),
             "distribute over fewer ranks, so that their blocks are larger, or leave `expect_overlap` out".into(),
         );
     }
@@ -95,15 +96,12 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
         );
     }
     let Some(around) = transfer.level.innermost().map(|counter| &nest.loops[counter.0]) else {
-        let why = if is_input { "it comes before all loops" } else { "it leaves after all loops" };
+        let why = if is_input { "it is fetched before all loops" } else { "it is sent after all loops" };
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
     };
     let (t, iterations) = (around.name, nest.overlap(transfer).iterations);
     if around.extent <= 1 {
-        let why = match is_input {
-            true => format!("`{t}` has one iteration, so that no other one is computed while it comes"),
-            false => format!("`{t}` has one iteration, so that no other one is computed while it leaves"),
-        };
+        let why = format!("`{t}` has one iteration, so no other one is computed while it is in flight");
         let help = match fewest(expected) {
             Some(fewest) => format!("divide into {fewest} iterations of `{t}` or more, and `pipeline` it"),
             None => format!("divide into several iterations of `{t}`, `pipeline` it, and expect less than all"),
@@ -111,13 +109,11 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
         return (why, help);
     }
     if transfer.ahead == 0 {
-        let why = if is_input { "for it" } else { "until it has left" };
+        let why = if is_input { "for it" } else { "until it is sent" };
         return (format!("each iteration of `{t}` waits {why}"), format!("add `pipeline({t}, 1)`"));
     }
-    let why = match is_input {
-        true => format!("the first of {iterations} iterations of `{t}` comes while nothing is computed"),
-        false => format!("the last of {iterations} iterations of `{t}` leaves while nothing is computed"),
-    };
+    let which = if is_input { "first" } else { "last" };
+    let why = format!("nothing is computed during the transfer of the {which} of {iterations} iterations of `{t}`");
     let less = format!("expect {:.3} or less", (1000.0 * nest.hidden_part(transfer)).floor() / 1000.0);
     match fewest(expected) {
         None => (why, less),

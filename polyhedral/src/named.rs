@@ -28,7 +28,8 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });
     }
     if let Some(index) = kernel.value().indices().first() {
-        let why = format!("a leaf does not know where its tile lies in the array, but `{index}` is used as a number");
+        let why =
+            format!("a leaf does not know the position of its tile in the array, but `{index}` is used as a number");
         return Err(ErrorKind::NoTiles {
             leaf: name,
             why,
@@ -37,7 +38,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
     }
     let accesses = kernel.value().accesses();
     if let Some(access) = accesses.iter().find(|access| access.outside.is_some()) {
-        let why = format!("its tiles hold elements of tensors alone, and `{access}` may be outside of one");
+        let why = format!("its tiles hold only elements of tensors, but `{access}` may be outside of its tensor");
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "compute it by `tensorize`" });
     }
     let touched = |name: &Name| {

@@ -67,10 +67,10 @@ fn of_each_copy(context: &Context<'_>, sharding: Sharding) -> Result<Sharding, L
 fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let tensor = context.kernel().output();
     let mut proofs = context.covers(&region, Depth(0), &[context.kernel().target()], tensor)?;
-    let term = if sharding.partial().is_empty() { "" } else { " of its term" };
+    let term = if sharding.partial().is_empty() { "" } else { "its term of " };
     let mut trail = Trail::default();
-    trail.test(format!("each rank is the only owner{term} of what it computes, and has it as one block: local"));
-    trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
+    trail.test(format!("each rank owns exactly {term}what it computes, as one block: local"));
+    trail.proved(Property::Delivery, format!("each rank is the only owner of {term}what it computes"));
     proofs.extend(trail.proofs(tensor.name));
     let (_, step) = context.requested(tensor.name);
     Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
@@ -99,7 +99,7 @@ fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
 fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
     let mut found = Trail::default();
     let route = context.route(need, &mut found)?;
-    trail.test("an input of this region and sharding would be fetched so:");
+    trail.test("an input of this region and sharding would be fetched like this:");
     trail.tests.extend(found.tests.into_iter().map(|test| format!("  {test}")));
     // Of what was proved of an input, who sends to whom holds of an output too.
     trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
@@ -197,10 +197,10 @@ impl Transpose<'_> {
     fn shift(&self, shift: Shift, mut route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let Shift { axis, by, counter } = shift;
         let name = self.context.names(&[axis.0]);
-        trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
+        trail.test(format!("run backwards, partial sums move on: shift({name}, {by})"));
         let claim = format!(
-            "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} had in the \
-             one before, so each term is in one tile"
+            "in each iteration but the first, a rank continues with the tile that the neighbour at {name} + {by} had \
+             in the previous one, so each term is in one tile"
         );
         trail.proved(Property::Delivery, claim);
         let last = need.needs_owner(counter, &self.context.ranges);

@@ -248,7 +248,7 @@ pub(crate) fn symbol(nest: &Nest, position: usize) -> Symbol {
 
 pub(crate) fn position(kernel: &Kernel, name: Name) -> usize {
     let found = kernel.vars().iter().position(|var| var.name == name);
-    found.expect("a checked kernel binds all its indices; this is a bug of polyshard")
+    found.expect("a checked kernel binds all its indices; this is a bug in polyshard")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Context<'_> {
         let sources = self.sources(need.sharding);
         let reach = self.neighbours(need, trail)?;
         if sources.is_near(need.region, &reach.along) && self.is_inside(need)? {
-            trail.test("a few neighbours own it, around what the rank owns itself: halo");
+            trail.test("a few neighbours own it, around the rank's own elements: halo");
             return Ok(Leg::Halo { reach }.into());
         }
         trail.test("exchange");
@@ -36,18 +36,18 @@ impl Context<'_> {
             if may_be_star && self.is_along_lines(need, &along)? {
                 let offsets = self.shown_offsets(&along);
                 if !offsets.is_empty() {
-                    let claim = format!("owners of what is read are at the offsets {offsets} from the rank");
+                    let claim = format!("owners of the elements read are at the offsets {offsets} from the rank");
                     trail.test(claim.clone());
                     trail.proved(Property::Matching, claim);
                 }
-                let claim = "what is read is owned by ranks that differ along one axis alone";
+                let claim = "all elements read are owned by ranks that differ along one axis only";
                 trail.test(format!("{claim}, so corners are left out"));
                 trail.proved(Property::Residency, claim);
                 return Ok(Neighbours::in_star(along));
             }
             if self.is_confirmed(need, WhichOwners::Source, &along, trail)? {
                 if may_be_star {
-                    trail.test("not all that is read is owned by ranks that differ along one axis alone");
+                    trail.test("some elements read are owned by ranks that differ along several axes");
                 }
                 return Ok(Neighbours::in_box(along));
             }
@@ -159,7 +159,7 @@ impl Context<'_> {
             Stencil::Box => self.within_along(depth, &reach.along, None),
             Stencil::Star => {
                 let all = (0..reach.along.len()).map(apart).reduce(Conditions::or);
-                all.expect("a star is of some axes; this is a bug of polyshard")
+                all.expect("a star is of some axes; this is a bug in polyshard")
             }
         }
     }

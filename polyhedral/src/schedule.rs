@@ -136,7 +136,7 @@ impl Schedule {
         match (&self.inner.kernel, &self.inner.state) {
             (Some(kernel), _) => Ok(kernel),
             (None, Err(error)) => Err(error.clone()),
-            (None, Ok(_)) => unreachable!("a schedule without kernel has an error; this is a bug of polyshard"),
+            (None, Ok(_)) => unreachable!("a schedule without kernel has an error; this is a bug in polyshard"),
         }
     }
 
@@ -175,7 +175,7 @@ impl Schedule {
 
     /// Adds a step given as data; the methods named after steps are the same with types.
     #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
+    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn apply(self, step: Step) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
         let at = *Location::caller();

@@ -68,7 +68,7 @@ impl Sources<'_> {
         }
         let digit = |digit: Digit| {
             let nth = placed.iter().position(|placed| placed.0 == digit);
-            Form::input(nth.expect("a digit is of a level that there is; this is a bug of polyshard"))
+            Form::input(nth.expect("a digit is of a level that there is; this is a bug in polyshard"))
         };
         let rank: Vec<_> = (0..extents.len()).map(Form::output).collect();
         let mut computed = all.clone();

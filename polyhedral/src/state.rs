@@ -458,7 +458,10 @@ impl State {
             return Err(ErrorKind::BadTimeSteps { steps: count, most: MOST_TIME_STEPS });
         }
         if let Some(Applied { tensor, step, .. }) = self.applied {
-            return Err(ErrorKind::Twice { what: format!("a halo of `{tensor}` is for several steps"), first: step.0 });
+            return Err(ErrorKind::Twice {
+                what: format!("`{tensor}` already has a halo for several steps"),
+                first: step.0,
+            });
         }
         self.applied = Some(Applied { tensor, count, step: number });
         Ok(())
@@ -467,7 +470,7 @@ impl State {
     fn interior_first(&mut self, tensor: Name, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         if let Some(&(_, first)) = self.interiors.iter().find(|(other, _)| *other == tensor) {
-            let what = format!("`{tensor}` comes while the interior is computed already");
+            let what = format!("`{tensor}` already has `interior_first`");
             return Err(ErrorKind::Twice { what, first: first.0 });
         }
         self.interiors.push((tensor, number));

@@ -45,7 +45,7 @@ pub(crate) fn taken(
     let target = context.kernel().target().clone();
     let mut region = Region::of_ranges(vec![Default::default(); shape.len()]);
     for (dim, index) in target.index.iter().enumerate() {
-        let var = index.as_variable().expect("each dimension has an index of its own; this is a bug of polyshard");
+        let var = index.as_variable().expect("each dimension has an index of its own; this is a bug in polyshard");
         let number = position(context.kernel(), var);
         let ([below, above], extent) = (applications.reach[dim], shape[dim] as i64);
         let l = &leaf.loops[number];
@@ -88,10 +88,10 @@ pub(crate) fn taken(
 fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
     if !is_alone || input.level != Depth(0) {
-        return Err("there are loops around its leaf, or it is no nest");
+        return Err("there are loops around its leaf, or the leaf is not a nest");
     }
     if leaf.loops.iter().any(|l| l.stride != 1) || input.region.has_blocks() {
-        return Err("what a rank computes is not one box");
+        return Err("a rank's part is not one box");
     }
     if output.level != Depth(0) || !output.route.is_in_place() || output.direction == Direction::In {
         return Err("a rank does not own what it writes");
@@ -103,7 +103,7 @@ fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(
     };
     match input.route.legs.iter().all(is_near) {
         true => Ok(()),
-        false => Err("a halo for that many steps goes beyond the neighbours' blocks"),
+        false => Err("a halo for that many steps reaches beyond the neighbours' blocks"),
     }
 }
 
@@ -160,7 +160,7 @@ fn proved(
     context.proved("that the first time step finds what it reads", || {
         all(&points(context, &at(0), None), &|found, element| unwrapped(context, found, brought, element))
     })?;
-    context.proved("that time steps find what they read in what the one before has left", || {
+    context.proved("that time steps find the elements that they read in the output of the one before", || {
         // The step before is at one less.
         let earlier = region.map(|expr| {
             let before = Expr::symbol(Symbol::Counter(LoopId(0))).offset_by(-1);
@@ -169,8 +169,8 @@ fn proved(
         all(&points(context, region, Some(1..last + 1)), &|found, element| unwrapped(context, found, &earlier, element))
     })?;
     let claim = format!(
-        "each of {} time steps reads what the one before has left, and the first what is brought; the last one computes \
-         what its rank has to",
+        "each of {} time steps reads the output of the one before, the first the fetched tile; the last one computes \
+         its rank's part",
         applications.count
     );
     Ok(vec![Proof { of_route: false, ..proof(Property::Residency, tensor, claim) }])

@@ -14,7 +14,7 @@ impl Nest {
     /// exchange needs, and was asked already.
     ///
     /// # Panics
-    /// If ranks would not agree on an exchange: a bug of polyshard.
+    /// If ranks would not agree on an exchange: a bug in polyshard.
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
@@ -36,7 +36,7 @@ impl Nest {
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
         let found = matching.check(&nest.transfers, |tensor| self.tensor_name(tensor));
         let found = found.unwrap_or_else(|mismatch| {
-            panic!("ranks differ on an exchange of {}: {}; this is a bug of polyshard", mismatch.tensor, mismatch.why)
+            panic!("ranks differ on an exchange of {}: {}; this is a bug in polyshard", mismatch.tensor, mismatch.why)
         });
         let kept = kept.cloned().collect::<Vec<_>>();
         let (property, tensor) = (Property::Delivery, Some(self.kernel.output().name));

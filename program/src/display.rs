@@ -184,7 +184,7 @@ impl Page<'_, '_, '_> {
             | Statement::Begin(TransferId::Array(_))
             | Statement::Await(TransferId::Array(_))
             | Statement::Free(_) => {
-                unreachable!("no statement of a nest; this is a bug of polyshard")
+                unreachable!("no statement of a nest; this is a bug in polyshard")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Why each transfer has its pattern, what it moves, and what was proved.
+//! Explains each transfer: the reasons for its pattern, its bytes, and the proofs.
 
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
@@ -7,27 +7,27 @@ use crate::reduction::counted;
 use polyshard_layout::{Name, Sharding};
 use std::fmt::Write;
 
-/// How a transfer is carried out, as the program says it: a line for each decision.
+/// How a transfer is carried out: a line for each decision.
 fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |line: &str| lines.push(line.to_owned());
     match tile.passing {
         Passing::Direct => {}
         Passing::Chain(segments) => {
-            say(&format!("each rank passes it on to the next, in {}", counted(segments, "segment")))
+            say(&format!("each rank forwards it to the next, in {}", counted(segments, "segment")))
         }
         Passing::Circulant(segments) => {
-            say(&format!("it goes in the fewest rounds, in {}", counted(segments, "segment")))
+            say(&format!("it is broadcast in the fewest rounds, in {}", counted(segments, "segment")))
         }
     }
     if tile.buffers == Buffers::Relay {
-        say("two buffers in turns: what one holds is passed on while the other receives");
+        say("two alternating buffers: one is forwarded while the other receives");
     }
     if tile.is_fixed {
-        say("the same in all iterations: who sends what is worked out once");
+        say("the same in all iterations: messages are planned once");
     }
     if *direction == Direction::In && !route.is_local() {
-        say("where ranks share memory it is read there, elsewhere it comes by messages");
+        say("read in place where ranks share memory, else sent in messages");
     }
     lines
 }
@@ -35,7 +35,7 @@ fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
 impl Nest {
     /// Writes, for each transfer, the pattern found, the tests that led to it and the bytes per rank and step.
     ///
-    /// What is kept by other nests is in these.
+    /// `nests` holds the nests whose tiles are reused.
     pub(crate) fn explain_transfers(&self, text: &mut String, nests: &[Nest]) -> std::fmt::Result {
         for (transfer, volume) in self.transfers.iter().zip(self.volumes()) {
             let Transfer { route, region, tile, .. } = transfer;
@@ -43,8 +43,8 @@ impl Nest {
             if let Some((nest, tile)) = transfer.kept_by() {
                 let other = &nests[nest.0];
                 let (kernel, tensor) = (other.kernel.name(), other.tensor_name(other.transfers[tile.0].tensor));
-                writeln!(text, "{moved}: kept by `{kernel}`, nothing is sent")?;
-                writeln!(text, "    it is in the tile of {tensor} there, and nothing has written it since")?;
+                writeln!(text, "{moved}: reused from `{kernel}`, nothing is sent")?;
+                writeln!(text, "    its tile of {tensor} holds it, and nothing has written it since")?;
                 continue;
             }
             writeln!(text, "{moved}: {}, {}", self.pattern_of(transfer), self.place(transfer.level))?;
@@ -55,10 +55,10 @@ impl Nest {
                 writeln!(text, "    tile {} of {name}{}", self.show_extents(region), self.show_region(region))?;
             }
             if !route.is_local() {
-                // Of too many steps, what a rank has of them itself is not counted.
+                // With too many steps to count, a rank's own elements are not subtracted.
                 let own = match volume.is_counted || transfer.direction != Direction::In {
                     true => "",
-                    false => ", perhaps counting what it owns itself",
+                    false => ", possibly counting its own elements",
                 };
                 writeln!(text, "    at most {} bytes received per rank and step{own}", volume.each)?;
             }
@@ -76,15 +76,15 @@ impl Nest {
                 let percent = 100.0 * self.interior_part();
                 writeln!(
                     text,
-                    "    by messages, it comes while the leaf computes what does not read it, {percent:.1} % of its \
+                    "    in messages, in flight while the leaf computes its interior, {percent:.1} % of its \
                      iterations on a rank in the middle of the mesh"
                 )?;
             }
             if transfer.brought == Brought::Once {
-                writeln!(text, "    brought in the first of these rounds alone, since none of them writes {name}")?;
+                writeln!(text, "    fetched in the first of these rounds only, since none of them writes {name}")?;
             }
             if tile.own_in_place {
-                writeln!(text, "    what a rank owns itself is read in place")?;
+                writeln!(text, "    a rank's own elements are read in place")?;
             }
             decided(transfer).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
@@ -99,11 +99,13 @@ impl Nest {
             let most = self.show_extents(&steps.region);
             writeln!(
                 text,
-                "time steps: the kernel is applied {times} times, each time but the first to the {output} before, as {input}"
+                "time steps: the kernel is applied {times} times, after the first time to its previous {output} as \
+                 {input}"
             )?;
             writeln!(
                 text,
-                "    two buffers of at most {most}: ranks compute what others do as well, and need no messages between steps"
+                "    two buffers of at most {most}: ranks also compute elements of their neighbours, and need no \
+                 messages between steps"
             )?;
         }
         if let LeafOp::Named { name, statement, .. } = &self.leaf.op {
@@ -112,14 +114,13 @@ impl Nest {
         self.explain_bound(text)
     }
 
-    /// What of a transfer that begins ahead can be brought while a leaf computes, or of an output taken away.
+    /// How much of a pipelined transfer can be in flight while a leaf computes.
     fn show_overlap(&self, transfer: &Transfer) -> String {
         let ahead = counted(transfer.ahead, "iteration");
-        let [begins, kept, comes] = match transfer.direction {
-            Direction::In => [format!("it begins {ahead} ahead"), "first".into(), "comes".into()],
+        let (begins, kept) = match transfer.direction {
+            Direction::In => (format!("it begins {ahead} ahead"), "first"),
             Direction::Out { .. } => {
-                let begins = format!("it is awaited {ahead} later and combined in the order of iterations");
-                [begins, "last".into(), "leaves".into()]
+                (format!("it is awaited {ahead} later and combined in the order of iterations"), "last")
             }
         };
         let Overlap { iterations, hidden } = self.overlap(transfer);
@@ -131,10 +132,10 @@ impl Nest {
             }
         };
         let buffers = transfer.tile.buffers.count();
-        format!("by messages, {begins}, in {buffers} buffers: at most {most} {comes} while others are computed")
+        format!("in messages, {begins}, in {buffers} buffers: at most {most} is in flight while others are computed")
     }
 
-    /// Writes what no algorithm can beat, where that is more than nothing, and how far this one is from it.
+    /// Writes the lower bound, if it is positive, and how far this program is from it.
     fn explain_bound(&self, text: &mut String) -> std::fmt::Result {
         let [here, single] = self.lower_bounds();
         let received = self.report.traffic_bytes;
@@ -168,7 +169,7 @@ impl Nest {
             let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
             let so =
                 if is_even { "which does not change the bound" } else { "so some ranks must receive more than others" };
-            writeln!(text, "    - {names} {verb} not in even shares, {so}")?;
+            writeln!(text, "    - {names} {verb} not divided evenly, {so}")?;
         }
         if !is_single || !is_even {
             writeln!(text, "    - so with these shardings, at least {} bytes{}", bytes(&here), ratio(&here))?;
@@ -176,12 +177,12 @@ impl Nest {
         Ok(())
     }
 
-    /// What is said of a tensor of which there is not one copy, by which a bound differs.
+    /// Why the bound differs for a tensor that has not exactly one copy.
     fn show_copies(&self, name: Name, sharding: &Sharding) -> Option<String> {
         let terms = self.mesh.group_size(sharding.partial());
         let [least, most] = sharding.copies();
         if terms > 1 {
-            return Some(format!("{name} stays a sum of {terms} terms, which need not meet"));
+            return Some(format!("{name} stays a sum of {terms} terms, which no rank has to add"));
         }
         if most == 1 {
             return None;

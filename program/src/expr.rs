@@ -68,7 +68,7 @@ impl TryFrom<Written> for Expr {
         }
         // The least number has no negative.
         if terms.iter().map(|term| term.1).chain([constant]).any(|number| number == i64::MIN) {
-            return Err(format!("an expression has the number {}, of which there is no negative", i64::MIN));
+            return Err(format!("an expression has the number {}, whose negative does not fit in 64 bits", i64::MIN));
         }
         Ok(Self { terms: terms.into_iter().collect(), constant })
     }

@@ -1,7 +1,7 @@
-//! Hints: what is legal but likely slow, with what would cure it.
+//! Hints: legal but likely slow schedules and statements, each with a cure.
 //!
-//! A hint never stops a program and never changes it. Each is decided from the closed forms of the program that was
-//! proved, so that it costs no question to isl; a doubtful case gets none. Tests: `polyhedral/tests/it/hints.rs`.
+//! A hint never stops a program and never changes it. Each is decided from the closed forms of the proved program, without
+//! asking isl; doubtful cases get no hint. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::pattern::list;
 use polyshard_layout::Name;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// Something legal that is likely slow, or not what was meant; its text says what to do about it.
+/// Something legal that is likely slow or not intended; its text names the cure.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -96,12 +96,12 @@ pub enum Hint {
         /// The tensor that comes as a halo.
         tensor: Name,
     },
-    /// An input whose halo is to come while the interior is computed has no halo.
+    /// `interior_first` of an input without halo.
     NoHalo {
         /// The input.
         tensor: Name,
     },
-    /// Messages that are on their way make progress between leaves alone.
+    /// Messages in flight make progress only between leaves.
     LeafNotCut {
         /// The tensor.
         tensor: Name,
@@ -152,7 +152,7 @@ pub enum Hint {
         /// The other indices of the product that the access lacks.
         again: Vec<Name>,
     },
-    /// Factors that are no elements of tensors keep a statement from being a matrix product.
+    /// Factors that are not elements of tensors keep a statement from being a matrix product.
     FactorsOfProduct {
         /// The factors, as they are written.
         factors: Vec<String>,
@@ -233,9 +233,10 @@ impl fmt::Display for Hint {
                 let idle: Vec<_> = idle.map(|idle| format!("{}..{}", idle.start, idle.end)).collect();
                 write!(
                     f,
-                    "ranks at {axis} = {} have nothing to compute, since `{name}` is divided as the {extent} indices of \
-                     `{tensor}` that it writes are, but runs `{range}`: to divide that range, which moves `{tensor}` to its \
-                     owners, `divide` it into {ranks} first and distribute the outer loop",
+                    "ranks at {axis} = {} have nothing to compute, since `{name}` is divided like the {extent} \
+                     indices of `{tensor}` that it writes, but covers only `{range}`: to divide that range instead, \
+                     `divide` it into {ranks} first and distribute the outer loop, which moves `{tensor}` to its \
+                     owners",
                     idle.join(" and ")
                 )
             }
@@ -246,8 +247,8 @@ impl fmt::Display for Hint {
             ),
             Self::NothingHidden { tensor, at } => write!(
                 f,
-                "nothing of `{tensor}` moves while others are computed, since `{at}` has one iteration: divide it into more, or leave \
-                 out `pipeline`"
+                "the transfer of `{tensor}` overlaps no computation, since `{at}` has one iteration: divide it into \
+                 more, or leave out `pipeline`"
             ),
             Self::SmallSteps { tensor, at, operations } => write!(
                 f,
@@ -256,8 +257,8 @@ impl fmt::Display for Hint {
             ),
             Self::NoInterior { tensor } => write!(
                 f,
-                "nothing is computed while the halo of `{tensor}` comes, since all that a rank computes reads some of it: distribute \
-                 over fewer ranks, or leave out `interior_first`"
+                "nothing is computed while the halo of `{tensor}` is in flight, since all that a rank computes reads \
+                 some of it: distribute over fewer ranks, or leave out `interior_first`"
             ),
             Self::NoHalo { tensor } => write!(
                 f,
@@ -265,8 +266,8 @@ impl fmt::Display for Hint {
             ),
             Self::LeafNotCut { tensor } => write!(
                 f,
-                "panels of `{tensor}` make progress between leaves alone, since this leaf cannot be cut into parts: divide the loop of \
-                 `pipeline` into more panels"
+                "panels of `{tensor}` make progress only between leaves, since this leaf cannot be cut into slices: \
+                 divide the loop of `pipeline` into more panels"
             ),
             Self::CrossedBlocks { tensor, dim, index, panel, block, axes } => {
                 let index = index.map_or_else(|| format!("dim({dim})"), |index| index.to_string());
@@ -295,8 +296,8 @@ impl fmt::Display for Hint {
             ),
             Self::LoneIndex { index, access, again } => write!(
                 f,
-                "`{index}` occurs in `{access}` alone and not in the output, so `{access}` is summed over `{index}` again for each value \
-                 of {}: if another index was meant, write that one; else sum first, in a kernel of its own",
+                "`{index}` occurs only in `{access}`, so `{access}` is summed over `{index}` again for each value of \
+                 {}: if you meant another index, write that one; else sum first, in a kernel of its own",
                 list(again)
             ),
             Self::FactorsOfProduct { factors, held } => {
@@ -328,8 +329,8 @@ impl fmt::Display for Hint {
                 };
                 write!(
                     f,
-                    "`{kernel}` reads {read} of `{array}`, of which `{by}` {writes}; what is not written holds {held}: write all that is \
-                     read, or read what is written alone"
+                    "`{kernel}` reads {read} of `{array}`, of which `{by}` {writes}; the other elements hold {held}: \
+                     write all elements that are read, or read only those that are written"
                 )
             }
             Self::LooseTile { tensor, tile, read } => write!(

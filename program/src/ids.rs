@@ -34,7 +34,7 @@ ids! {
     LoopId;
     /// The number of a transfer of a nest, and of its tile.
     TileId;
-    /// The number of a leg of a transfer's route, from the owners of what it moves.
+    /// The number of a leg of a transfer's route, counted from the owners.
     LegId;
     /// The number of a loop of a leaf: how many of the leaf's are around it.
     LeafLoopId;

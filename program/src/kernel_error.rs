@@ -6,7 +6,7 @@ use polyshard_layout::{Name, NotNative};
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum KernelError {
     /// Programs do not compute in the element type.
     NotNative(NotNative),
@@ -55,7 +55,7 @@ pub enum KernelError {
         first_at: String,
         second: usize,
         second_at: String,
-        /// The range with which all accesses stay inside, if there is one.
+        /// The range with which all accesses stay inside, if any.
         range: Option<Box<str>>,
     },
     /// An index variable has no extent.
@@ -68,11 +68,11 @@ pub enum KernelError {
         tensor: Name,
         index: String,
         low: i64,
-        /// One more than its greatest value.
+        /// One more than its maximum.
         high: i64,
         dim: usize,
         extent: usize,
-        /// The range with which all accesses stay inside, if there is one.
+        /// The range with which all accesses stay inside, if any.
         range: Option<Box<str>>,
     },
     /// A periodic index wraps outside its dimension, or nowhere.
@@ -88,9 +88,9 @@ pub enum KernelError {
         /// An access whose index wraps elsewhere, or leaves the period of the other.
         second: String,
     },
-    /// A value is given for what is written outside of the output.
+    /// A value is given for elements outside of the output.
     OutsideOutput { access: String },
-    /// What is read outside of an input is not a number.
+    /// The value outside of an input is not a number.
     OutsideValue { access: String },
     /// The output is written at a periodic index.
     PeriodicOutput { access: String, index: String },
@@ -98,7 +98,7 @@ pub enum KernelError {
     FloatInInteger { number: String, dtype: &'static str },
     /// An index that is used as a number and has a modulus.
     PeriodicNumber { index: String },
-    /// A literal that is no number.
+    /// A literal that is not a number.
     NotFinite { number: String },
     /// A number that no element can be.
     NumberTooLarge {
@@ -132,7 +132,7 @@ impl KernelError {
                 Some("make them smaller".into()),
             ),
             Self::OutOfReach { what } => (
-                format!("{what} goes beyond 2^60, so that sums of indices might overflow"),
+                format!("{what} exceeds 2^60, so sums of indices might overflow"),
                 Some("use smaller extents and coefficients".into()),
             ),
             Self::NameTwice { name } => (
@@ -155,7 +155,7 @@ impl KernelError {
             ),
             Self::OutputRead { name } => (
                 format!("the output `{name}` is read on the right"),
-                Some("use `+=`, `*=`, `max=` or `min=` to go on from what it holds".into()),
+                Some("use `+=`, `*=`, `max=` or `min=` to update it".into()),
             ),
             Self::WrongIndexCount { tensor, ndim, access, given } => {
                 let dimensions = counted(*ndim, "dimension");
@@ -198,7 +198,7 @@ impl KernelError {
                 Some("only accesses to inputs may have an `else`".into()),
             ),
             Self::OutsideValue { access } => (
-                format!("what `{access}` is outside of its tensor is not a number"),
+                format!("the value of `{access}` outside of its tensor is not a number"),
                 Some("write a number or a scalar after `else`, as in `A[i - 1] else 0.0`".into()),
             ),
             Self::PeriodicOutput { access, index } => (

@@ -52,7 +52,7 @@ enum FormError {
     Kernel { name: Name, error: Box<KernelError> },
     #[error("kernel `{name}`: `vars` gives index `{var}` the extent {given}, but it is {extent}; leave `vars` out")]
     Var { name: Name, var: Name, given: usize, extent: usize },
-    #[error("kernel `{name}`: `vars` names index `{var}`, which no access holds; leave `vars` out")]
+    #[error("kernel `{name}`: `vars` names index `{var}`, which no access has; leave `vars` out")]
     UnknownVar { name: Name, var: Name },
 }
 

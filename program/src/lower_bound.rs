@@ -55,10 +55,10 @@ pub struct LowerBound {
 }
 
 impl LowerBound {
-    /// Returns the bound in whole elements, of which none is received in part; rounding makes none of its own.
+    /// Returns the bound in whole elements, rounded up, without elements that stem from rounding errors.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        // It is the difference of what is touched and what is there.
+        // The bound is a difference of two sums, whose rounding errors grow with the elements touched.
         let touched: f64 = self.touched.iter().map(|(_, elements)| elements).sum();
         (self.words - 1e-9 * self.words.max(touched)).ceil() as u64
     }
@@ -124,7 +124,7 @@ impl Kernel {
     /// If there are no ranks.
     #[must_use]
     pub fn lower_bound_in(&self, ranks: usize, memory: Option<u64>, homes: &[(Name, &Sharding)]) -> LowerBound {
-        assert!(ranks > 0, "a lower bound is asked for on 0 ranks; give at least 1");
+        assert!(ranks > 0, "a lower bound needs at least 1 rank");
         let touches = Touches::of(self);
         let names = self.tensors().map(|tensor| tensor.name);
         if self.is_empty() {

@@ -63,11 +63,11 @@ impl Matching<'_> {
         self.ahead(transfer)?;
         self.interior_first(transfer)?;
         if transfer.brought != Brought::EachTime && !transfer.can_stay() {
-            return Err("it is not brought each time, but its tile does not keep it".into());
+            return Err("it is not fetched each time, but its tile does not hold it".into());
         }
         if transfer.kept_by().is_some() {
             return match transfer.interior_first {
-                true => Err("it is to come while the interior is computed, but does not come".into()),
+                true => Err("it is to be in flight while the interior is computed, but is not fetched".into()),
                 false => Ok(None),
             };
         }
@@ -105,7 +105,7 @@ impl Matching<'_> {
             return Ok(());
         }
         let comes = transfer.can_come_meanwhile(self.loops);
-        comes.map_err(|refused| format!("the interior of the leaf is computed while it comes, but {refused}"))
+        comes.map_err(|refused| format!("the interior of the leaf is computed while it is in flight, but {refused}"))
     }
 
     /// Whether the transfer may begin and end in the iterations in which it does.
@@ -121,7 +121,7 @@ impl Matching<'_> {
             }
             _ if *level == Depth(0) => "no loop is around it",
             _ if route.is_local() => "nothing is sent for it",
-            _ if route.held.is_some() => "what one leg leaves in tiles is passed on by another",
+            _ if route.held.is_some() => "one leg forwards the tiles of another",
             _ if route.legs.iter().any(|leg| leg.stages().is_some()) => "a stage waits for the one before it",
             _ if route.procedure().is_some() => "a step of its procedure waits for the one before it",
             (2.., _) if route.shift().is_some() => "a tile travels to the next rank in one iteration",

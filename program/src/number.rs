@@ -94,7 +94,7 @@ impl TryFrom<NumberForm> for Number {
                 "NaN" => Ok(Self::Float(f64::NAN)),
                 "inf" => Ok(Self::Float(f64::INFINITY)),
                 "-inf" => Ok(Self::Float(f64::NEG_INFINITY)),
-                _ => Err(format!("`{text}` is no number; write it without quotes, or \"NaN\", \"inf\" or \"-inf\"")),
+                _ => Err(format!("`{text}` is not a number; write it without quotes, or \"NaN\", \"inf\" or \"-inf\"")),
             },
         }
     }

@@ -506,7 +506,7 @@ impl Program {
     /// other patterns are tested against.
     ///
     /// # Panics
-    /// If ranks would not agree on an exchange: a bug of polyshard.
+    /// If ranks would not agree on an exchange: a bug in polyshard.
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {

@@ -21,7 +21,7 @@ pub(crate) struct Staging<'a> {
     pub is_under_way: bool,
     /// Whether pieces are packed and unpacked as a whole.
     pub are_whole: bool,
-    /// With how many ranks it exchanges pieces at once, if it is not all in reach.
+    /// Maximum number of ranks with which it exchanges pieces at the same time, if not all in reach.
     pub at_once: Option<u64>,
     /// How the parts that ranks along axes own lie.
     pub parts_along: &'a dyn Fn(&[usize]) -> Parts,

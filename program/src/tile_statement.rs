@@ -37,14 +37,17 @@ impl TileStatement {
             return Err(why.into());
         }
         if let Some(index) = kernel.value().indices().first() {
-            let why =
-                format!("a leaf does not know where its tile lies in the array, but `{index}` is used as a number");
+            let why = format!(
+                "a leaf does not know the position of its tile in the array, but `{index}` is used as a number"
+            );
             return Err(why);
         }
         let mut tiles: Vec<&Access> = Vec::new();
         for access in [kernel.target()].into_iter().chain(kernel.value().accesses()) {
             if access.outside.is_some() {
-                return Err(format!("a tile holds elements of tensors alone, and `{access}` may be outside of one"));
+                return Err(format!(
+                    "a tile holds only elements of tensors, but `{access}` may be outside of its tensor"
+                ));
             }
             for (dim, index) in access.index.iter().enumerate() {
                 if index.as_variable().is_none() {

@@ -53,7 +53,7 @@ impl Nest {
                     let (each, received) = (counted.each, counted.received);
                     debug_assert!(
                         each <= bound.each && received <= bound.received,
-                        "a rank receives {each} bytes at a time and {received} in all of {}, more than the bounds {} and {}; this is a bug of polyshard",
+                        "a rank receives {each} bytes at a time and {received} in all of {}, more than the bounds {} and {}; this is a bug in polyshard",
                         self.tensor_name(transfer.tensor),
                         bound.each,
                         bound.received

@@ -1,5 +1,4 @@
-//! The way that the elements of an array take from one sharding to another: known to the program, which states it, and to the
-//! runtime, which goes it. Tests: `program/tests/it/refused/moves.rs`.
+//! How an array gets from one sharding to another. Tests: `program/tests/it/refused/moves.rs`.
 
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::pattern::Pattern;
@@ -9,8 +8,8 @@ use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How ranks bring an array from one sharding to another, and close partial sums that the target does not keep open, by the legs of which
-/// transfers between arrays and tiles are made. Terms of a sum are added up in the order of their coordinates, or as a procedure does.
+/// How ranks redistribute an array, and add up partial sums that the target does not keep, by the same legs as transfers between
+/// arrays and tiles. Terms are added in the order of their coordinates, or as a procedure does.
 ///
 /// | sums are closed | legs, the first one at the owners | what ranks do |
 /// | --- | --- | --- |
@@ -42,42 +41,39 @@ pub enum Packing {
     Packed,
 }
 
-/// The fewest bytes of a row that a library sends from where it lies as fast as it is packed.
+/// Minimum bytes of a row that a library sends without packing as fast as it is packed.
 const LONG: usize = 256;
 
-/// Why an array cannot go a way.
+/// Why a route is invalid for an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
-    /// Sums are to be closed on a way that closes none, or none on one that does.
-    #[error("its way closes {}, but the target closes {}", sums(*.closes), if *.closes { "none" } else { "some" })]
+    /// The route and the target disagree about adding up partial sums.
+    #[error(
+        "it {}",
+        if *.closes { "adds up partial sums, but the target keeps them" } else { "keeps partial sums, but the target needs them added up" }
+    )]
     Sums {
-        /// Whether the way closes sums.
+        /// Whether the route adds up sums.
         closes: bool,
     },
     /// The target places dimensions along the axes of the sums.
-    #[error("its sums meet in groups, but the target divides them among the ranks of a group")]
+    #[error("it leaves sums on all ranks of a group, but the target divides them among these ranks")]
     Divided,
-    /// A rank wants sums of which its group has not all terms, or not as one block.
-    #[error("each rank sums up a part of the terms of its group, but wants more than these, or they are not a block")]
+    /// A rank's part of the sums is not one block of its group's terms.
+    #[error("a reduce-scatter needs each rank's part to be one block of its group's terms")]
     Outside,
-    /// Shards do not follow one another in what a group wants.
-    #[error(
-        "its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
-    )]
+    /// The shards of no group make up a rank's part of the target.
+    #[error("an all-gather needs groups whose shards, in order, make up each rank's part of the target")]
     Scattered,
     /// The legs do not lead from one sharding to the other.
-    #[error("its legs do not lead from its sharding to the target's")]
+    #[error("its legs do not lead from the source's sharding to the target's")]
     Legs,
-    /// Rows are laid out of what is not exchanged, or has none.
-    #[error("its rows are laid out in messages, but it is not exchanged, or has no rows")]
+    /// Only an exchange of an array with rows sends rows without packing.
+    #[error("rows are to be sent without packing, but it is not an exchange, or there are no rows")]
     NoRows,
-    /// Pieces are summed up where no sums meet in groups.
-    #[error("each rank sums up a piece, but no sums meet in groups")]
+    /// Pieces are to be added up, but no partial sums are added in groups.
+    #[error("each rank is to add up a piece, but no partial sums are added in groups")]
     NoPieces,
-}
-
-fn sums(closes: bool) -> &'static str {
-    if closes { "sums" } else { "no sums" }
 }
 
 impl Packing {

@@ -306,7 +306,7 @@ impl<T> DistArray<T> {
         match &self.as_box {
             Some(as_box) => as_box.clone(),
             None => panic!(
-                "what a rank owns of {}, sharded {}, is not one box, so it has no view: use `get` or `block`",
+                "a rank's part of {}, sharded {}, is not one box, so it has no view: use `get` or `block`",
                 Region::whole(self.shape()),
                 self.sharding
             ),
@@ -329,7 +329,7 @@ impl<T> DistArray<T> {
         let overlap = Subarray::of(&self.sharding, &self.coordinates, region);
         assert!(
             overlap.is_box(),
-            "what a rank owns of {region}, sharded {}, is not one box, so it has no view: use `get` or `block`",
+            "a rank's part of {region}, sharded {}, is not one box, so it has no view: use `get` or `block`",
             self.sharding
         );
         let at = overlap.start(Place::Block).min(self.block.len());

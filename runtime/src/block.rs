@@ -49,7 +49,7 @@ impl<T: Pod> Block<T> {
         const { assert!(align_of::<T>() <= align_of::<u64>(), "memory is aligned for words") };
         let block = Self { memory: Arc::new(memory), len, elements: PhantomData };
         let room = block.memory.bytes().len();
-        assert!(len * size_of::<T>() <= room, "{len} elements are in {room} bytes; this is a bug of polyshard");
+        assert!(len * size_of::<T>() <= room, "{len} elements are in {room} bytes; this is a bug in polyshard");
         block
     }
 }
@@ -58,10 +58,10 @@ impl<T> Block<T> {
     /// Returns the first `len` elements of the memory of this block, with whatever they are.
     ///
     /// # Panics
-    /// If there is no room for that many: a bug of polyshard.
+    /// If there is no room for that many: a bug in polyshard.
     pub(crate) fn cut(self, len: usize) -> Self {
         let room = self.room();
-        assert!(len <= room, "{len} elements are in a block of {room}; this is a bug of polyshard");
+        assert!(len <= room, "{len} elements are in a block of {room}; this is a bug in polyshard");
         Self { len, ..self }
     }
 
@@ -86,7 +86,7 @@ impl<T> Block<T> {
         if Arc::get_mut(&mut self.memory).is_none() {
             self.memory = Arc::new(copy(&self.memory));
         }
-        let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug of polyshard");
+        let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug in polyshard");
         let address = memory.bytes_mut().as_mut_ptr().cast();
         // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid whatever
         // the bytes. The block is borrowed mutably, and its memory has no other owner. The segment that is returned beside
@@ -99,7 +99,7 @@ impl<T> Block<T> {
 /// What is never given back stays as it is: a failure has kept this rank from knowing whether others read it.
 fn copy(memory: &Memory) -> Memory {
     let visibility = if memory.segment().is_some() { Visibility::Node } else { Visibility::Process };
-    let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of what other ranks may read", visibility)
+    let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of data that other ranks may read", visibility)
         .unwrap_or_else(|error| panic!("{error}"));
     let len = memory.bytes().len();
     copy.bytes_mut()[..len].copy_from_slice(memory.bytes());

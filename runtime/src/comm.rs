@@ -265,7 +265,7 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     ///
     /// # Panics
-    /// If a layout leaves its buffer: a bug of polyshard.
+    /// If a layout leaves its buffer: a bug in polyshard.
     fn all_to_all_laid_out(
         &self,
         sends: &[Option<Layout>],

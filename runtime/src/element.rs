@@ -38,7 +38,7 @@ macro_rules! with_native {
                 type $name = $type;
                 $run
             })*
-            dtype => unreachable!("programs do not compute in {dtype}; this is a bug of polyshard"),
+            dtype => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
         }
     };
     ($dtype:expr, $name:ident => $run:expr) => {
@@ -60,7 +60,7 @@ macro_rules! functions_of_floats {
     )* };
 }
 
-/// Defines functions from elements to an element, each by what it is equal to.
+/// Defines functions from elements to an element, each by an expression.
 macro_rules! inlined {
     ($(fn $name:ident($self:ident $(, $other:ident)?) = $value:expr;)*) => { $(
         #[inline(always)]
@@ -226,12 +226,14 @@ pub(crate) fn of_number<T: Element>(number: Number) -> T {
         Number::Int(value) => T::from(value),
         Number::Float(value) => T::from(value),
     };
-    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::DTYPE.name()))
+    cast.unwrap_or_else(|| {
+        panic!("the kernel's number {number} is not of type {}; this is a bug in polyshard", T::DTYPE.name())
+    })
 }
 
 #[cold]
 fn of_floats(function: &str, given: &str) -> ! {
-    panic!("`{function}` is a function of floats and was called on {given}; this is a bug of polyshard")
+    panic!("`{function}` is a function of floats and was called on {given}; this is a bug in polyshard")
 }
 
 #[cold]

@@ -1,9 +1,8 @@
-//! Running one function on every device of a machine that is not there.
+//! Runs one function on every device of an emulated machine.
 //!
-//! Beside [`spmd`](crate::spmd()): the ranks are threads, and what passes between them takes the time that the
-//! machine's links allow, with concurrent messages waiting for one another at the ports that they share. So what a
-//! placement or a reduction costs on several nodes can be measured on one computer. Only communication is slowed:
-//! arithmetic takes the time that it takes here.
+//! Like [`spmd`](crate::spmd()), but the ranks are threads, and messages between them take the time that the machine's links
+//! need, with concurrent messages queueing at shared ports. So the cost of a placement or a reduction on several nodes can be
+//! measured on one computer. Only communication is slowed: arithmetic runs at the speed of this computer.
 
 use crate::comm::Communicator;
 use crate::comm::emulated::{Emulated, Network};

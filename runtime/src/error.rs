@@ -1,7 +1,7 @@
-//! What can go wrong while a program runs.
+//! Errors of running programs.
 //!
-//! Mistakes of the caller are one enum per subject, in a file of its own, whose variants have fields to match on. What
-//! ranks tell one another of their failures is text.
+//! Mistakes of the caller are one enum per subject, in a file of its own, whose variants have fields to match on.
+//! Failures that ranks report to each other are text.
 
 mod array;
 mod comm;
@@ -33,7 +33,7 @@ use std::panic::Location;
 /// The result of everything that can fail while a program runs.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of the runtime: a message for people, lower case, with what to do.
+/// An error of the runtime; the message ends with the cure.
 ///
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
 ///
@@ -49,7 +49,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Error {
     /// An array cannot be distributed, or its elements cannot be used.
     #[error(transparent)]
@@ -69,16 +69,16 @@ pub enum Error {
     /// An array cannot be redistributed or swept.
     #[error(transparent)]
     Redistribution(#[from] RedistributionError),
-    /// A reduction cannot run on the ranks and arrays that it is given.
+    /// A reduction cannot run on the given ranks and arrays.
     #[error(transparent)]
     Reduction(#[from] ReductionRunError),
     /// The machine cannot be detected.
     #[error(transparent)]
     Detect(#[from] DetectError),
-    /// A program or a kernel cannot run on what it is given.
+    /// A program or a kernel cannot run on the given arrays and scalars.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Ranks disagree on what to do next, or wait for each other in a circle.
+    /// Ranks make different calls, or deadlock.
     #[error("{0}")]
     Mismatch(String),
     /// Another rank failed; `message` is the first failure.
@@ -98,23 +98,20 @@ pub enum Error {
     /// Reading or writing a file failed.
     #[error(transparent)]
     File(Box<FileError>),
-    /// Rank 0 failed at what it does for all ranks: the others get this, rank 0 the error itself.
+    /// Rank 0 failed at a task for all ranks: the others get this, rank 0 the error itself.
     #[error("{message}")]
     Root { message: String },
     /// There is too little memory.
     #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
     Memory {
-        /// What it is for, and of which array.
+        /// The purpose of the memory, and the array.
         what: Box<str>,
         bytes: u128,
-        /// How much is free, or what the system says.
+        /// How much is free, or the system's message.
         why: Box<str>,
     },
-    /// The system does not let this rank see what another rank of its node has published.
-    #[error(
-        "cannot map {bytes} bytes of rank {rank}, which is on the same node: {why}; ask for messages, \
-         `POLYSHARD_TRANSPORT=messages`"
-    )]
+    /// The system does not let this rank map memory of another rank of its node.
+    #[error("cannot map {bytes} bytes of rank {rank}, on the same node: {why}; set `POLYSHARD_TRANSPORT=messages`")]
     Mapping {
         /// The other rank.
         rank: usize,
@@ -128,7 +125,7 @@ pub enum Error {
     /// A call that runs a program or makes an array was refused or failed: its line, and the program.
     #[error("{error}\n  --> {at}{}", .program.as_ref().map_or(String::new(), |program| format!(", in `{program}`")))]
     Call {
-        /// What went wrong: never another error of a call.
+        /// The cause, never another `Call`.
         error: Box<Error>,
         at: &'static Location<'static>,
         /// The kernels of the program, or its outputs if it has none.
@@ -137,7 +134,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what went wrong, without the call in which it did.
+    /// Returns the cause, without the call.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -159,7 +156,7 @@ impl Error {
         }
     }
 
-    /// Returns the caller's line, if a call failed that knows it.
+    /// Returns the caller's line, if the failed call has recorded it.
     #[must_use]
     pub fn location(&self) -> Option<&'static Location<'static>> {
         match self {
@@ -168,12 +165,12 @@ impl Error {
         }
     }
 
-    /// The error with the line of the call, if it is about the call; that of the outermost call that has one counts.
+    /// Adds the call's line to an error of a call; the line of the outermost call counts.
     pub(crate) fn at(self, at: &'static Location<'static>) -> Self {
         self.called(at, || None)
     }
 
-    /// The same, of a call that runs a program.
+    /// The same for a call that runs a program.
     pub(crate) fn in_program(self, at: &'static Location<'static>, program: &Program) -> Self {
         self.called(at, || {
             let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
@@ -199,7 +196,7 @@ impl Error {
     }
 }
 
-/// Puts the rank before what it says, unless that begins with the rank.
+/// Puts the rank before a message that does not begin with it.
 pub(crate) fn named(rank: usize, message: &str) -> String {
     if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
 }
@@ -233,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_of_other_ranks_or_elements_is_told_in_numbers() {
+    fn a_reduction_of_other_ranks_or_elements_is_refused_with_both_numbers() {
         let pair = |ranks| Procedure::in_order(vec![ranks]).expect("each rank is in one group");
         let errors = spmd(2, |world| {
             let other = Reduction::<f32>::new(world, &pair(vec![0, 1, 2]), 4).err();

@@ -58,7 +58,7 @@ pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -
 /// If there is too little memory, or another rank failed.
 ///
 /// # Panics
-/// If no array is moved by such a leg: a bug of polyshard.
+/// If no array is moved by such a leg: a bug in polyshard.
 pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
     let values = |exprs: &[Expr]| values_at(exprs, at.coordinates, at.counters);
     let permutation = |grid: &Grid<'_>, owner: &[Expr], served: &[Expr], region_of: &dyn Fn(&[i64]) -> Region| {
@@ -156,6 +156,6 @@ pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T
                 Source::Shards | Source::Tiles => tile.shift(group, shift.by, source, &here),
             }
         }
-        (leg, Ends::Arrays(_)) => unreachable!("no array is moved by {leg:?}; this is a bug of polyshard"),
+        (leg, Ends::Arrays(_)) => unreachable!("no array is moved by {leg:?}; this is a bug in polyshard"),
     }
 }

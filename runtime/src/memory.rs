@@ -151,7 +151,7 @@ pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
 /// Divides a slice into parts of these lengths, one after the other.
 ///
 /// # Panics
-/// If it is too short: a bug of polyshard.
+/// If it is too short: a bug in polyshard.
 pub(crate) fn split_mut<T>(
     mut rest: &mut [T],
     lengths: impl IntoIterator<Item = usize>,

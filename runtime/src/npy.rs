@@ -119,7 +119,7 @@ impl NpyFile {
     /// that is free.
     ///
     /// # Panics
-    /// If the elements do not make the array: a bug of polyshard.
+    /// If the elements do not make the array: a bug in polyshard.
     pub fn read<T: Element>(mut self) -> Result<ArrayD<T>> {
         self.expect::<T>(None)?;
         let what = format_args!("the array in `{}`", self.path.display());
@@ -132,7 +132,7 @@ impl NpyFile {
         }
         self.check_unchanged()?;
         let array = ArrayD::from_shape_vec(self.shape.as_slice().set_f(self.fortran), elements);
-        Ok(array.unwrap_or_else(|why| panic!("a file has another length than its shape: {why}; a bug of polyshard")))
+        Ok(array.unwrap_or_else(|why| panic!("a file has another length than its shape: {why}; a bug in polyshard")))
     }
 
     /// Checks that elements can be converted to the type, and the shape if one is wanted.
@@ -168,7 +168,7 @@ impl NpyFile {
             if self.swapped {
                 bytemuck::bytes_of_mut(&mut element).reverse();
             }
-            *to = T::from(element).expect("a wider type has a value for each; this is a bug of polyshard");
+            *to = T::from(element).expect("a wider type has a value for each; this is a bug in polyshard");
         }
     }
 }
@@ -248,7 +248,7 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
     }
     let len = bytes[8..].iter().rev().fold(0, |len, &byte| (len << 8) | usize::from(byte));
     if len > HEADER {
-        let why = format!("it claims to have {len} bytes, and {HEADER} are read at most");
+        let why = format!("it claims to have {len} bytes, but at most {HEADER} are read");
         return Err(FileErrorKind::Header { why });
     }
     upto(before + len, &mut bytes)?;
@@ -294,7 +294,7 @@ fn known(descr: &Descr) -> Result<(DType, bool), FileErrorKind> {
         Some('O') => ("pickled objects", convert("float64")),
         Some('S' | 'a' | 'U') => ("strings", convert("float64")),
         Some('M' | 'm') => ("times", convert("int64")),
-        _ => ("a type that is not known", convert("float32")),
+        _ => ("an unknown type", convert("float32")),
     };
     Err(FileErrorKind::ElementType { what: format!("{what}, '{shown}'"), cure })
 }

@@ -25,7 +25,7 @@ const LINKS: usize = 40;
 /// ```
 /// use polyshard::runtime::Output;
 /// let error = Output::new("/no/such/folder/c.npy").expect_err("it is not there");
-/// let message = "cannot write `/no/such/folder/c.npy`: there is no folder `/no/such/folder`; make it first";
+/// let message = "cannot write `/no/such/folder/c.npy`: the folder `/no/such/folder` does not exist; create it first";
 /// assert_eq!(error.to_string(), message);
 /// ```
 #[derive(Clone, Debug)]
@@ -321,9 +321,9 @@ fn refusal(why: io::Error, what: &str) -> FileErrorKind {
     let kind = why.kind();
     let message = match kind {
         ErrorKind::PermissionDenied => {
-            format!("there is no permission to write to {what}; write elsewhere, or change that")
+            format!("no permission to write to {what}; write elsewhere, or change the permission")
         }
-        ErrorKind::ReadOnlyFilesystem => format!("{what} is on a file system that is read-only; write elsewhere"),
+        ErrorKind::ReadOnlyFilesystem => format!("{what} is on a read-only file system; write elsewhere"),
         ErrorKind::StorageFull => "the file system is full; write elsewhere, or make room".into(),
         ErrorKind::QuotaExceeded => "your quota is used up; write elsewhere, or make room".into(),
         _ => why.to_string(),

@@ -1,16 +1,17 @@
-//! Who lets messages go on while a leaf computes: the rank between slices of it, or a thread beside it.
+//! Drives messages while a leaf computes: the rank polls between slices of the leaf, or a progress thread polls beside it.
 //!
-//! Most of what a message takes is done by calls of the rank that it comes to or leaves, so while nobody calls, what comes stays in
-//! the buffers of the system, and what passes from rank to rank stays where it is. Slices cost no thread; a progress thread needs a
-//! core that nothing else uses, and then does with leaves that cannot be cut.
+//! Most of the work of a message is done inside calls of its sender and receiver. While neither calls, arrived data stay in the
+//! buffers of the system, and relays do not forward. Slices need no thread; a progress thread needs an idle core, and also works for
+//! leaves that cannot be cut.
 //!
 //! ```text
-//! rank               computes a leaf ------------------------------->  goes on
-//! progress thread    sleeps   polls   polls   all is here: sleeps
+//! rank               computes a leaf ------------------------------->  continues
+//! progress thread    sleeps   polls   polls   all done: sleeps
 //! ```
 //!
-//! What is under way has one lock, and the thread takes part only while a [`Polled`] is there. A rank that calls MPI meanwhile takes back what it
-//! has lent, so one thread of a rank communicates at a time. What is sent, and when it begins, is the same either way, and so is every bit.
+//! In-flight transfers have one lock, and the thread polls only while a [`Polled`] exists. A rank that calls MPI meanwhile takes its
+//! transfers back, so only one thread of a rank communicates at a time. Messages and their order are the same either way, and so is
+//! every bit of the result.
 
 use crate::{LaunchError, Result};
 use std::any::Any;
@@ -65,16 +66,16 @@ impl Progress {
     }
 }
 
-/// What goes on when somebody asks.
+/// Something that can be polled to make progress.
 pub(crate) trait Advance: Send {
-    /// Goes on without waiting; returns whether there is something left. An error is kept, and returned again.
+    /// Makes progress without waiting; returns whether something is left. Returns the same error again after a failure.
     fn advance(&mut self) -> Result<bool>;
 
-    /// Returns whether nothing has begun that has not been waited for.
+    /// Returns whether everything that began has been waited for.
     fn is_idle(&self) -> bool;
 }
 
-/// What is under way to a tile or from it, as [`Tile::under_way`](crate::Tile::under_way) and
+/// In-flight transfers of a tile, as [`Tile::under_way`](crate::Tile::under_way) and
 /// [`OutTile::under_way`](crate::OutTile::under_way) return it for [`World::poll_meanwhile`](crate::World::poll_meanwhile).
 #[derive(Clone)]
 pub struct UnderWay(Arc<Mutex<dyn Advance>>);

@@ -127,7 +127,7 @@ impl Publisher {
     /// # Errors
     /// If the members publish different things, which all of them are told, or another rank failed.
     pub(crate) fn publish(&self, peers: &Peers<'_>, round: &Round, blocks: &[Block<'_>]) -> Result<Ref<'_, [Header]>> {
-        assert!(blocks.len() <= BLOCKS, "{} blocks in a round; this is a bug of polyshard", blocks.len());
+        assert!(blocks.len() <= BLOCKS, "{} blocks in a round; this is a bug in polyshard", blocks.len());
         self.epoch.set(self.epoch.get() + 1);
         let mut header = Header::default();
         header[0] = first_word(Says::Publishes, round, blocks.len());

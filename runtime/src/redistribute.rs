@@ -182,12 +182,12 @@ impl Redistribution {
     /// As [`run_into`](Self::run_into).
     ///
     /// # Panics
-    /// If no array is made: a bug of polyshard.
+    /// If no array is made: a bug in polyshard.
     #[track_caller]
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
         let at = Location::caller();
         let made = T::redistribute(self, world, source, None).map_err(|error| error.at(at))?;
-        Ok(made.expect("it makes what it is not given; this is a bug of polyshard"))
+        Ok(made.expect("it makes what it is not given; this is a bug in polyshard"))
     }
 
     /// Writes `source` to `target`, laid out by the source and by the target; collective over the world.

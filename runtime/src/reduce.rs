@@ -142,7 +142,7 @@ impl<T: Element> Reduction<T> {
     /// If they are longer.
     pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
-        assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug of polyshard");
+        assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug in polyshard");
         let staging = &mut *self.staging.borrow_mut();
         self.steps.iter().try_for_each(|step| step.run(data, op, staging))
     }

@@ -50,10 +50,10 @@ impl Region {
     /// If there is no such dimension, or `period` is not positive.
     #[must_use]
     pub fn periodic(mut self, dim: usize, period: i64) -> Self {
-        assert!(period > 0, "a region with a period of {period}; this is a bug of polyshard");
+        assert!(period > 0, "a region with a period of {period}; this is a bug in polyshard");
         assert!(
             self.blocks(dim).is_none(),
-            "{self} has blocks and a period in one dimension; this is a bug of polyshard"
+            "{self} has blocks and a period in one dimension; this is a bug in polyshard"
         );
         self.dims[dim] = self.dims[dim].periodic(period);
         self
@@ -75,7 +75,7 @@ impl Region {
     pub fn in_blocks(mut self, dim: usize, size: i64, step: i64) -> Self {
         assert!(
             self.period(dim).is_none(),
-            "{self} has a period and blocks in one dimension; this is a bug of polyshard"
+            "{self} has a period and blocks in one dimension; this is a bug in polyshard"
         );
         self.dims[dim] = self.dims[dim].in_blocks(size, step);
         self

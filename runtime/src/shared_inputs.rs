@@ -54,11 +54,11 @@ pub struct SharedInputs<'a, T> {
 #[derive(Default)]
 pub struct InputTable {
     tables: Vec<ShardTable>,
-    /// What all ranks must publish alike: the program, and how its inputs lie.
+    /// A number for the program and the shardings of its inputs, on which all ranks must agree.
     program: Option<u32>,
     /// Whether the inputs of the last run were published.
     is_published: bool,
-    /// Whether those of the next one are to be, whatever they are.
+    /// Whether the inputs of the next run will be published in any case.
     follows: bool,
 }
 
@@ -326,13 +326,13 @@ impl<'a, T: Element> Shards<'a, T> {
     /// If the system does not let this rank see it.
     ///
     /// # Panics
-    /// If this rank does not [see](Self::sees) it: a bug of polyshard.
+    /// If this rank does not [see](Self::sees) it: a bug in polyshard.
     pub(crate) fn block_of(self, rank: usize) -> Result<&'a [T]> {
         let Some((world, table)) = self.table.filter(|(world, _)| world.rank() != rank) else {
             return Ok(self.array.block());
         };
         let (handle, bytes) = table.handles[rank];
-        assert!(handle != HIDDEN, "a shard of rank {rank} that is not seen is read; this is a bug of polyshard");
+        assert!(handle != HIDDEN, "a shard of rank {rank} that is not seen is read; this is a bug in polyshard");
         if handle == EMPTY {
             return Ok(&[]);
         }

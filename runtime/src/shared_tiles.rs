@@ -75,7 +75,7 @@ impl<T: Element> SharedTiles<'_, T> {
 
     /// What the members have in `range`, in their order; nobody writes there meanwhile.
     fn terms(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> {
-        assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug of polyshard");
+        assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug in polyshard");
         self.places.iter().map(move |place| {
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
             // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
@@ -110,7 +110,7 @@ impl<T: Element> SharedTiles<'_, T> {
     pub(crate) fn gather(self, pieces: &[Range<usize>]) -> Result<()> {
         let me = self.group.rank();
         for (member, (place, piece)) in self.places.iter().zip(pieces).enumerate() {
-            assert!(piece.end <= self.len, "a piece of the tiles leaves them; this is a bug of polyshard");
+            assert!(piece.end <= self.len, "a piece of the tiles leaves them; this is a bug in polyshard");
             if member != me {
                 let theirs = place.address.cast_const().cast::<T>().wrapping_add(piece.start);
                 // SAFETY: the other member's tile is there, as in `terms`, and nobody writes to its piece of it: each writes to its own

@@ -196,7 +196,7 @@ where
     match (results, failure) {
         (Some(results), None | Some(Failure::Mismatch(_))) => Ok(results),
         (_, Some(failure)) => Err(told(failure).into()),
-        (None, None) => panic!("a rank ended without a result and without a failure: this is a bug of polyshard"),
+        (None, None) => panic!("a rank ended without a result and without a failure: this is a bug in polyshard"),
     }
 }
 

@@ -68,7 +68,7 @@ impl Subarray {
     /// Returns what the rank at `coordinates` owns of `region`.
     pub(crate) fn of(sharding: &Sharding, coordinates: &[usize], region: &Region) -> Self {
         let ndim = sharding.shape().len();
-        assert_eq!(region.ndim(), ndim, "region {region} of an array of {ndim} dimensions; this is a bug of polyshard");
+        assert_eq!(region.ndim(), ndim, "region {region} of an array of {ndim} dimensions; this is a bug in polyshard");
         let along = |dim: usize| {
             let owned = parts(region, dim).flat_map(|(within, at)| {
                 let first = within.start;
@@ -226,7 +226,7 @@ impl Subarray {
         staging: &'a mut Buffer<T>,
     ) -> Result<&'a [T]> {
         if self.contiguous(place).is_none() {
-            staging.grow(self.len, "what is packed to be sent")?;
+            staging.grow(self.len, "packed messages")?;
         }
         Ok(self.packed_in(place, data, staging))
     }

@@ -197,7 +197,7 @@ impl<T: Element> Tile<T> {
     /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
     ///
     /// # Panics
-    /// If the region goes round the end of its array: a bug of polyshard.
+    /// If the region goes round the end of its array: a bug in polyshard.
     pub fn hold(&mut self, region: &Region) {
         one_box(region);
         self.held = Held::Shard(region.clone());
@@ -206,7 +206,7 @@ impl<T: Element> Tile<T> {
     /// Copies `region` out of this rank's own shard, in which it may be scattered. Moves no data between ranks.
     ///
     /// # Panics
-    /// If this rank does not own all of it, or it does not fit the buffer: a bug of polyshard.
+    /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
     pub fn copy<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
         let source = source.into();
         let own = owned(source.array(), source.coordinates(), region);
@@ -217,7 +217,7 @@ impl<T: Element> Tile<T> {
     /// Returns what the tile holds, addressed by global index; `source` is the array that it was fetched from.
     ///
     /// # Panics
-    /// If it holds what is not one box of a shard: a bug of polyshard.
+    /// If it holds what is not one box of a shard: a bug in polyshard.
     #[must_use]
     pub fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         let shards = source.into();
@@ -225,7 +225,7 @@ impl<T: Element> Tile<T> {
         match &self.held {
             Held::InPlace(region, InPlace { rank, start, strides, .. }) => {
                 let block = shards.block_of(*rank);
-                let block = block.expect("what is held has been looked up; this is a bug of polyshard");
+                let block = block.expect("what is held has been looked up; this is a bug in polyshard");
                 View::at(&block[*start..], region.origin(), strides.clone()).like_tile(region.strides())
             }
             // The shard has the gaps between blocks too.
@@ -253,7 +253,7 @@ impl<T: Element> Tile<T> {
             | Held::InPlace(held, _)
             | Held::Message(held, _) => held == region || held.is_empty() && region.is_empty(),
         };
-        assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
+        assert!(same, "a tile hands on {region}, but has {:?}; this is a bug in polyshard", self.held);
     }
 
     /// The part of the buffer that holds `region`.
@@ -278,7 +278,7 @@ impl Held {
                 together.map(|together| &array.block()[together])
             }
             Self::Around(region, _) => {
-                panic!("a tile around a shard, {region}, is handed on; this is a bug of polyshard")
+                panic!("a tile around a shard, {region}, is handed on; this is a bug in polyshard")
             }
         })
     }
@@ -316,14 +316,14 @@ fn buffer<T: Element>(name: &str, elements: usize) -> Result<Buffer<T>> {
 
 fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {
     let (len, room) = (region.len(), buffer.len());
-    assert!(len <= room, "a region of {len} elements, {region}, is in a tile of {room}; this is a bug of polyshard");
+    assert!(len <= room, "a region of {len} elements, {region}, is in a tile of {room}; this is a bug in polyshard");
     &mut buffer[..len]
 }
 
 /// What goes round the end of its array is copied, gathered or exchanged: other operations send from shards, or
 /// write elements in one place.
 fn one_box(region: &Region) {
-    assert!(!region.wraps(), "{region} is not one box of its array; this is a bug of polyshard");
+    assert!(!region.wraps(), "{region} is not one box of its array; this is a bug in polyshard");
 }
 
 /// Where the rank at `owner`, which owns all of `region`, has it.

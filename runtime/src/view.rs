@@ -175,7 +175,7 @@ macro_rules! view {
             /// of leaf loop `l` moves the index along dimension `d` by `steps[d][l]`.
             ///
             /// # Panics
-            /// If `base` or `steps` do not fit the number of dimensions: a bug of polyshard.
+            /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
             #[track_caller]
             #[must_use]
             pub fn strided(self, base: &[i64], steps: &[&[i64]]) -> $Strided<'a, T> {
@@ -183,7 +183,7 @@ macro_rules! view {
                 assert!(
                     base.len() == ndim && steps.len() == ndim,
                     "a leaf addresses an operand of {ndim} dimensions by {} indices and {} rows of steps; \
-                     this is a bug of polyshard",
+                     this is a bug in polyshard",
                     base.len(),
                     steps.len()
                 );
@@ -264,7 +264,7 @@ impl<T: Copy> StridedMut<'_, T> {
         match self.unset.take() {
             None => {}
             Some(Unset::All(value)) => self.data.fill(value),
-            Some(Unset::Touched) => panic!("a leaf that is no nest overwrites its target; this is a bug of polyshard"),
+            Some(Unset::Touched) => panic!("a leaf that is no nest overwrites its target; this is a bug in polyshard"),
         }
     }
 }
@@ -334,7 +334,7 @@ impl<'a, T: Copy> Strided<'a, T> {
     pub(crate) fn one_place(&self, name: impl Display) {
         assert!(
             self.interior.is_none() && self.outside.is_none(),
-            "operand {name} of a leaf that is no nest is in two places; this is a bug of polyshard"
+            "operand {name} of a leaf that is no nest is in two places; this is a bug in polyshard"
         );
     }
 
@@ -379,7 +379,7 @@ pub(crate) fn ends(start: i64, strides: &[i64], counts: &[usize]) -> (i128, i128
 fn padded(name: impl Display, strides: &[i64], counts: &[usize]) -> Strides {
     assert!(
         strides.is_empty() || strides.len() == counts.len(),
-        "operand {name} of a leaf of {} loops has {} strides; this is a bug of polyshard",
+        "operand {name} of a leaf of {} loops has {} strides; this is a bug in polyshard",
         counts.len(),
         strides.len()
     );
@@ -396,7 +396,7 @@ fn checked_strides(name: impl Display + Copy, len: usize, offset: i64, strides: 
     let (least, greatest) = ends(offset, &strides, counts);
     assert!(
         least >= 0 && greatest < len as i128,
-        "a leaf touches elements {least}..={greatest} of operand {name}, which has {len}; this is a bug of polyshard"
+        "a leaf touches elements {least}..={greatest} of operand {name}, which has {len}; this is a bug in polyshard"
     );
     strides
 }
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "touches elements 12..=45 of operand a, which has 40; this is a bug of polyshard")]
+    #[should_panic(expected = "touches elements 12..=45 of operand a, which has 40; this is a bug in polyshard")]
     fn a_leaf_that_leaves_the_data_is_a_bug() {
         let data = [0; 40];
         let strided = Strided::new(&data, 12, vec![11]);

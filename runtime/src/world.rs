@@ -478,7 +478,7 @@ impl Group {
     pub(crate) fn member_at(&self, coordinates: &[i64]) -> usize {
         let inside = |&coordinate: &i64| {
             usize::try_from(coordinate)
-                .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))
+                .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug in polyshard"))
         };
         self.rank_of(&coordinates.iter().map(inside).collect::<SmallVec<[usize; 6]>>())
     }

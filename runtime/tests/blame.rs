@@ -29,7 +29,7 @@ fn mistakes(world: &World) -> Result<()> {
     }
     check(|| array.get(&[4, 0]), "index [4, 0] is outside an array of shape [4, 6]");
     check(|| array.get(&[1]), "index [1] is outside an array of shape [4, 6]");
-    let no_view = "what a rank owns of [0..4, 0..6], sharded [0 @ cyclic(x, 1)], is not one box, so it has no view: use \
+    let no_view = "a rank's part of [0..4, 0..6], sharded [0 @ cyclic(x, 1)], is not one box, so it has no view: use \
                    `get` or `block`";
     check(|| dealt.view(), no_view);
     check(|| dealt.view_mut(), no_view);

@@ -242,7 +242,7 @@ impl Choice {
         self.best().chain()
     }
 
-    /// Says why not this schedule of the same kernel: what both spend, side by side.
+    /// Explains why this schedule of the same kernel was not chosen: the costs of both, side by side.
     ///
     /// # Errors
     /// If it is not legal, or cannot be priced.
@@ -252,7 +252,7 @@ impl Choice {
     }
 }
 
-/// What two programs spend, of which the first was chosen, and why.
+/// The costs of two programs side by side, and why the first was chosen.
 pub(crate) fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
     let mut rows = vec![["", "chosen", "other", "difference"].map(String::from).to_vec()];
     let mut row = |what: &str, [one, two]: [f64; 2], show: &dyn Fn(f64) -> String| {
@@ -266,9 +266,9 @@ pub(crate) fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
     row("memory", [best.memory as f64, other.memory as f64], &bytes);
     let verdict = if other.memory > memory {
         let [needed, allowed] = [other.memory, memory].map(|memory| bytes(memory as f64));
-        format!("not possible: it needs {needed} a rank, and {allowed} are allowed")
+        format!("it does not fit: it needs {needed} a rank, but {allowed} are allowed")
     } else if other.seconds() < best.seconds() {
-        let space = "it is not in the space that is searched, or the search ended before it";
+        let space = "it is outside the search space, or the search ended before it";
         format!("the other is faster, {} against {}: {space}", seconds(other.seconds()), seconds(best.seconds()))
     } else {
         format!("the chosen one is faster, {} against {}", seconds(best.seconds()), seconds(other.seconds()))
@@ -296,7 +296,7 @@ impl Open {
         self.0
     }
 
-    /// By which part of its time the best may be slower than what is open.
+    /// The fraction of its time by which the best may be slower than the schedules left open.
     pub(crate) fn gap(self, best: &Cost) -> f64 {
         self.0.map_or(0.0, |open| (best.seconds() / open - 1.0).max(0.0))
     }

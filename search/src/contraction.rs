@@ -36,7 +36,7 @@ const MAX_BOUNDED: usize = 12;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a search is a value: find() does it"]
+#[must_use = "a search is a value: run it with `find()`"]
 pub struct ContractionSearch<'a> {
     schedule: Schedule,
     ranks: usize,

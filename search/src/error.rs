@@ -7,7 +7,7 @@ use polyshard_planner::cost::CostError;
 use polyshard_polyhedral::LowerError;
 use std::fmt;
 
-/// Why a search has no answer.
+/// Why a search finds no schedule.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -21,45 +21,42 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum SearchError {
-    /// There are no ranks.
-    #[error("a schedule for 0 ranks is asked for; give at least 1")]
+    /// A search on 0 ranks.
+    #[error("cannot search for a schedule on 0 ranks; give at least 1")]
     NoRanks,
-    /// No rank is to be idle, and the loops cannot be divided so.
-    #[error(
-        "the loops of `{kernel}` cannot be divided over exactly {}; leave some of them idle",
-        counted(ranks, "rank")
-    )]
+    /// The loops cannot be divided over all ranks, and none may be idle.
+    #[error("the loops of `{kernel}` cannot be divided over exactly {}; allow idle ranks", counted(ranks, "rank"))]
     NoGrid { kernel: String, ranks: usize },
-    /// There is more to compare than fits.
+    /// There are too many schedules to compare.
     #[error(
         "`{kernel}` has {loops} loops, which can be divided over {} in too many ways to compare; ask for fewer ranks, or write the schedule",
         counted(ranks, "rank")
     )]
     TooMany { kernel: String, loops: usize, ranks: usize },
-    /// The schedule is there already.
+    /// The schedule has steps already.
     #[error(
-        "the schedule has {} already, the first of them `{first}`; search for one of the kernel alone",
+        "the schedule already has {}, beginning with `{first}`; start the search from a kernel without steps",
         counted(steps, "step")
     )]
     HasSteps { steps: usize, first: String },
     /// The mesh has more ranks than there are.
     #[error(
-        "the mesh ({mesh}) has {}, and {ranks} are there; give a smaller mesh, or more ranks",
+        "the mesh ({mesh}) needs {}, but there are {ranks}; give a smaller mesh, or more ranks",
         counted(size, "rank")
     )]
     Mesh { mesh: String, size: usize, ranks: usize },
-    /// A home is given, but no mesh.
-    #[error("`{tensor}` is to be sharded by ({home}), but there is no mesh; give one too")]
+    /// A sharding is given without a mesh.
+    #[error("the sharding ({home}) of `{tensor}` needs a mesh; give one too")]
     NoMeshOf { tensor: Name, home: String },
-    /// A tensor is to lie in two ways.
+    /// A tensor is given two shardings.
     #[error("`{tensor}` has two shardings, ({first}) and ({second}); give one")]
     Homes { tensor: Name, first: String, second: String },
-    /// No schedule is legal with the homes that are given.
-    #[error("no schedule fits the shardings that are given: {why}")]
+    /// No schedule is legal with the given shardings.
+    #[error("no schedule fits the given shardings: {why}")]
     Home { why: String },
-    /// A home is of no tensor.
+    /// A sharding is given for an unknown tensor.
     #[error("no tensor `{tensor}` to shard; the tensors are {tensors}")]
     NoTensor { tensor: Name, tensors: String },
     /// Nothing fits into the memory.
@@ -71,27 +68,27 @@ pub enum SearchError {
         kernel: String,
         ranks: usize,
         memory: u64,
-        /// Bytes that do.
+        /// Bytes that the smallest schedule needs.
         least: u64,
         /// Whether none needs less; else a limit ended the search before all were compared.
         is_least: bool,
-        /// The ranks that would do.
+        /// How many ranks would be enough.
         enough: Enough,
     },
-    /// There is not one schedule for each kernel of a sequence.
+    /// The number of schedules differs from the number of kernels.
     #[error(
-        "the sequence has {}, and {} given; give one for each",
+        "the sequence has {}, but {} given; give one for each",
         counted(kernels, "kernel"), schedules_are(*schedules)
     )]
     Schedules { kernels: usize, schedules: usize },
-    /// Rounds are not of kernels that there are, or begin inside of others and end outside.
-    #[error("rounds of the kernels {first}..{end} are asked for, but {why}")]
+    /// Rounds name unknown kernels, or overlap others without containing them.
+    #[error("cannot repeat the kernels {first}..{end}: {why}")]
     Rounds { first: usize, end: usize, why: String },
     /// Kernels that run in sequence have no mesh that suits all.
     #[error("no mesh of up to {} suits all of `{kernels}`; give them schedules on one mesh", counted(ranks, "rank"))]
     NoMesh { kernels: String, ranks: usize },
-    /// There is nothing to order.
-    #[error("`{kernel}` is no product of several tensors by plain indices that is summed up; leave the order out")]
+    /// The kernel has no products to order.
+    #[error("`{kernel}` is not a summed product of several tensors with plain indices; leave the order out")]
     NoOrder { kernel: String },
     /// A step of an order cannot be taken.
     #[error("cannot contract `{step}`: {why}")]
@@ -102,12 +99,12 @@ pub enum SearchError {
     /// The kernel is invalid, or no schedule of it is legal.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// The machine does not say what is needed.
+    /// The machine lacks a figure of the cost model.
     #[error(transparent)]
     Cost(#[from] CostError),
 }
 
-/// Bytes in so many digits that as many as are printed are enough.
+/// Bytes, rounded up to the digits that are printed, so that the printed amount is enough.
 fn rounded_up(bytes: u64) -> String {
     let digits = bytes.max(1).ilog10() + 1;
     // Four are printed where three are in front of the point, else three.
@@ -117,8 +114,8 @@ fn rounded_up(bytes: u64) -> String {
 
 fn least_is(is_least: bool) -> &'static str {
     match is_least {
-        true => "the least that one needs is",
-        false => "not all were compared, and the least that one of those needs is",
+        true => "the smallest needs",
+        false => "not all were compared, and the smallest compared needs",
     }
 }
 
@@ -126,7 +123,7 @@ fn schedules_are(count: usize) -> String {
     format!("{} {}", counted(count, "schedule"), if count == 1 { "is" } else { "are" })
 }
 
-/// How many ranks would do, where nothing on those that there are fits into the memory.
+/// How many ranks would be enough, where no schedule on the given ones fits into the memory.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -145,29 +142,29 @@ fn schedules_are(count: usize) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Enough {
-    /// This many: a search with them finds a schedule, and with fewer it does not.
+    /// A search on this many ranks finds a schedule; on fewer it does not.
     Fewest(usize),
-    /// This many do; fewer may.
+    /// This many are enough; fewer may be.
     Found(usize),
-    /// No number does.
+    /// No number of ranks is enough.
     Never,
-    /// None was found that does; up to this one, some schedules were tried.
+    /// No schedule tried on up to this many ranks fits.
     NotFound(usize),
-    /// No number does on the mesh that is given.
+    /// The given mesh fixes the number; a larger mesh may be enough.
     LargerMesh,
-    /// It was not sought.
+    /// Not searched for.
     NotSought,
 }
 
 impl fmt::Display for Enough {
-    /// As it goes on behind "allow that".
+    /// Continues a message after "allow that".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fewest(ranks) => write!(f, ", or {ranks} ranks, the fewest that would do"),
-            Self::Found(ranks) => write!(f, ", or {ranks} ranks, which would do; fewer may, too"),
-            Self::Never => f.write_str("; no number of ranks would do"),
+            Self::Fewest(ranks) => write!(f, ", or use {ranks} ranks, the fewest that would be enough"),
+            Self::Found(ranks) => write!(f, ", or use {ranks} ranks, which would be enough; fewer may be, too"),
+            Self::Never => f.write_str("; no number of ranks would be enough"),
             Self::NotFound(ranks) => {
-                write!(f, "; none of the schedules that were tried on more, up to {}, would do", counted(ranks, "rank"))
+                write!(f, "; none of the schedules tried on more ranks, up to {}, fits", counted(ranks, "rank"))
             }
             Self::LargerMesh => f.write_str(", or give a larger mesh"),
             Self::NotSought => f.write_str(", or more ranks"),
@@ -176,21 +173,21 @@ impl fmt::Display for Enough {
 }
 
 impl SearchError {
-    /// What is said of two ways of which neither has an answer: the first, but the one that needs less memory if that is what both lack.
+    /// The error to report if two searches fail: the first, or if both lack memory, the one that needs less.
     pub(crate) fn first_or_least(first: Self, second: Self) -> Self {
         match (&first, &second) {
             (Self::Memory { least, is_least, .. }, Self::Memory { least: other, is_least: also, .. }) => {
                 let is_least = *is_least && *also;
                 if other < least { second } else { first }.with_least(is_least)
             }
-            // What cannot be compared may need less.
+            // Schedules that were not compared may need less.
             (Self::Memory { .. }, Self::TooMany { .. }) => first.with_least(false),
             (Self::TooMany { .. }, Self::Memory { .. }) => second.with_least(false),
             _ => first,
         }
     }
 
-    /// The same, with the number of ranks that would do with that memory, if it is one of memory.
+    /// Adds how many ranks would be enough to an error of memory.
     pub(crate) fn with_enough(mut self, of: impl FnOnce(u64) -> Enough) -> Self {
         if let Self::Memory { memory, enough, .. } = &mut self {
             *enough = of(*memory);
@@ -198,7 +195,7 @@ impl SearchError {
         self
     }
 
-    /// The same, where the memory that it says is the least of all if `is_it`.
+    /// Sets in an error of memory whether its memory is the least of all schedules.
     pub(crate) fn with_least(mut self, is_it: bool) -> Self {
         if let Self::Memory { is_least, .. } = &mut self {
             *is_least = is_it;

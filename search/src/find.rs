@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a search is a value: find() does it"]
+#[must_use = "a search is a value: run it with `find()`"]
 pub struct Search<'a> {
     schedule: Schedule,
     ranks: usize,
@@ -154,12 +154,12 @@ impl<'a> Search<'a> {
     /// does not say how fast it computes.
     ///
     /// # Panics
-    /// If it finds neither a schedule nor an error: a bug of polyshard.
+    /// If it finds neither a schedule nor an error: a bug in polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
         let start = Instant::now();
         let found = self.find_below(f64::INFINITY, &mut Open::default());
         let found = found.map_err(|why| why.with_enough(|memory| self.enough(memory, start)))?;
-        Ok(found.expect("nothing is too slow; this is a bug of polyshard"))
+        Ok(found.expect("nothing is too slow; this is a bug in polyshard"))
     }
 
     /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does. What is not looked at is left open.
@@ -216,7 +216,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        // Where nothing fits, what needs little memory is next, and the least that something needs is said.
+        // If nothing fits, schedules that need little memory are next, and the error names the least memory.
         if found.candidates.is_empty() && seconds == f64::INFINITY {
             let quarters = if found.is_cut { 4 } else { 3 };
             (found.is_cut, found.until[0]) = (false, self.limits.until(start, quarters));

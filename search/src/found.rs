@@ -245,7 +245,8 @@ impl Found {
         Ok(fits)
     }
 
-    /// A schedule with its price; none if it is not legal, or does not fit into the memory though other stages keep what they may, or comes too late.
+    /// A schedule with its price; none if it is illegal, does not fit into the memory even when other stages hold as little as they
+    /// can, or the time is over.
     fn candidate(
         &mut self,
         space: &Space<'_>,
@@ -266,7 +267,7 @@ impl Found {
         }
     }
 
-    /// The schedule with its price, if it fits into the memory where other stages keep what they may.
+    /// The schedule with its price, if it fits into the memory when other stages hold as little as they can.
     fn priced(
         &mut self,
         space: &Space<'_>,

@@ -18,20 +18,21 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The bytes that a rank may hold, in place of what the machine's devices have.
+    /// The bytes that a rank may hold, instead of the memory of the machine's devices.
     pub memory: Option<u64>,
-    /// After so long the search ends, once there is a schedule. While nothing fits into the memory, a quarter of it goes to what is fast, and what is left to
-    /// what needs little memory; if nothing can fit, the last quarter goes to how many ranks would do.
+    /// Search time limit; the search ends then, once it has a schedule. While nothing fits into the memory, a quarter of the time
+    /// goes to fast schedules and the rest to those that need little memory; if none can fit, the last quarter goes to finding how
+    /// many ranks would be enough.
     pub at_most: Option<Duration>,
 }
 
 impl Limits {
-    /// When so many quarters of the time are over of what began then; none if no clock goes so far.
+    /// Returns when this many quarters of the limit, counted from `start`, are over; none if that overflows the clock.
     pub(crate) fn until(&self, start: Instant, quarters: u32) -> Option<Instant> {
         start.checked_add(self.at_most? / 4 * quarters)
     }
 
-    /// What is left of them for what goes on.
+    /// Returns the limits with the time that is left after `start`.
     pub(crate) fn since(self, start: Instant) -> Self {
         Self { at_most: self.at_most.map(|limit| limit.saturating_sub(start.elapsed())), ..self }
     }

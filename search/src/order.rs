@@ -185,7 +185,7 @@ impl Order {
         fn take(kernel: &Kernel, tree: &Tree, left: &mut Vec<Factor>) -> Factor {
             let taken = |left: &mut Vec<Factor>, of: &[usize]| {
                 let at = left.iter().position(|factor| factor.of == of);
-                left.remove(at.expect("a tree has each operand once; this is a bug of polyshard"))
+                left.remove(at.expect("a tree has each operand once; this is a bug in polyshard"))
             };
             match tree {
                 Tree::Operand(nth) => taken(left, &[*nth]),
@@ -211,7 +211,7 @@ impl Order {
             // What makes the whole writes the output instead.
             [_] => {
                 let KernelSpec { inputs, value, .. } =
-                    specs.pop().expect("a whole is made; this is a bug of polyshard");
+                    specs.pop().expect("a whole is made; this is a bug in polyshard");
                 KernelSpec { inputs, value, ..kernel.spec() }
             }
             _ => {
@@ -220,7 +220,7 @@ impl Order {
             }
         };
         specs.push(last);
-        let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug of polyshard");
+        let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug in polyshard");
         Self { stages: renamed(kernel, specs).into_iter().map(check).collect() }
     }
 

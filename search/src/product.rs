@@ -181,7 +181,7 @@ impl Product {
             assign: Assign::Set,
             value: Value::Mul(Box::new(Value::Access(access(0))), Box::new(Value::Access(access(1)))),
         };
-        spec.check().unwrap_or_else(|error| panic!("a product is no kernel: {error}; this is a bug of polyshard"))
+        spec.check().unwrap_or_else(|error| panic!("a product is no kernel: {error}; this is a bug in polyshard"))
     }
 
     /// The arrays' names, all different.

@@ -65,7 +65,7 @@ const MAX_LISTED: usize = 12;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a search is a value: find() does it"]
+#[must_use = "a search is a value: run it with `find()`"]
 pub struct SequenceSearch<'a> {
     stages: Vec<Stage>,
     around: Around,

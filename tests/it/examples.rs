@@ -327,7 +327,7 @@ fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
     let lost = (0..k).map(|l| f32::random(1, &[2, l]) * f32::random(2, &[l, 1])).fold(0.0, f32::max);
     for (more, found) in [(-lost, ""), (f32::NAN, " is NaN, ")] {
         let said = verified(more).expect_err("it is wrong");
-        assert!(said.contains(": the answer is wrong: `C` at [2, 1] is ") && said.contains(found), "{said}");
+        assert!(said.contains(": wrong result: `C` at [2, 1] is ") && said.contains(found), "{said}");
     }
 }
 

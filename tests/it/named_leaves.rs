@@ -374,7 +374,7 @@ fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
         let start = format!("no leaf `{name}` for f64{found}");
         let end = format!(
             "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `C[i] += A[i]`, before the \
-             program runs, on each rank's process"
+             program runs, in each rank's process"
         );
         assert!(told[0].starts_with(&start) && told[0].contains(&end), "{}", told[0]);
         assert_eq!(told[0], told[1]);

@@ -180,7 +180,7 @@ fn nothing_is_hidden_behind_an_interior_that_is_empty() {
     assert_eq!(nest.overlap(&nest.transfers[0]).hidden, 0, "{program}");
     let error = empty.clone().expect_overlap("u", 0.8).lower().expect_err("nothing is hidden");
     expect![[r#"
-        at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 80.0 %: all that a rank computes reads some of it, so that no interior is left to compute while it comes
+        at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 80.0 %: all that a rank computes reads some of it, so there is no interior to compute while it is in flight
         help: distribute over fewer ranks, so that their blocks are larger, or leave `expect_overlap` out"#]]
     .assert_eq(&format!("{}\nhelp: {}", error.message(), error.help().unwrap_or_default()));
     empty.expect_overlap("u", 0.0).lower().expect("nothing is expected");
@@ -194,19 +194,20 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
     expect![[r#"
-        schedule step 5, `interior_first(u)`: `u` comes while the interior is computed already in step 4; remove one of the two
-          --> tests/it/pipelined.rs:195:56"#]].assert_eq(&said(twice));
+        schedule step 5, `interior_first(u)`: `u` already has `interior_first` in step 4; remove one of the two
+          --> tests/it/pipelined.rs:195:56"#]]
+    .assert_eq(&said(twice));
     expect![[r#"
         schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
-          --> tests/it/pipelined.rs:202:41"#]]
+          --> tests/it/pipelined.rs:203:41"#]]
     .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
     expect![[r#"
         schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/it/pipelined.rs:205:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+          --> tests/it/pipelined.rs:206:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
-        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` is there: it does not come as a halo; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:206:46"#]].assert_eq(&said(product));
+        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` has arrived: it is not fetched as a halo; leave `interior_first` out, or communicate `A` as a halo at the innermost loop around a nest
+          --> tests/it/pipelined.rs:207:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);
     let [x] = line.axes();
@@ -215,8 +216,8 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     };
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
     expect![[r#"
-        schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` is there: terms are added up in the leaf, in an order that depends on how it is cut; leave `interior_first` out, or have it come as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:219:72"#]].assert_eq(&said(windows.interior_first("u")));
+        schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` has arrived: the leaf adds up terms, in an order that depends on how it is cut; leave `interior_first` out, or communicate `u` as a halo at the innermost loop around a nest
+          --> tests/it/pipelined.rs:220:72"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// What would hold of schedules of which nothing is pipelined.
@@ -392,8 +393,8 @@ fn the_program_says_what_leaves_when_and_what_that_can_hide() {
     let said = explained.lines().map(str::trim);
     let leaves: Vec<_> = said.filter(|line| line.contains("later") || line.contains("awaited")).collect();
     expect![[r#"
-        by messages, it is awaited 2 iterations later and combined in the order of iterations, in 3 buffers: at most 87.5 % of it, all but the last of 8 iterations, leaves while others are computed
-        - flow of C: no tile is overwritten while it leaves: each iteration of mo is awaited, in their order, before the next one that has its buffer; each iteration of mo begins once and is awaited once, after it was computed
+        in messages, it is awaited 2 iterations later and combined in the order of iterations, in 3 buffers: at most 87.5 % of it, all but the last of 8 iterations, is in flight while others are computed
+        - flow of C: no tile is overwritten while in flight: each iteration of mo is awaited, in order, before the next one that uses its buffer; each iteration of mo begins once and is awaited once, after it was computed
         - matching of C: what is summed up is independent of x; it begins and is awaited in the same iterations on all ranks"#]].assert_eq(&leaves.join("\n"));
     // Two buffers more than if all waited, and what is under way.
     let waiting = placed.tensorize(["mi", "n", "ki"]).lower().expect("a legal schedule");
@@ -430,10 +431,10 @@ fn the_program_says_what_begins_when_and_what_that_can_hide() {
     let said = explained.lines().map(str::trim);
     let begins: Vec<_> = said.filter(|line| line.contains("ahead") || line.contains("buffer")).collect();
     expect![[r#"
-        by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
-        by messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, comes while others are computed
-        - flow of A: no tile is overwritten while it comes or is read: an iteration of ko is computed before the next one that has its buffer begins; each iteration of ko begins once and is awaited once, before it is computed
-        - flow of B: no tile is overwritten while it comes or is read: an iteration of ko is computed before the next one that has its buffer begins; each iteration of ko begins once and is awaited once, before it is computed"#]].assert_eq(&begins.join("\n"));
+        in messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, is in flight while others are computed
+        in messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, is in flight while others are computed
+        - flow of A: no tile is overwritten while in flight or read: an iteration of ko is computed before the next transfer into its buffer begins; each iteration of ko begins once and is awaited once, before it is computed
+        - flow of B: no tile is overwritten while in flight or read: an iteration of ko is computed before the next transfer into its buffer begins; each iteration of ko begins once and is awaited once, before it is computed"#]].assert_eq(&begins.join("\n"));
     // Two buffers more of each panel than if all waited, and what is under way.
     let waiting = summa(&mesh, [64; 3], 8).tensorize(["mi", "ni", "ki"]).lower().expect("a legal schedule");
     let panels = 2 * 32 * 8 * 8;
@@ -475,14 +476,14 @@ fn what_cannot_begin_ahead_is_refused_with_the_reason() {
     .assert_eq(&said(placed().tensorize(["mi", "ni", "ki"]).pipeline("ki", 1)));
     let ring = summa(&mesh, [8; 3], 2).rotate("ko", ["mo", "no"]);
     expect![[r#"
-        the transfer of `A`, shift(y, 1), cannot be pipelined with depth 2: a tile comes from the neighbour that has it in the iteration before
+        the transfer of `A`, shift(y, 1), cannot be pipelined with depth 2: a tile comes from the neighbour that held it in the previous iteration
         help: pipeline it with depth 1"#]].assert_eq(&said(ring.clone().pipeline("ko", 2)));
     assert!(ring.pipeline("ko", 1).lower().is_ok());
     let sums = |ranks| summed(&Mesh::new([("x", ranks)]), [8; 3], ranks, "reduce");
     let travelling = sums(2).rotate("mo", ["ko"]).pipeline("mo", 1);
     expect![[r#"
-        the transfer of `C`, shift(x, 1), cannot be pipelined with depth 1: the sums travel on with each iteration, so that the next one adds to what it would leave behind
-        help: pipeline a loop at which inputs alone are communicated, or leave `pipeline` out"#]].assert_eq(&said(travelling));
+        the transfer of `C`, shift(x, 1), cannot be pipelined with depth 1: partial sums move on to the next rank in each iteration, where the next terms are added
+        help: pipeline a loop at which only inputs are communicated, or leave `pipeline` out"#]].assert_eq(&said(travelling));
     expect![[r#"
         the transfer of `C`, reduce(x), cannot be pipelined with depth 1: the communication library adds up the terms in its own order, while all ranks wait
         help: leave `reassociate` out, so that they are added up in the order of the ranks"#]].assert_eq(&said(sums(2).reassociate("C").pipeline("mo", 1)));

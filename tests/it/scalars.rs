@@ -87,11 +87,11 @@ fn scalars_that_differ_by_rank_are_refused_with_the_values_of_the_ranks() {
     };
     check(
         |rank| vec![("alpha", 0.5), ("beta", rank as f64)],
-        "`beta` is not the same on all ranks: rank 0 has 0.0, rank 1 has 1.0; give all ranks the same",
+        "`beta` differs between ranks: rank 0 has 0.0, rank 1 has 1.0; give all ranks the same value",
     );
     check(
         |rank| vec![[("alpha", 1.0), ("beta", 1.0)][rank]],
-        "`alpha` is not the same on all ranks: rank 0 has 1.0, rank 1 has 2.0; give all ranks the same",
+        "`alpha` differs between ranks: rank 0 has 1.0, rank 1 has 2.0; give all ranks the same value",
     );
     assert_eq!(
         run(|rank| [vec![("alpha", 1.0), ("beta", 3.0)], vec![("beta", 3.0), ("alpha", 1.0)]][rank].clone()),

@@ -89,7 +89,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             tile [1024, 64] of W1[0..1024, 64*devs .. +64]
             - each rank owns all it needs: local
         Y: local, once, outside all serial loops
-            - each rank is the only owner of what it computes, and has it as one block: local
+            - each rank owns exactly what it computes, as one block: local
         lower bound
             at least 106496 bytes received by one of 32 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 0 bytes
@@ -99,7 +99,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             exchange with the owners at any devs
             at most 15872 bytes received per rank
             - step of a plan: AllToAll of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}
-            - rows are long: they are sent from where they lie, where the library can
+            - rows are long: they are sent without packing, where the library can
         3. run Z = second(Y', W2), Z[m, n] += Y[m, k] * W2[k, n]
         Y: local, once, outside all serial loops
             tile [1, 2048] of Y[devs .. +1, 0..2048]
@@ -108,7 +108,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             tile [2048, 256] of W2[0..2048, 0..256]
             - each rank owns all it needs: local
         Z: local, once, outside all serial loops
-            - each rank is the only owner of what it computes, and has it as one block: local
+            - each rank owns exactly what it computes, as one block: local
         lower bound
             at least 47104 bytes received by one of 32 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 0 bytes
@@ -116,7 +116,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
             - so with these shardings, at least 0 bytes
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
-            - flow: all that is read is of an input, or was written by a statement before
+            - flow: all that is read is of an input, or was written by an earlier statement
             - residency of W1: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside W1; each rank owns its tile
             - residency of X: what the leaf reads is in the tile; the tile is inside X; each rank owns its tile
             - residency of Y: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside Y; each rank owns its tile
@@ -126,7 +126,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
         bounds per rank
             - shards 5015552 bytes
             - tiles and staging 32768 bytes
-            - copies by products of matrices 5341184 bytes
+            - packed copies of matrix products 5341184 bytes
             - received 15872 bytes
     "#]].assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
 }
@@ -267,8 +267,8 @@ fn options_say_what_redistributions_may_do() {
     let tight = build(PlanOptions { memory: MemoryBound::Bytes(100), ..PlanOptions::default() });
     assert_eq!(
         tight.expect_err("it does not fit").to_string(),
-        "`C` cannot get from [0 @ x, 1 @ y] to [0 @ [y, x]] for stage 2, `product`: no plan fits into 100 bytes per \
-         device: the source tile takes 128 and the target tile 128; allow at least 128"
+        "cannot redistribute `C` from [0 @ x, 1 @ y] to [0 @ [y, x]] for stage 2, `product`: no plan fits into 100 \
+         bytes per device: the source tile takes 128 and the target tile 128; allow at least 128"
     );
 }
 
@@ -320,7 +320,7 @@ fn stages_that_do_not_fit_are_refused_with_what_there_is() {
     let floats = floats.distribute([m, n], [mo, no], [mi, ni], &mesh).lower().expect("a legal schedule");
     assert_eq!(
         said(first().stage(&floats, ["C", "E"], "D")),
-        "stage 2, `floats` is over f32, but stage 1, `product` over i64; give all stages one element type"
+        "stage 2, `floats` computes in f32, but stage 1, `product` in i64; give all stages one element type"
     );
 }
 
@@ -346,7 +346,10 @@ fn runs_on_other_arrays_are_refused() {
     let takes = format!("`product` takes 2 inputs (A, B), but 1 is given\n  --> {}:", file!());
     assert!(few.starts_with(&takes) && few.ends_with(", in `product`"), "{few}");
     assert!(other.starts_with("`A` has shape [5, 6], but the program expects [4, 5]; "), "{other}");
-    assert!(floats.starts_with("`product` is over i64, but the arrays hold f64; make them match\n  --> "), "{floats}");
+    assert!(
+        floats.starts_with("`product` computes in i64, but the arrays hold f64; make them match\n  --> "),
+        "{floats}"
+    );
     let world = polyshard::spmd(3, |world| Ok(sequence.prepare::<i64>(world).err().map(|error| error.to_string())));
     let message = "the mesh (x: 2, y: 1) has 2 ranks, but the program runs on 3: call `spmd(2, ..)`";
     let said = world.expect("all ranks return").swap_remove(0).expect("it should be refused");
@@ -493,7 +496,7 @@ fn inputs_and_outputs_lie_in_shardings_that_no_stage_has() {
         let said = prepared.run(&inputs).expect_err("there are two").cause().to_string();
         assert!(said.starts_with("`run` is for one output, but the program writes 2 (C, E); use `run_all`"));
         let said = prepared.run_named(&inputs, ["E", "E"]).expect_err("there is one").cause().to_string();
-        assert_eq!(said, "`E` is not an output, or is asked for twice; the program writes C, E");
+        assert_eq!(said, "`E` is not an output, or is named twice; the program writes C, E");
         outputs.into_iter().map(|(_, array)| Ok(array.gather(world)?)).collect::<polyshard::Result<Vec<_>>>()
     });
     let c = reference(first.kernel(), &[&whole(0, &[6, 5]), &whole(1, &[5, 7])], None).expect("shapes fit");
@@ -543,13 +546,14 @@ fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_i
     );
     assert_eq!(
         refused(sequence().output("C", &sharding(&[6, 7], &[Placement::partial(y.name)]))),
-        "the output `C` cannot get from [0 @ x, 1 @ y] to [partial(y)]: its sums are complete; leave out `partial`"
+        "cannot redistribute the output `C` from [0 @ x, 1 @ y] to [partial(y)]: its sums are complete; leave out \
+         `partial`"
     );
     let other = Sharding::new(&Mesh::new([("z", 4)]), &[6, 7], &[]).expect("legal");
     assert_eq!(
         refused(sequence().output("C", &other)),
-        "`C` cannot get from [0 @ x, 1 @ y] to replicated for the output: the source is on the mesh (x: 2, y: 2), but \
-         the target on (z: 4); give both the same mesh"
+        "cannot redistribute `C` from [0 @ x, 1 @ y] to replicated for the output: the source is on the mesh (x: 2, \
+         y: 2), but the target is on (z: 4); put both on one mesh"
     );
 }
 

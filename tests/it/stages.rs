@@ -203,8 +203,8 @@ fn stages_that_cannot_be_are_refused() {
     let said = refused(&program, leg(1, 0, of_four));
     assert_eq!(
         said,
-        "statement 1: `matmul` has ranks that differ on the transfer of `B`: the digits along x of its stages are x%2, \
-         x/2%2, which do not make up 0..8"
+        "statement 1: `matmul` has ranks that differ on the transfer of `B`: the digits of axis x in its stages (x%2, \
+         x/2%2) do not make up 0..8"
     );
     let said = refused(&panels(1).1, leg(1, 0, halves(&mesh)));
     assert!(said.ends_with("it begins 1 iteration ahead, but a stage waits for the one before it"), "{said}");
@@ -225,11 +225,11 @@ fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     assert!(staged.explain().contains("stages: at once, "), "{}", staged.explain());
     assert!(staged.explain().contains("nothing else takes less"), "{}", staged.explain());
     let ahead = panels(1).1.on(&placed).expect("it has a price");
-    assert!(!is_staged(&ahead) && ahead.explain().contains("stages: at once, since it is pipelined"), "{ahead}");
+    assert!(!is_staged(&ahead) && ahead.explain().contains("stages: as one call, since it is pipelined"), "{ahead}");
     let other = waiting.on(&on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");
     assert_eq!(
         other.to_string(),
-        "the program is of the mesh (x: 8), but (y: 8) is placed; place the mesh of the program"
+        "the program runs on the mesh (x: 8), but the placement is of (y: 8); place the program's mesh"
     );
 }
 

@@ -294,7 +294,7 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     );
     let short = ["--dry-run", "--machine", "a100", "--memory", "100", "--ranks"];
     files.refused(text, &["A.npy", "C.npy"], &[&short[..], &["2"]].concat(), expect![[r#"
-        error: no schedule of `einsum` on up to 2 ranks fits into 100 B a rank; the least that one needs is 272 B: allow that, or 6 ranks, the fewest that would do
+        error: no schedule of `einsum` on up to 2 ranks fits into 100 B a rank; the smallest needs 272 B: allow that, or use 6 ranks, the fewest that would be enough
     "#]]);
     let said = files.said(Start::Plain, text, &["A.npy", "C.npy"], &[&short[..], &["6"]].concat());
     assert!(said.contains("(all 6 ranks; "), "{said}");
@@ -357,13 +357,18 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
         &names,
         &short("2"),
         expect![[r#"
-            error: no schedule of `einsum_1`, `einsum` on up to 2 ranks fits into 1.50 kB a rank; the least that one needs is 2.85 kB: allow that, or 5 ranks, the fewest that would do
+            error: no schedule of `einsum_1`, `einsum` on up to 2 ranks fits into 1.50 kB a rank; the smallest needs 2.85 kB: allow that, or use 5 ranks, the fewest that would be enough
         "#]],
     );
     files.said(Start::Plain, text, &names, &short("5"));
-    files.refused("ij->ji", &["A.npy"], &["--dry-run", "--order", "ij,jk"], expect![[r#"
-        error: `out[j, i] = A[i, j]` is no product of several tensors by plain indices that is summed up; leave the order out
-    "#]]);
+    files.refused(
+        "ij->ji",
+        &["A.npy"],
+        &["--dry-run", "--order", "ij,jk"],
+        expect![[r#"
+        error: `out[j, i] = A[i, j]` is not a summed product of several tensors with plain indices; leave the order out
+    "#]],
+    );
 }
 
 /// The line that says of which machine figures are, what was said on standard error, and how long it took, with these variables.

@@ -193,7 +193,7 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
     let gone = folder.join("gone");
     let file = gone.join("m.toml");
     let (gone, file) = (gone.display(), file.to_str().unwrap());
-    let message = format!("rank 0: cannot write `{file}`: there is no folder `{gone}`; make it first");
+    let message = format!("rank 0: cannot write `{file}`: the folder `{gone}` does not exist; create it first");
     refused(&["measure", "--out", file], &message);
     refused(&["detect", "--out", file], &message);
     let said = machine(Start::Plain, &["measure", "--sizes", "1XB"]);

@@ -194,7 +194,7 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
         words(&["run", &chain], &arrays, &more).join("\n")
     };
     folder.refused(&run("2").split('\n').collect::<Vec<_>>(), expect![[r#"
-        error: no schedule of `first`, `second` on up to 2 ranks fits into 200 B a rank; the least that one needs is 372 B: allow that, or 8 ranks, the fewest that would do
+        error: no schedule of `first`, `second` on up to 2 ranks fits into 200 B a rank; the smallest needs 372 B: allow that, or use 8 ranks, the fewest that would be enough
     "#]]);
     COMMAND_LINE.said(Start::Plain, &run("8").split('\n').collect::<Vec<_>>());
 }

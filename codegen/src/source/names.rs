@@ -121,13 +121,13 @@ impl Names {
 
     pub(super) fn scalar(&self, nest: &Nest, name: Name) -> &Ident {
         let found = nest.kernel.scalars().iter().position(|scalar| scalar.0 == name);
-        &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug of polyshard")]
+        &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug in polyshard")]
     }
 
     /// The group of the ranks that differ along these axes, whose collectives are carried out in these stages.
     pub(super) fn group(&self, axes: &[usize], stages: Option<&Stages>) -> &Ident {
         let key = (axes.to_vec(), stages.cloned());
-        self.groups.get(&key).expect("a nest lists its groups; this is a bug of polyshard")
+        self.groups.get(&key).expect("a nest lists its groups; this is a bug in polyshard")
     }
 }
 

@@ -131,7 +131,7 @@ impl<'a> Walk<'a> {
         let module = &self.names.kernels[id];
         let is_it = |step: &Step<'_>| matches!(step, Step::Kernel { module: other, .. } if *other == module);
         let found = self.steps.iter().find(|(_, step)| is_it(step));
-        found.expect("a tile is kept of a kernel that has run; this is a bug of polyshard").0
+        found.expect("a tile is kept of a kernel that has run; this is a bug in polyshard").0
     }
 
     fn array(&self, id: ArrayId) -> &'a Ident {
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
     }
 
     fn room(&self, id: ArrayId) -> &'a Ident {
-        &self.names.rooms[self.rooms.of[id.0].expect("what a round writes has a room; this is a bug of polyshard").0]
+        &self.names.rooms[self.rooms.of[id.0].expect("what a round writes has a room; this is a bug in polyshard").0]
     }
 
     /// What a statement of a round writes, in memory that the round before may have used.

@@ -123,7 +123,7 @@ impl Values<'_> {
             (DType::I32, Number::Int(value)) => Literal::i32_suffixed(value as i32),
             (DType::I64, Number::Int(value)) => Literal::i64_suffixed(value),
             (dtype, number) => {
-                unreachable!("a checked kernel of {dtype} has no {number:?}; this is a bug of polyshard")
+                unreachable!("a checked kernel of {dtype} has no {number:?}; this is a bug in polyshard")
             }
         };
         let literal: syn::Lit = parse_quote!(#literal);

@@ -213,7 +213,7 @@ fn an_axis_used_twice_in_one_sharding_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)",
         expect![[r#"
-            error on `shard`: axis `x` is used twice, so that elements off the diagonal would have no owner
+            error on `shard`: axis `x` is used twice, so elements off the diagonal would have no owner
               help: use each axis once, or skew the second, `(x + y) % parts`
         "#]],
     );

@@ -93,7 +93,7 @@ fn method(input: ParseStream, form: Form) -> Result<Division> {
         "cyclic" => cyclic(&inside(input)?, form),
         _ => Err(error(
             &word,
-            format!("no way to divide a dimension is called `{word}`"),
+            format!("unknown division of a dimension, `{word}`"),
             "write `.at(x)` or `.cyclic(x, 16)`",
         )),
     }

@@ -118,7 +118,7 @@ fn a_mesh_is_used() {
         "mesh(x: 2) .tensorize([m])",
         expect![[r#"
             error on `mesh`: the mesh is not used
-              help: lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
+              help: distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
         "#]],
     );
 }
@@ -129,7 +129,7 @@ fn a_mesh_alone_is_no_schedule() {
         "mesh(x: 2)",
         expect![[r#"
             error on `mesh`: the mesh is not used
-              help: lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
+              help: distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
         "#]],
     );
 }
@@ -265,7 +265,7 @@ fn clauses_are_of_their_kind() {
         expect![[r#"
             error on `m`: expected a dimension and its axes
               help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
-            error on `on`: no way to divide a dimension is called `on`
+            error on `on`: unknown division of a dimension, `on`
               help: write `.at(x)` or `.cyclic(x, 16)`
             error on `x * y`: this is not an expression over mesh axes
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`

@@ -52,7 +52,7 @@ pub(crate) fn inputs<'a>(block: &'a Block, errors: &mut Errors) -> Vec<Site<'a>>
         let name = &access.tensor;
         let tensor = block.inputs.iter().find(|input| input.name == *name);
         if tensor.is_none() && block.output.name == *name {
-            let help = "use `+=`, `*=`, `max=` or `min=` to go on from what it holds";
+            let help = "use `+=`, `*=`, `max=` or `min=` to update it";
             errors.push(access, format!("the output `{name}` is read on the right"), help);
         } else if tensor.is_none() {
             let tensors = listed(block.inputs.iter().map(|input| &input.name));

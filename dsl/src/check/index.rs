@@ -57,7 +57,7 @@ fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> 
         (!sum.terms.iter().any(|term| names.contains(&term.0))).then_some(sum)
     };
     multiple().ok_or_else(|| {
-        let help = "in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`";
+        let help = "in the index, it may only occur in multiples of the modulus, such as `(i + n - 1) % n`";
         error(inner, format!("`{first}` is part of the modulus, so it is not an index"), help)
     })
 }

@@ -145,7 +145,7 @@ fn the_output_is_not_read() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = C[i] + A[i] }",
         expect![[r#"
             error on `C[i]`: the output `C` is read on the right
-              help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+              help: use `+=`, `*=`, `max=` or `min=` to update it
         "#]],
     );
 }
@@ -352,7 +352,7 @@ fn all_mistakes_come_at_once() {
             error on `D`: no tensor `D`
               help: the inputs are `A`, `B` and `E`
             error on `C[i]`: the output `C` is read on the right
-              help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+              help: use `+=`, `*=`, `max=` or `min=` to update it
         "#]],
     );
 }
@@ -378,7 +378,7 @@ fn what_other_languages_have_is_answered_with_the_form_to_write() {
         &kernel("sqtr(A[i])"),
         expect![[r#"
             error on `sqtr`: no function `sqtr`
-              help: did you mean `sqrt`? the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = sqtr(..);`, and write `alpha`
+              help: did you mean `sqrt`? the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind values that depend on no index first, `let alpha = sqtr(..);`, and write `alpha`
         "#]],
     );
     check(

@@ -96,7 +96,7 @@ impl Context<'_> {
                     None => {
                         let meant = did_you_mean(&text, FUNCTIONS.split(['`', ',', ' ']).filter(|name| name.len() > 2));
                         format!(
-                            "{meant}the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and \
+                            "{meant}the functions are {FUNCTIONS}; bind values that depend on no index first, `let alpha = {name}(..);`, and \
                              write `alpha`"
                         )
                     }

@@ -188,7 +188,7 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     for around in rounds {
         if around.carried.is_empty() {
             let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
-            let what = "rounds carry nothing from one to the next, so that each does what the first does";
+            let what = "rounds carry nothing, so each repeats the first";
             let help = format!("carry `{written}` to the next round: `A = {written}`");
             errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
         }

@@ -211,7 +211,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         expect![[r#"
             line 1, column 1: rounds need parentheses and braces
             help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
-            line 6, column 12: extents stand behind the element type
+            line 6, column 12: extents follow the element type
             help: write `A: [f32; m, n]`
         "#]],
     );
@@ -221,7 +221,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         &[],
         expect![[r#"
-            line 1, column 1: rounds carry nothing from one to the next, so that each does what the first does
+            line 1, column 1: rounds carry nothing, so each repeats the first
             help: carry `B` to the next round: `A = B`
         "#]],
     );

@@ -143,9 +143,7 @@ fn what_is_wrong_is_said_with_the_files() {
     check(
         "C[i, q] = A[i, j] * B[j, k]",
         fits,
-        expect![
-            "error: nothing says the extent of index `q` of the output; it must stand alone in a dimension of an input"
-        ],
+        expect!["error: the extent of index `q` of the output is unknown; it must be alone in a dimension of an input"],
     );
     check(
         "C[i, k] = A[i, j] * * B[j, k]",

@@ -162,7 +162,7 @@ fn what_only_a_program_knows_is_refused() {
         help: write a number
         line 1, column 30: a text needs literal extents
         help: write a number
-        line 2, column 15: there is no value for `alpha`, since a text captures nothing
+        line 2, column 15: there is no value for `alpha`, since text cannot capture variables
         help: write a number, or a tensor of no dimensions: `alpha: f32` and `alpha[]`
         line 2, column 35: a text needs literal moduli
         help: write a number

@@ -35,7 +35,7 @@ fn an_unknown_function_lists_the_functions() {
             error on `A`: the tensor `A` is called like a function
               help: an access is written with brackets: `A[..]`
             error on `expm1`: no function `expm1`
-              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = expm1(..);`, and write `alpha`
+              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind values that depend on no index first, `let alpha = expm1(..);`, and write `alpha`
         "#]],
     );
 }
@@ -78,7 +78,7 @@ fn mistakes_inside_calls_and_choices_are_found() {
             error on `Q`: no tensor `Q`
               help: the inputs are `A`
             error on `C[i]`: the output `C` is read on the right
-              help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+              help: use `+=`, `*=`, `max=` or `min=` to update it
             error on `A`: the tensor `A` is used without indices
               help: write `A[..]`
             error on `1.5`: `1.5` is a float in a kernel of integers
@@ -94,7 +94,7 @@ fn a_comparison_is_no_number() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] < 2 }",
         expect![[r#"
-            error on `<`: a comparison is no number
+            error on `<`: a comparison is not a number
               help: choose by it: `if a < b { x } else { y }`
         "#]],
     );
@@ -105,7 +105,7 @@ fn equality_is_no_number() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (A[i] == 2) * A[i] }",
         expect![[r#"
-            error on `=`: a comparison is no number
+            error on `=`: a comparison is not a number
               help: choose by it: `if a < b { x } else { y }`
         "#]],
     );
@@ -303,21 +303,21 @@ fn a_value_outside_is_a_number_after_an_access_to_an_input() {
     check(
         "fn f(A: [i32; n], B: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else B[i] }",
         expect![[r#"
-            error on `B`: what `A` is outside is a number or a scalar
+            error on `B`: the value outside of `A` is a number or a scalar
               help: write `A[i - 1] else 0`
         "#]],
     );
     check(
         "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else (1 + 2) }",
         expect![[r#"
-            error on `(1 + 2)`: what `A` is outside is a number or a scalar
+            error on `(1 + 2)`: the value outside of `A` is a number or a scalar
               help: write `A[i - 1] else 0`
         "#]],
     );
     check(
         "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else exp(1) }",
         expect![[r#"
-            error on `exp`: what `A` is outside is a number or a scalar
+            error on `exp`: the value outside of `A` is a number or a scalar
               help: write `A[i - 1] else 0`
         "#]],
     );
@@ -331,7 +331,7 @@ fn a_value_outside_is_a_number_after_an_access_to_an_input() {
     check(
         "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else }",
         expect![[r#"
-            error on `else`: what `A` is outside is a number or a scalar
+            error on `else`: the value outside of `A` is a number or a scalar
               help: write `A[i - 1] else 0`
         "#]],
     );

@@ -106,7 +106,7 @@ fn numbers_are_taken_modulo_the_modulus() {
     }
     let error = Sharding::new(&mesh, &[7], &[Placement::block(0, x * i64::MAX * i64::MAX)]);
     let error = error.expect_err("no remainder keeps it small").to_string();
-    assert!(error.ends_with("its numbers go beyond 2^62; use smaller ones"), "{error}");
+    assert!(error.ends_with("its numbers exceed 2^62; use smaller ones"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{AxisExpr, Mesh, Name, did_you_mean};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ShardingError {
     /// A clause names an axis that the mesh lacks.
     UnknownAxis { name: Name, axes: Vec<Name> },
@@ -27,7 +27,7 @@ pub enum ShardingError {
     NoDim { dim: usize, ndim: usize },
     /// A pin is outside its axis.
     PinOutside { axis: Name, coordinate: usize, extent: usize },
-    /// An axis holds partial sums, and something else as well.
+    /// An axis holds partial sums and has another use too.
     PartialTwice { axis: Name },
     /// A block of no indices.
     EmptyBlock { dim: usize },
@@ -46,12 +46,12 @@ impl ShardingError {
                 (format!("no axis `{name}`"), Some(format!("{meant}the axes are {}", axes.join(", "))))
             }
             Self::AxisTwice { axis } => (
-                format!("axis `{axis}` is used twice, so that elements off the diagonal would have no owner"),
+                format!("axis `{axis}` is used twice, so elements off the diagonal would have no owner"),
                 Some("use each axis once, or skew the second, `(x + y) % parts`".into()),
             ),
             Self::DimTwice { dim } => (
                 format!("dimension {dim} is placed twice"),
-                Some("give several axes as one list, major first, or levels as one clause, `.at(x).at(y)`".into()),
+                Some("list several axes, major first, or chain levels in one clause, `.at(x).at(y)`".into()),
             ),
             Self::TooManyLevels { dim, levels, axes } => (
                 format!(
@@ -65,7 +65,7 @@ impl ShardingError {
                 Some(format!("its coordinates are 0..{extent}")),
             ),
             Self::PartialTwice { axis } => (
-                format!("axis `{axis}` holds partial sums, so it cannot place a dimension, pin, or hold them twice"),
+                format!("axis `{axis}` holds partial sums, so it cannot also place a dimension or be pinned"),
                 Some("leave either out".into()),
             ),
             Self::EmptyBlock { dim } => (

@@ -5,7 +5,7 @@ use crate::Name;
 
 impl Sharding {
     /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
-    /// array is no sum.
+    /// array is not a sum.
     ///
     /// ```
     /// use polyshard::layout::AxisExpr;
@@ -120,17 +120,18 @@ impl Sharding {
 /// Why the partial sums of one sharding cannot become those of another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum SumsError {
     /// The target has partial sums along an axis where the source has none.
     #[error(
-        "an array sharded {from} cannot be redistributed to {to}: its elements are no sums along {axis}, and a \
-         redistribution opens none; leave that `partial` out"
+        "an array sharded {from} cannot be redistributed to {to}: its elements are not partial sums along {axis}, and \
+         a redistribution does not make any; leave that `partial` out"
     )]
     Opens { from: Box<Sharding>, to: Box<Sharding>, axis: Name },
     /// Partial sums are to be closed, but source and target are on different meshes.
     #[error(
-        "partial sums of an array on the mesh ({}) cannot be closed on the mesh ({}); write both shardings over one mesh",
+        "partial sums of an array on the mesh ({}) cannot be added up on the mesh ({}); write both shardings over one \
+         mesh",
         .from.mesh,
         .to.mesh
     )]
@@ -138,7 +139,7 @@ pub enum SumsError {
     /// Source and target are on different meshes, of which the target's has the terms on other ranks.
     #[error(
         "partial sums along {} of the mesh ({}) have their terms on other ranks than those along {} of the mesh ({}), \
-         so terms would be lost or count twice; close the sums first, by a sharding over the first mesh without `partial`",
+         so terms would be lost or count twice; add them up first, by a sharding over the first mesh without `partial`",
         names(&.from.partial_axes()),
         .from.mesh,
         names(&.to.partial_axes()),

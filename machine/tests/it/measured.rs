@@ -176,7 +176,7 @@ fn messages_of_one_size_or_without_growth_are_all_bandwidth() {
 fn times_that_say_nothing_are_refused() {
     refused(
         fit_link(&[]),
-        expect!["measurement 0 cannot be fitted: no message has bytes; measure at least one that has"],
+        expect!["measurement 0 cannot be fitted: all messages are empty; measure at least one with data"],
     );
     refused(
         fit_link(&[(8.0, 1e-6), (16.0, 0.0)]),
@@ -187,7 +187,8 @@ fn times_that_say_nothing_are_refused() {
     refused(
         fit_profiles(&machine(2), &all),
         expect![
-            "measurement 3 cannot be fitted: it took -1 s for 8192 bytes, and its links say 0.000006048 s; leave it out"
+            "measurement 3 cannot be fitted: it took -1 s for 8192 bytes, but its links predict 0.000006048 s; leave \
+             it out"
         ],
     );
     all[3].collective.groups = vec![vec![0, 7]];
@@ -205,30 +206,30 @@ fn profiles_that_are_none_are_refused() {
         &[],
         &[],
         expect![
-            "the profile of Reduce on 2 ranks is wrong: 0 sizes and 0 factors; give one factor for each size, at least one"
+            "invalid profile of Reduce on 2 ranks: 0 sizes and 0 factors; give one factor for each size, at least one"
         ],
     );
     check(
         &[1.0, 2.0],
         &[1.0],
         expect![
-            "the profile of Reduce on 2 ranks is wrong: 2 sizes and 1 factor; give one factor for each size, at least one"
+            "invalid profile of Reduce on 2 ranks: 2 sizes and 1 factor; give one factor for each size, at least one"
         ],
     );
     check(
         &[1.0, 2.0],
         &[1.0, 0.0],
-        expect!["the profile of Reduce on 2 ranks is wrong: 0 is among its numbers; give more than 0"],
+        expect!["invalid profile of Reduce on 2 ranks: 0 is among its numbers; give positive numbers"],
     );
     check(
         &[2.0, 2.0],
         &[1.0, 1.0],
-        expect!["the profile of Reduce on 2 ranks is wrong: size 2 comes after 2; give increasing sizes"],
+        expect!["invalid profile of Reduce on 2 ranks: size 2 comes after 2; give increasing sizes"],
     );
     let profile = Profile { operation: Collective::Reduce, ranks: 3, bytes: vec![1.0], factor: vec![1.0] };
     refused(
         machine(2).with_profiles(vec![profile; 2]),
-        expect!["the profile of Reduce on 3 ranks is wrong: it is given twice; give one"],
+        expect!["invalid profile of Reduce on 3 ranks: it is given twice; give one"],
     );
     let text = machine(2).to_toml() + "[[profile]]\noperation = \"Gather\"\nranks = 2\nbytes = [1.0]\nfactor = [1.0]\n";
     let said = Machine::from_toml(&text).unwrap_err().to_string();

@@ -63,7 +63,7 @@ impl Prices<'_> {
     pub(crate) fn moves(&self, program: &Program) -> f64 {
         match self.of(program) {
             Ok(cost) => cost.seconds(),
-            Err(error) => panic!("moves over a placed mesh have no price: {error}; this is a bug of polyshard"),
+            Err(error) => panic!("moves over a placed mesh have no price: {error}; this is a bug in polyshard"),
         }
     }
 

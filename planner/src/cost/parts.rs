@@ -117,15 +117,13 @@ impl PartCost {
         let is_leaf = matches!(self.part, CostedPart::Compute(_));
         match &self.spent {
             Spent::Computing => "divide the loops over more ranks",
-            Spent::Memory if is_leaf && self.times > 1 => {
-                "touch fewer elements again and again, in fewer and larger tiles"
-            }
-            Spent::Memory if is_leaf => "divide the loops over more ranks, whose memories are read at once",
-            Spent::Memory => "let the array lie as the leaf reads it",
-            Spent::InPlace => "shard the array so that each rank has more of what it reads",
-            Spent::Messages(bottleneck) if bottleneck == "latency" => "move it in fewer and larger messages",
+            Spent::Memory if is_leaf && self.times > 1 => "access elements fewer times, in fewer and larger tiles",
+            Spent::Memory if is_leaf => "divide the loops over more ranks, to use more memory bandwidth",
+            Spent::Memory => "store the array in the order in which the leaf reads it",
+            Spent::InPlace => "shard the array so that each rank owns more of what it reads",
+            Spent::Messages(bottleneck) if bottleneck == "latency" => "send it in fewer and larger messages",
             Spent::Messages(_) => {
-                "divide the loops so that less of it moves, or lay the axes along which it does inside of a node"
+                "divide the loops so that less of it moves, or place the axes along which it moves inside a node"
             }
         }
     }
@@ -162,6 +160,6 @@ impl fmt::Display for Cost {
         )?;
         let Some(most) = self.dominant() else { return Ok(()) };
         let percent = 100.0 * most.added() / self.seconds();
-        writeln!(f, "{} takes {percent:.0} % of it; what would help: {}", most.name, most.remedy())
+        writeln!(f, "{} takes {percent:.0} % of it; to reduce it, {}", most.name, most.remedy())
     }
 }

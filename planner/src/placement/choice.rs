@@ -102,7 +102,7 @@ fn one(
         let options = reduce::ReduceOptions { algorithm, max_steps, ..reduce::ReduceOptions::default() };
         let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;
         let Some(fastest) = programs.first() else {
-            panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug of polyshard", traffic.axes)
+            panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug in polyshard", traffic.axes)
         };
         return Ok(fastest.simulation.total());
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a placement that a user asks for.
+//! Errors of placements.
 
 use polyshard_machine::MachineError;
 use polyshard_machine::units::counted;
@@ -7,7 +7,7 @@ use std::fmt;
 /// Why axes cannot be placed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum PlacementError {
     /// A hierarchy without levels or a mesh without axes.
     #[error("no {what} to place; give at least one")]
@@ -16,9 +16,9 @@ pub enum PlacementError {
     #[error("{what} {position} has size 0; give 1 or more")]
     Zero { what: &'static str, position: usize },
     /// Axes or levels whose product overflows.
-    #[error("the {what} {sizes:?} multiply to more than can be counted; give smaller ones")]
+    #[error("the product of the {what} {sizes:?} does not fit in 64 bits; give smaller ones")]
     TooLarge { what: &'static str, sizes: Vec<usize> },
-    /// The mesh has not as many ranks as the machine has devices.
+    /// The mesh and the machine differ in size.
     #[error(
         "the axes {axes:?} make {}, but the hierarchy {hierarchy:?} has {}; {}",
         counted(axes.iter().product::<usize>(), "rank"),
@@ -26,7 +26,7 @@ pub enum PlacementError {
         fitting(hierarchy, axes)
     )]
     Sizes { hierarchy: Vec<usize>, axes: Vec<usize> },
-    /// A matrix with a row that is not as long as the first.
+    /// A matrix whose rows differ in length.
     #[error("row {row} has {} and row 0 has {first}; give each axis one factor per level", counted(columns, "factor"))]
     Ragged { row: usize, columns: usize, first: usize },
     /// A matrix for another machine.
@@ -35,7 +35,7 @@ pub enum PlacementError {
     /// A matrix that is not for a mesh and a machine.
     #[error("the mesh ({mesh}) cannot be placed on `{machine}` by {matrix}: {why}; {instead}")]
     Misfit { mesh: String, machine: String, matrix: String, why: String, instead: String },
-    /// There is no such machine.
+    /// The machine is unknown or invalid.
     #[error(transparent)]
     NoMachine(#[from] MachineError),
     /// An axis that a mesh lacks, by its name in backticks or its position.

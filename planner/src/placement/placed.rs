@@ -56,9 +56,9 @@ impl PlacedMesh {
     pub fn new(mesh: &Mesh, machine: &Machine, matrix: &ParallelismMatrix) -> Result<Self, PlacementError> {
         let [hierarchy, axes] = [machine.hierarchy(), mesh.extents()];
         let why = if matrix.hierarchy() != hierarchy {
-            format!("its columns are for levels of {:?}, and the machine has {hierarchy:?}", matrix.hierarchy())
+            format!("its columns are for levels of {:?}, but the machine has {hierarchy:?}", matrix.hierarchy())
         } else if matrix.axes() != axes {
-            format!("its rows are for axes of {:?}, and the mesh has {axes:?}", matrix.axes())
+            format!("its rows are for axes of {:?}, but the mesh has {axes:?}", matrix.axes())
         } else {
             let (mesh, machine, matrix) = (mesh.clone(), machine.clone(), matrix.clone());
             return Ok(Self { ranks: matrix.ranks(), mesh, machine, matrix });

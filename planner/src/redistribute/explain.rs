@@ -23,7 +23,7 @@ impl Plan {
     ///   [4{a}8, 8]
     /// 1 AllToAll of a, in groups {0 1}: costs 256 bytes per device, receives at most 128, tiles of at most 256 bytes
     ///   [8, 4{a}8]
-    /// cost 256 bytes per device: the tiles that the steps work on, each counted in whole
+    /// cost 256 bytes per device: the whole tiles that the steps work on
     /// if tiles could end on any rank, the cost would be 256
     /// received 128 bytes per device, 256 in all; no plan receives less than 256 in all
     /// peak 256 bytes per device; the source tile has 256 and the target tile 256
@@ -59,8 +59,8 @@ impl Plan {
         let [min, max] = self.received_range().map(|elements| bytes(elements as u128));
         let received = if min == max { max.to_string() } else { format!("{min} to {max}") };
         let counted_as = match self.steps.first().map(PlanStep::op) {
-            Some(Collective::Exchange) => "the most that one receives",
-            _ => "the tiles that the steps work on, each counted in whole",
+            Some(Collective::Exchange) => "the largest amount that one device receives",
+            _ => "the whole tiles that the steps work on",
         };
         let _ = write!(
             text,

@@ -39,7 +39,7 @@ impl Plan {
         let spare = problem.spare(source.dims().iter().map(|dim| extent(&dim.parts)));
         let plain = if spare > 1 { search(Rules::Weak, false, None).run(|path| Some(path.cost + 1)) } else { None };
         let weak = search(Rules::Weak, true, plain).run(Some);
-        let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
+        let weak = weak.expect("types can be gathered and sliced: this is a bug in polyshard");
         let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
         // A permutation need not move a larger tile than the smaller of the two.
         let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
@@ -114,7 +114,7 @@ impl Plan {
 
     pub(super) fn exchange(source: &DistType, target: &DistType) -> Self {
         let step = PlanStep::new(Collective::Exchange, source.clone(), target.clone());
-        let step = step.expect("an exchange has groups: this is a bug of polyshard");
+        let step = step.expect("an exchange has groups: this is a bug in polyshard");
         let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
         Self::from_steps(source, target, steps, weak_cost)
     }

@@ -96,7 +96,7 @@ fn pairs(left: Vec<AxisPart>, right: Vec<AxisPart>) -> Vec<(AxisPart, AxisPart)>
     let mut pairs: Vec<_> = same.into_iter().map(|part| (part, part)).collect();
     for part in left {
         let partner = open.iter().position(|other| other.extent == part.extent);
-        pairs.push((part, open.remove(partner.expect("both sides have the same factors: this is a bug of polyshard"))));
+        pairs.push((part, open.remove(partner.expect("both sides have the same factors: this is a bug in polyshard"))));
     }
     pairs
 }

@@ -109,7 +109,7 @@ fn put_together(mesh: &Mesh, moves: Vec<Move>, mut arrays: Vec<Array>, target: A
         body.transfer(Move { source, target, ..moved });
     }
     Program::new(mesh, dtype, arrays, body)
-        .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
+        .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug in polyshard"))
 }
 
 impl Plan {
@@ -131,7 +131,7 @@ impl Plan {
     /// ```
     ///
     /// # Panics
-    /// If the steps do not fit together: a bug of polyshard.
+    /// If the steps do not fit together: a bug in polyshard.
     #[must_use]
     pub fn program(&self, array: impl Into<Name>, dtype: DType) -> Program {
         let [source, target] = self.shardings();
@@ -229,7 +229,7 @@ impl DistType {
             placements.push(block(dim, AxisExpr::List(axes), size, [cut.tile, pieces]));
         }
         Sharding::new(&mesh, shape, &placements)
-            .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug of polyshard"))
+            .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug in polyshard"))
     }
 
     /// The mesh with an axis for each digit that numbers tiles, and for what is between them.

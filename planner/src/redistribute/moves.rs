@@ -205,7 +205,7 @@ impl Search<'_> {
             let Dim { source, target, .. } = &self.problem.dims[dim];
             let (kept, fixed) = (dim_state.kept, dim_state.fixed);
             let known = if fixed >= kept { target.cut(fixed) } else { source.cut(kept) };
-            known.expect("a cut that a state has comes apart: this is a bug of polyshard")
+            known.expect("a cut that a state has comes apart: this is a bug in polyshard")
         };
         changes.iter().all(|&(changed, _)| {
             let parts = known(changed);

@@ -207,7 +207,7 @@ fn differing(from: &DistType, to: &DistType) -> Vec<AxisPart> {
         let alike = extent(&common(&before.parts, &after.parts));
         for parts in [&before.parts, &after.parts] {
             let low = split(parts, extent(parts) / alike).map(|(low, _)| low);
-            parts_that_differ.extend(low.expect("what is cut alike comes apart: this is a bug of polyshard"));
+            parts_that_differ.extend(low.expect("what is cut alike comes apart: this is a bug in polyshard"));
         }
     }
     parts_that_differ.sort_unstable();

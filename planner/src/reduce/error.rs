@@ -1,4 +1,4 @@
-//! What can be wrong with a reduction that a user asks for or writes down.
+//! Errors of reductions.
 
 use crate::placement::PlacementError;
 use polyshard_machine::MachineError;
@@ -6,18 +6,18 @@ use polyshard_program::DType;
 use polyshard_program::reduction::{Collective, ReductionError};
 use std::fmt;
 
-/// Why a reduction cannot be made.
+/// Why a reduction is invalid.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ReduceError {
     /// The placement is invalid, or lacks an axis.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// The machine cannot do it.
+    /// The machine, or a question about it, is invalid.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// Steps that do not reduce, or are of other ranks.
+    /// The steps are not a reduction of these ranks.
     #[error(transparent)]
     Steps(#[from] ReductionError),
     /// A level that the hierarchy lacks.
@@ -25,8 +25,8 @@ pub enum ReduceError {
     NoLevel { level: usize, hierarchy: String, levels: usize },
     /// A form whose level is not outside the slice.
     #[error(
-        "level {ancestor} of the form is not outside level {slice} of the slice; name one of {}",
-        if *slice == 0 { "none, and use `InsideGroup`".into() } else { format!("0..{slice}") }
+        "level {ancestor} of the form is not outside level {slice} of the slice; {}",
+        if *slice == 0 { "use `InsideGroup`".into() } else { format!("name one of 0..{slice}") }
     )]
     NoAncestor { ancestor: usize, slice: usize },
     /// A level of count 0, or too many devices.
@@ -43,11 +43,11 @@ pub enum ReduceError {
              same amount"
     )]
     Uneven { step: usize, collective: Collective, first: String, other: String },
-    /// A gather of more pieces than there are, in a step counted from 1.
+    /// A gather in a step, counted from 1, that makes more than the array.
     #[error("step {step}, AllGather: {ranks} ranks hold {held} each, which is more than the array; scatter it first")]
     Whole { step: usize, ranks: usize, held: String },
     /// More elements than any memory can hold.
-    #[error("no array has {elements} elements of `{dtype}`; give at most {most}")]
+    #[error("an array cannot have {elements} elements of `{dtype}`; give at most {most}")]
     TooLong { elements: usize, dtype: DType, most: usize },
     /// A program that does not reduce over the axes.
     #[error("the program `{program}` does not reduce over {over} of {placed}: {why}")]
@@ -57,8 +57,8 @@ pub enum ReduceError {
     WrongSteps { over: String, placed: String, why: Box<ReductionError> },
     /// Steps for other groups than those along the axes.
     #[error(
-        "the steps reduce in the groups {given}, but over {over} of {placed} these are {wanted}; make them for these \
-         groups"
+        "the steps reduce in the groups {given}, but the groups over {over} of {placed} are {wanted}; make steps for \
+         these groups"
     )]
     OtherGroups { given: Box<str>, over: Box<str>, placed: Box<str>, wanted: Box<str> },
 }

@@ -25,7 +25,7 @@ impl ReductionPlan {
         let names = self.instructions.as_ref().map(|program| {
             let (machine, matrix) = (self.placed.machine(), self.placed.matrix());
             let hierarchy = Hierarchy::on_machine(machine, matrix, &self.axes)
-                .unwrap_or_else(|error| panic!("a program has no hierarchy: {error}; this is a bug of polyshard"));
+                .unwrap_or_else(|error| panic!("a program has no hierarchy: {error}; this is a bug in polyshard"));
             let described = |step: &Instruction| step.describe(&hierarchy);
             program.instructions.iter().map(described).collect::<Vec<_>>()
         });
@@ -42,8 +42,8 @@ impl fmt::Display for ReductionPlan {
         let how = match &self.strategy {
             Strategy::Direct => "in one all-reduce",
             Strategy::Best => "by the fastest program",
-            Strategy::Program(_) => "by a program given",
-            Strategy::Lowered(_) => "by steps given",
+            Strategy::Program(_) => "by the given program",
+            Strategy::Lowered(_) => "by the given steps",
             Strategy::Deterministic => "in the order of the mesh",
         };
         writeln!(f, "{} elements of {} over {}, {how}", self.elements, self.dtype, self.axis_names())?;

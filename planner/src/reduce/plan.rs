@@ -60,7 +60,7 @@ impl PlacedMesh {
     /// does not compute the reduction or is for other groups.
     ///
     /// # Panics
-    /// If a program that was found does not prove: a bug of polyshard.
+    /// If a program that was found does not prove: a bug in polyshard.
     pub fn reduction<A: AxisRef>(
         &self,
         axes: &[A],
@@ -87,11 +87,11 @@ impl PlacedMesh {
             Strategy::Direct => one,
             Strategy::Best => {
                 let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
-                    panic!("{matrix} has no program for axes {axes:?}: this is a bug of polyshard")
+                    panic!("{matrix} has no program for axes {axes:?}: this is a bug in polyshard")
                 };
                 instructions = Some(fastest.program);
                 Procedure::by_steps(fastest.lowered).unwrap_or_else(|error| {
-                    panic!("a program of the planner is wrong: {error}; this is a bug of polyshard")
+                    panic!("a program of the planner is wrong: {error}; this is a bug in polyshard")
                 })
             }
             Strategy::Program(program) => {
@@ -160,17 +160,17 @@ impl ReductionPlan {
     /// ranks are those of the mesh.
     ///
     /// # Panics
-    /// If the groups are not those along the axes: a bug of polyshard.
+    /// If the groups are not those along the axes: a bug in polyshard.
     #[must_use]
     pub fn program(&self, array: impl Into<Name>) -> data::Program {
         let mesh = self.placed.mesh();
         let along: Vec<_> = self.axes.iter().map(|&axis| Placement::partial(mesh.as_slice()[axis].name)).collect();
         let [source, target] = [&along[..], &[]].map(|placements| {
             Sharding::new(mesh, &[self.elements], placements)
-                .unwrap_or_else(|error| panic!("an array has no sharding: {error}; this is a bug of polyshard"))
+                .unwrap_or_else(|error| panic!("an array has no sharding: {error}; this is a bug in polyshard"))
         });
         data::Program::reduction(array, [&source, &target], self.dtype, self.procedure_in_mesh().into())
-            .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug of polyshard"))
+            .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug in polyshard"))
     }
 
     /// Returns who combines what with whom, in the machine's ranks.
@@ -182,11 +182,11 @@ impl ReductionPlan {
     /// Returns the same in the ranks of the mesh.
     ///
     /// # Panics
-    /// If devices are no ranks of the mesh: a bug of polyshard.
+    /// If devices are no ranks of the mesh: a bug in polyshard.
     #[must_use]
     pub fn procedure_in_mesh(&self) -> Procedure {
         let procedure = self.procedure.renumbered(|device| self.placed.mesh_rank(device));
-        procedure.unwrap_or_else(|error| panic!("devices have no ranks: {error}; this is a bug of polyshard"))
+        procedure.unwrap_or_else(|error| panic!("devices have no ranks: {error}; this is a bug in polyshard"))
     }
 
     /// Returns the placed mesh.

@@ -162,7 +162,7 @@ fn shapes(hierarchy: &Hierarchy, masters: AllowedMasters) -> Vec<Shape> {
     let groups = |slice, form| match (Instruction { collective: Collective::AllReduce, slice, form }.groups(hierarchy))
     {
         Ok(groups) => groups,
-        Err(error) => panic!("{error}: a bug of polyshard"),
+        Err(error) => panic!("{error}: a bug in polyshard"),
     };
     let mut seen = HashSet::new();
     let mut shapes = Vec::new();

@@ -17,7 +17,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     let Sequence { items, carried, until, kept, inputs, outputs, options } = sequence;
     if !carried.is_empty() || until.is_some() {
         let step = if carried.is_empty() { "until" } else { "carry" };
-        let help = "give the sequence that has it to `repeat` of another one";
+        let help = "pass the sequence that has it to `repeat` of another";
         return Err(Box::new(SequenceError::Place { step, of: "rounds", help }));
     }
     let written = || items.iter().flat_map(Item::leaves);
@@ -55,7 +55,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
             Err(Box::new(SequenceError::LostRim { kernel, value, carried }))
         }
         Err(ProgramError::AnyOrder { scalar, of, .. }) => Err(Box::new(SequenceError::AnyOrder { value: scalar, of })),
-        Err(error) => panic!("stages that fit make no program: {error}; this is a bug of polyshard"),
+        Err(error) => panic!("stages that fit make no program: {error}; this is a bug in polyshard"),
     }
 }
 
@@ -89,8 +89,8 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
     let Sequence { carried, kept, inputs, outputs, .. } = round;
     let of_whole = [("keep", !kept.is_empty()), ("input", !inputs.is_empty()), ("output", !outputs.is_empty())];
     if let Some((step, _)) = of_whole.into_iter().find(|(_, is_said)| *is_said) {
-        let help = "say it of the sequence that repeats the rounds";
-        return Err(Box::new(SequenceError::Place { step, of: "the whole, not of its rounds", help }));
+        let help = "call it on the sequence that repeats the rounds";
+        return Err(Box::new(SequenceError::Place { step, of: "the whole, not for its rounds", help }));
     }
     if times > MOST_ROUNDS {
         return Err(Box::new(SequenceError::Rounds { times, most: MOST_ROUNDS }));
@@ -320,7 +320,7 @@ impl Builder {
         let mut nest = stage.program.nest().clone();
         let (mut arrays, mut is_constant) = (Vec::with_capacity(nest.arrays.len()), Vec::new());
         for ((&name, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
-            let value = self.find(name).expect("a value that no stage wrote is an input; this is a bug of polyshard");
+            let value = self.find(name).expect("a value that no stage wrote is an input; this is a bug in polyshard");
             let found = self.home(value).sharding.shape();
             if found != read.shape() {
                 return Err(Box::new(SequenceError::Shape {
@@ -336,7 +336,7 @@ impl Builder {
             arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
         self.is_new(&label, stage.output)?;
-        let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
+        let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug in polyshard");
         let kind = self.kind(stage.output, sharding);
         let output = self.add_value(stage.output, &sharding.clone(), kind, format!("the output of {label}"));
         arrays.push(self.values[output].arrays[0]);
@@ -424,7 +424,7 @@ impl Builder {
     }
 
     fn add_until(&mut self, round: &Sequence, scalar: Name, below: f64) -> Result<Until> {
-        let value = self.of_round(round, scalar, "what ends the rounds")?;
+        let value = self.of_round(round, scalar, "the value that ends the rounds")?;
         let sharding = self.home(value).sharding.clone();
         if !sharding.shape().is_empty() || below.is_nan() {
             let (shape, below) = (sharding.shape().to_vec(), below.to_string());

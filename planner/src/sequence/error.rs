@@ -15,9 +15,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum SequenceError {
-    /// There is nothing to run.
+    /// The sequence has no stages.
     #[error("the sequence has no stage; add one with `stage`")]
     Empty,
     /// A stage, counted from 1, is a program of several kernels or of none.
@@ -37,11 +37,11 @@ pub enum SequenceError {
     OutputShape { value: Name, found: Vec<usize>, wanted: Vec<usize> },
     /// An output's sharding has open partial sums where the value's are complete.
     #[error(
-        "the output `{value}` cannot get from {source_sharding} to {target_sharding}: its sums are complete; leave out \
-         `partial`"
+        "cannot redistribute the output `{value}` from {source_sharding} to {target_sharding}: its sums are complete; \
+         leave out `partial`"
     )]
     Opened { value: Name, source_sharding: String, target_sharding: String },
-    /// A stage has not as many inputs as its kernel.
+    /// A stage and its kernel differ in their number of inputs.
     #[error(
         "{stage}: the kernel reads {} ({tensors}), but {} given ({values})",
         counted(*.expected, "tensor"),
@@ -55,26 +55,24 @@ pub enum SequenceError {
     #[error("{stage} runs on the mesh ({mesh}), but {other} on ({other_mesh}); lower all stages for one mesh")]
     Mesh { stage: String, mesh: String, other: String, other_mesh: String },
     /// A stage has another element type than the first.
-    #[error("{stage} is over {dtype}, but {other} over {other_dtype}; give all stages one element type")]
+    #[error("{stage} computes in {dtype}, but {other} in {other_dtype}; give all stages one element type")]
     Type { stage: String, dtype: DType, other: String, other_dtype: DType },
-    /// A value is written that there is already.
+    /// A stage writes a value that exists already.
     #[error(
         "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"
     )]
     Taken { stage: String, value: Name, origin: String, existing: String },
-    /// What only rounds have is said of a sequence that is not repeated, or what only the whole has of rounds.
-    #[error("`{step}` is of {of}; {help}")]
+    /// A method for rounds is called on the whole sequence, or one for the whole sequence on rounds.
+    #[error("`{step}` is for {of}; {help}")]
     Place { step: &'static str, of: &'static str, help: &'static str },
     /// Rounds carry nothing.
-    #[error(
-        "rounds carry nothing from one to the next, so that each does what the first does; carry what a round writes, of {written}, \
-         with `carry`"
-    )]
+    #[error("rounds carry nothing, so each repeats the first; `carry` a value that a round writes: {written}")]
     NothingCarried { written: String },
-    /// Rounds carry a value that a kernel writes in part, in another sharding than the one that rounds inside go on from.
+    /// Rounds carry a value that a kernel writes in part, in another sharding than inner rounds start from.
     #[error(
-        "`{kernel}` does not write all of `{value}`, the next version of `{carried}`, and rounds inside go on from `{value}` in another \
-         sharding, so the other elements of `{carried}` would be lost; give all of them one sharding"
+        "`{kernel}` does not write all of `{value}`, the next version of `{carried}`, and inner rounds start from \
+         `{value}` in another sharding, so the other elements of `{carried}` would be lost; give all of them one \
+         sharding"
     )]
     LostRim { kernel: Name, value: Name, carried: Name },
     /// A round carries or is ended by a value that none of its stages writes.
@@ -84,24 +82,25 @@ pub enum SequenceError {
     #[error("`{value}` is carried twice; give each value one name for the next round")]
     CarriedTwice { value: Name },
     /// A value is carried to one of another shape.
-    #[error("`{next}` has shape {found:?}, but `{value}`, which it is in the next round, {wanted:?}; make them match")]
+    #[error("`{next}` has shape {found:?}, but becomes `{value}`, which has {wanted:?}; make them match")]
     CarriedShape { next: Name, found: Vec<usize>, value: Name, wanted: Vec<usize> },
-    /// What ends rounds is no scalar, or its bound no number.
+    /// The value that ends rounds is not a scalar, or its bound is NaN.
     #[error(
-        "`{value}` has shape {shape:?}, and its bound is {below}; rounds end by a value without dimensions and a number"
+        "`{value}` has shape {shape:?}, and its bound is {below}; rounds end when a scalar, of no dimensions, is \
+         below a number"
     )]
     NoScalar { value: Name, shape: Vec<usize>, below: String },
-    /// What ends rounds may differ from rank to rank.
+    /// The value that ends rounds may differ between ranks.
     #[error(
-        "rounds end by `{value}`, but the terms of `{of}` are added up in any order, so that not all ranks might end after the \
-         same round; leave `reassociate({of})` out of the schedule"
+        "rounds end by `{value}`, but the terms of `{of}` are added in any order, so ranks might end after different \
+         rounds; leave `reassociate({of})` out of the schedule"
     )]
     AnyOrder { value: Name, of: Name },
     /// There are too many rounds.
-    #[error("there are {times} rounds; at most {most} can be counted")]
+    #[error("{times} rounds are too many; give at most {most}")]
     Rounds { times: u64, most: u64 },
     /// A redistribution that is necessary has no plan.
-    #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {reader}: {why}")]
+    #[error("cannot redistribute `{value}` from {source_sharding} to {target_sharding} for {reader}: {why}")]
     Plan { reader: String, value: Name, source_sharding: String, target_sharding: String, why: PlanError },
 }
 

@@ -111,6 +111,6 @@ fn rounds_inside_that_go_on_in_another_sharding_from_a_part_are_refused() {
         Sequence::new().repeat(3, round).build()
     };
     assert!(rounds(&blocks, &blocks).is_ok());
-    expect!["`inner` does not write all of `V`, the next version of `A`, and rounds inside go on from `V` in another sharding, so the other elements of `A` would be lost; give all of them one sharding"]
+    expect!["`inner` does not write all of `V`, the next version of `A`, and inner rounds start from `V` in another sharding, so the other elements of `A` would be lost; give all of them one sharding"]
         .assert_eq(&rounds(&blocks, &whole).expect_err("a rim is lost").to_string());
 }

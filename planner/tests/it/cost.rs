@@ -92,7 +92,7 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
         B, broadcast(x)      4   1.05 ms  262.1 kB  the ports out of node 0
         matmul               4   6.84 ms            operations
         in all 8.03 ms, of which 6.84 ms computing; at most 1.31 MB of memory
-        matmul takes 85 % of it; what would help: divide the loops over more ranks
+        matmul takes 85 % of it; to reduce it, divide the loops over more ranks
     "#]]
     .assert_eq(&cost.to_string());
 }

@@ -147,7 +147,7 @@ fn exchanges_that_cannot_be_are_refused() {
     refused(
         vec![vec![0, 1], vec![1, 2]],
         1.0,
-        expect!["rank 1 is twice in the groups of one collective; groups that run at once are disjoint"],
+        expect!["rank 1 is in the groups of one collective twice; groups of one collective must be disjoint"],
     );
     refused(vec![vec![0, 1]], f64::NAN, expect!["an amount of data must be 0 bytes or more, found NaN"]);
 }
@@ -169,7 +169,8 @@ fn measurements_that_say_nothing_are_refused() {
     refused(
         measured(vec![vec![0, 16]], 1e-6),
         expect![
-            "measurement 0 cannot be fitted: it took 0.000001 s, and messages alone take 0.00002 s on `a100`; give lower latencies"
+            "measurement 0 cannot be fitted: it took 0.000001 s, but its messages alone take 0.00002 s on `a100`; \
+             give lower latencies"
         ],
     );
     let folds = cross_validate(&machine, &[measured(vec![vec![0, 1]], 1.0)], 2).expect_err("one measurement");

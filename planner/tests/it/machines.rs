@@ -162,7 +162,7 @@ fn what_is_no_machine_is_refused_with_what_to_do() {
         "count = 4",
         "count = 9223372036854775807",
         expect![[r#"
-        levels of [9223372036854775807, 8] members have more devices than can be counted; give smaller counts
+        levels of [9223372036854775807, 8] members make more devices than fit in 64 bits; give smaller counts
     "#]],
     );
     refused(

@@ -63,24 +63,24 @@ fn a_matrix_of_another_machine_or_mesh_is_refused_with_those_that_fit() {
     check(
         &[2, 4],
         &[&[2, 2], &[2, 1]],
-        "[[2 2] [2 1]]: its columns are for levels of [4, 2], and the machine has [2, 4]; [[1 4] [2 1]] or [[2 2] [1 2]] \
-         would fit",
+        "[[2 2] [2 1]]: its columns are for levels of [4, 2], but the machine has [2, 4]; [[1 4] [2 1]] or [[2 2] [1 \
+         2]] would fit",
     );
     check(
         &[2, 4],
         &[&[1, 2], &[2, 2]],
-        "[[1 2] [2 2]]: its rows are for axes of [2, 4], and the mesh has [4, 2]; [[1 4] [2 1]] or [[2 2] [1 2]] would \
+        "[[1 2] [2 2]]: its rows are for axes of [2, 4], but the mesh has [4, 2]; [[1 4] [2 1]] or [[2 2] [1 2]] would \
          fit",
     );
     check(
         &[2, 8],
         &[&[2, 4], &[1, 2]],
-        "[[2 4] [1 2]]: its rows are for axes of [8, 2], and the mesh has [4, 2]; no matrix fits both; give the mesh axes \
-         that multiply to 16",
+        "[[2 4] [1 2]]: its rows are for axes of [8, 2], but the mesh has [4, 2]; no matrix fits both; give the mesh \
+         axes that multiply to 16",
     );
     check(
         &[1, 8],
         &[&[2, 4]],
-        "[[2 4]]: its columns are for levels of [2, 4], and the machine has [1, 8]; [[1 4] [1 2]] would fit",
+        "[[2 4]]: its columns are for levels of [2, 4], but the machine has [1, 8]; [[1 4] [1 2]] would fit",
     );
 }

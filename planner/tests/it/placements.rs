@@ -67,7 +67,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     refused(matrices(&[], &[1]), expect!["no level to place; give at least one"]);
     refused(
         matrices(&[1 << 40, 1 << 40], &[1]),
-        expect!["the levels [1099511627776, 1099511627776] multiply to more than can be counted; give smaller ones"],
+        expect!["the product of the levels [1099511627776, 1099511627776] does not fit in 64 bits; give smaller ones"],
     );
     refused(
         ParallelismMatrix::new(vec![vec![1, 2], vec![2]]),

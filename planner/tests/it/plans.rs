@@ -202,12 +202,12 @@ fn what_cannot_be_planned_is_refused() {
     assert_eq!(
         said(&rows, &of("[2{y}12, 24]"), &PlanOptions::default()),
         "the source [3{x}12, 2{y}12] has shape [12, 12], but the target [2{y}12, 24] has [12, 24]; a redistribution \
-         keeps the array as it is"
+         keeps the shape"
     );
     let other = DistType::parse("[12, 12]", &Mesh::new([("x", 4)])).expect("a type");
     assert_eq!(
         said(&rows, &other, &PlanOptions::default()),
-        "the source is on the mesh (x: 4, y: 6), but the target on (x: 4); give both the same mesh"
+        "the source is on the mesh (x: 4, y: 6), but the target is on (x: 4); put both on one mesh"
     );
     let options = PlanOptions { memory: MemoryBound::Bytes(40), ..PlanOptions::default() };
     assert_eq!(
@@ -221,6 +221,6 @@ fn what_cannot_be_planned_is_refused() {
     assert!(matches!(Plan::new(&rows, &columns, &options), Err(PlanError::Placed { .. })));
     assert_eq!(
         said(&rows, &columns, &options),
-        "the plan is over the mesh (x: 4, y: 6), but (x: 4) is placed; place the plan's mesh"
+        "the plan is for the mesh (x: 4, y: 6), but the placement is of (x: 4); place the plan's mesh"
     );
 }

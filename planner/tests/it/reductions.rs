@@ -140,13 +140,13 @@ fn each_rule_refuses_what_it_must() {
     use Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
     expect!["devices 0 and 1 both hold chunk 0, so there is nothing to gather"]
         .assert_eq(&after(&[(AllGather, &[0, 1])]));
-    expect!["device 0 holds 4 chunks and device 1 holds 0; a gather needs as many of each, and some"]
+    expect!["device 0 holds 4 chunks and device 1 holds 0; a gather needs the same number from each, and at least one"]
         .assert_eq(&after(&[(Reduce, &[0, 1]), (AllGather, &[0, 1])]));
-    expect!["device 1 knows something that the first, 0, does not, and a broadcast would lose it"]
+    expect!["a broadcast from device 0 would discard partial sums held only by device 1"]
         .assert_eq(&after(&[(Broadcast, &[0, 1])]));
-    expect!["no device knows less than the first, 0, so there is nothing to broadcast"]
+    expect!["no device lacks data of the first, 0, so there is nothing to broadcast"]
         .assert_eq(&after(&[(AllReduce, &[0, 1]), (Broadcast, &[0, 1])]));
-    expect!["4 chunks cannot be scattered over 3 devices; the number of chunks must be a multiple"]
+    expect!["4 chunks cannot be scattered over 3 devices; make the number of chunks a multiple"]
         .assert_eq(&after(&[(ReduceScatter, &[0, 1, 2])]));
     expect!["devices 1 and 2 hold different chunks, which would be added"]
         .assert_eq(&after(&[(Reduce, &[0, 1]), (Reduce, &[1, 2])]));
@@ -225,7 +225,7 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
         pairs,
         vec![step(AllReduce, &[&[0, 2], &[1, 3]], 1)],
         expect![
-            "step 1: the group [0, 2] joins some of the ranks [0, 1] with others, which are not to be summed with them"
+            "step 1: the group [0, 2] mixes some of the ranks [0, 1] with others that must not be summed with them"
         ],
     );
     refused(
@@ -251,7 +251,7 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
     refused(
         pairs,
         vec![step(AllReduce, &[&[3, 4]], 1)],
-        expect!["rank 4 is in a step and in none of them; the groups to be summed have each of the ranks 0..4 once"],
+        expect!["rank 4 is in a step but in no group; the groups to be summed have each of the ranks 0..4 once"],
     );
     refused(
         pairs,
@@ -267,7 +267,7 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
     refused(
         &[&[0, 1], &[1, 2]],
         vec![],
-        expect!["rank 1 is in two of them; the groups to be summed have each of the ranks 0..4 once"],
+        expect!["rank 1 is in two groups; the groups to be summed have each of the ranks 0..4 once"],
     );
     refused(
         &[&[0, 1], &[3]],

@@ -33,13 +33,15 @@ fn numbers_that_could_overflow_are_refused_where_they_are_written() {
     refused(
         &Schedule::from_spec(convolution([1 << 60, 0], [2, 1, 1, (1 << 60) + 1])),
         expect![
-            "kernel `matmul`: index `1152921504606846976*i + r` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"
+            "kernel `matmul`: index `1152921504606846976*i + r` of `A` exceeds 2^60, so sums of indices might \
+             overflow; use smaller extents and coefficients"
         ],
     );
     refused(
         &Schedule::from_spec(convolution([1, 1 << 60], [1, 1, 1, (1 << 60) + 1])),
         expect![
-            "kernel `matmul`: index `i + r + 1152921504606846976` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"
+            "kernel `matmul`: index `i + r + 1152921504606846976` of `A` exceeds 2^60, so sums of indices might \
+             overflow; use smaller extents and coefficients"
         ],
     );
     // Where an index has one value or none, what it is multiplied by and added to makes no difference.
@@ -51,9 +53,7 @@ fn numbers_that_could_overflow_are_refused_where_they_are_written() {
     let matmul = || Schedule::from_spec(example::matmul(8, 8, 8));
     refused(
         &matmul().divide("m", "mo", "mi", 1 << 62),
-        expect![
-            "loop `m` goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts"
-        ],
+        expect!["loop `m` exceeds 2^60, so sums of indices might overflow; use smaller extents, tiles and parts"],
     );
     refused(
         &matmul().distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 1 << 40)])),

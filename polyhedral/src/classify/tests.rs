@@ -93,7 +93,7 @@ fn what_all_ranks_along_an_axis_need_of_one_is_broadcast() {
         "A",
         expect![[r#"
         broadcast(y)
-        - what one rank needs has one owner, (x, ko)
+        - the needed region has one owner, (x, ko)
         - axis x: the owner's coordinate is the reader's, aligned
         - axis y: owner and region are the same for all y, broadcast
         residency: rank (x, ko) owns the tile
@@ -107,7 +107,7 @@ fn what_all_ranks_along_an_axis_need_of_one_is_broadcast() {
         "B",
         expect![[r#"
         broadcast(x)
-        - what one rank needs has one owner, (2)
+        - the needed region has one owner, (2)
         - axis x: owner and region are the same for all x, broadcast
         residency: rank (2) owns the tile
     "#]],
@@ -121,12 +121,12 @@ fn what_the_neighbour_has_now_is_shifted() {
         "A",
         expect![[r#"
         shift(y, 1)
-        - what one rank needs has one owner, (x, (x + y + ko) % 3)
+        - the needed region has one owner, (x, (x + y + ko) % 3)
         - axis x: the owner's coordinate is the reader's, aligned
         - axis y: neither aligned nor broadcast
-        - axis y: the next need is what the neighbour at y + 1 holds now, shift
+        - axis y: the next region is the one that the neighbour at y + 1 holds now, shift
         - the first iteration on its own:
-        -   what one rank needs has one owner, (x, (x + y) % 3)
+        -   the needed region has one owner, (x, (x + y) % 3)
         -   axis x: the owner's coordinate is the reader's, aligned
         -   axis y: neither aligned nor broadcast
         -   each owner serves one rank at a time
@@ -151,7 +151,7 @@ fn what_each_owner_has_for_one_rank_is_permuted() {
         "A",
         expect![[r#"
         permute
-        - what one rank needs has one owner, (y, x)
+        - the needed region has one owner, (y, x)
         - axis x: neither aligned nor broadcast
         - axis y: neither aligned nor broadcast
         - each owner serves one rank at a time
@@ -172,7 +172,7 @@ fn what_ranks_own_among_them_is_gathered() {
         "B",
         expect![[r#"
         all_gather(x)
-        - what one rank needs has several owners
+        - the needed region has several owners
         - axis x: the region is the same for all x
         - ranks along x own it together: all-gather
         residency: the owners of the tile differ from its readers along x alone
@@ -190,10 +190,10 @@ fn rims_of_neighbours_are_a_halo() {
         "A",
         expect![[r#"
         halo(x: 0..=1)
-        - what one rank needs has several owners
+        - the needed region has several owners
         - axis x: neither aligned, nor the same region for all x
         - owners are at the offsets x: 0..=1 from the rank
-        - a few neighbours own it, around what the rank owns itself: halo
+        - a few neighbours own it, around the rank's own elements: halo
         matching: owners are at the offsets x: 0..=1 from the rank
     "#]],
     );
@@ -209,7 +209,7 @@ fn what_has_no_pattern_is_exchanged() {
         "A",
         expect![[r#"
         exchange
-        - what one rank needs has several owners
+        - the needed region has several owners
         - axis x: neither aligned, nor the same region for all x
         - exchange
     "#]],

@@ -72,7 +72,7 @@ fn what_is_no_product_of_two_says_why() {
     let dot = multiply(access("A", &["k"]), access("B", &["k"]));
     check(
         &kernel(&[], Assign::Add, &[("A", 1), ("B", 1)], dot),
-        expect!["no index is in the output and in one operand alone"],
+        expect!["no index is in the output and in only one operand"],
     );
     let pointwise = multiply(a, access("B", &["m", "k"]));
     check(&kernel(&["m", "k"], Assign::Set, &operands, pointwise), expect!["no index is summed over both operands"]);

@@ -83,13 +83,16 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
     check(
         &ahead().expect_overlap("B", 0.7),
         expect![
-            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 70.0 %: the first of 3 iterations of `ko` comes while nothing is computed; divide into 4 iterations of `ko` or more, or expect 0.666 or less"
+            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 70.0 %: nothing is \
+             computed during the transfer of the first of 3 iterations of `ko`; divide into 4 iterations of `ko` or \
+             more, or expect 0.666 or less"
         ],
     );
     check(
         &ahead().expect_overlap("B", 1.0),
         expect![
-            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 100.0 %: the first of 3 iterations of `ko` comes while nothing is computed; expect 0.666 or less"
+            "Some(7): at most 66.7 % of the transfer of `B`, broadcast(x), can be hidden, not 100.0 %: nothing is \
+             computed during the transfer of the first of 3 iterations of `ko`; expect 0.666 or less"
         ],
     );
     // Of one panel nothing is hidden, whether it begins ahead or not.
@@ -98,13 +101,17 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
     check(
         &alone().pipeline("ko", 1).expect_overlap("B", 0.8),
         expect![
-            "Some(7): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 80.0 %: `ko` has one iteration, so that no other one is computed while it comes; divide into 5 iterations of `ko` or more, and `pipeline` it"
+            "Some(7): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 80.0 %: `ko` has one \
+             iteration, so no other one is computed while it is in flight; divide into 5 iterations of `ko` or more, \
+             and `pipeline` it"
         ],
     );
     check(
         &alone().expect_overlap("B", 1.0),
         expect![
-            "Some(6): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 100.0 %: `ko` has one iteration, so that no other one is computed while it comes; divide into several iterations of `ko`, `pipeline` it, and expect less than all"
+            "Some(6): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 100.0 %: `ko` has one \
+             iteration, so no other one is computed while it is in flight; divide into several iterations of `ko`, \
+             `pipeline` it, and expect less than all"
         ],
     );
     alone().pipeline("ko", 1).expect_overlap("B", 0.0).lower().expect("nothing is expected");
@@ -117,7 +124,7 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
     check(
         &placed().expect_overlap("B", 0.1),
         expect![
-            "Some(5): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 10.0 %: it comes before all loops; `communicate` it at a serial loop, and `pipeline` that"
+            "Some(5): at most 0.0 % of the transfer of `B`, all_gather(x), can be hidden, not 10.0 %: it is fetched before all loops; `communicate` it at a serial loop, and `pipeline` that"
         ],
     );
     check(
@@ -134,24 +141,27 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
     check(
         &summed.clone().communicate("C", "mo").pipeline("mo", 2).expect_overlap("C", 0.8),
         expect![
-            "Some(7): at most 75.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 80.0 %: the last of 4 iterations of `mo` leaves while nothing is computed; divide into 5 iterations of `mo` or more, or expect 0.750 or less"
+            "Some(7): at most 75.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 80.0 %: nothing is \
+             computed during the transfer of the last of 4 iterations of `mo`; divide into 5 iterations of `mo` or \
+             more, or expect 0.750 or less"
         ],
     );
     check(
         &summed.clone().communicate("C", "mo").expect_overlap("C", 0.5),
         expect![
-            "Some(6): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: each iteration of `mo` waits until it has left; add `pipeline(mo, 1)`"
+            "Some(6): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: each \
+             iteration of `mo` waits until it is sent; add `pipeline(mo, 1)`"
         ],
     );
     check(
         &summed.expect_overlap("C", 0.5),
         expect![
-            "Some(5): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: it leaves after all loops; `communicate` it at a serial loop, and `pipeline` that"
+            "Some(5): at most 0.0 % of the transfer of `C`, reduce_scatter(x), can be hidden, not 50.0 %: it is sent after all loops; `communicate` it at a serial loop, and `pipeline` that"
         ],
     );
     check(
         &ahead().expect_overlap("B", 80.0),
-        expect!["Some(7): 80 is no share of a transfer; give a number from 0 to 1: 0.8 is four fifths"],
+        expect!["Some(7): 80 is not a share of a transfer; give a number from 0 to 1: 0.8 is four fifths"],
     );
     check(&ahead().expect_overlap("D", 0.8), expect!["Some(7): no tensor `D`; the tensors are A, B, C"]);
 }

@@ -41,7 +41,7 @@ fn what_a_rank_alone_owns_it_writes_in_place() {
         &over("m", |x| vec![at("m", x)]),
         expect![[r#"
         local, inside 0 loops, 0 elements
-        - each rank is the only owner of what it computes, and has it as one block: local
+        - each rank owns exactly what it computes, as one block: local
         delivery: each rank is the only owner of what it computes
     "#]],
     );
@@ -50,7 +50,7 @@ fn what_a_rank_alone_owns_it_writes_in_place() {
         &over("k", |x| vec![partial(x)]),
         expect![[r#"
         local, inside 0 loops, 0 elements
-        - each rank is the only owner of its term of what it computes, and has it as one block: local
+        - each rank owns exactly its term of what it computes, as one block: local
         delivery: each rank is the only owner of its term of what it computes
     "#]],
     );
@@ -69,7 +69,7 @@ fn what_lies_in_cyclic_blocks_is_combined_into_the_shard() {
         &cyclic,
         expect![[r#"
         local, inside 0 loops, 16 elements
-        - an input of this region and sharding would be fetched so:
+        - an input of this region and sharding would be fetched like this:
         -   each rank owns all it needs, block-cyclic: local
         - each rank is the only owner of what it computes: local
         delivery: each rank is the only owner of its tile
@@ -83,8 +83,8 @@ fn sums_meet_at_one_owner_at_all_of_them_or_part_by_part() {
         &over("k", |x| vec![pin(x, 1)]),
         expect![[r#"
         reduce(x), inside 0 loops, 36 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has one owner, (1)
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has one owner, (1)
         -   axis x: owner and region are the same for all x, broadcast
         - run backwards, a broadcast is a reduction: reduce(x)
         delivery: one of the ranks along x is the only owner of the tile that all of them have
@@ -94,7 +94,7 @@ fn sums_meet_at_one_owner_at_all_of_them_or_part_by_part() {
         &over("k", |_| vec![]),
         expect![[r#"
         all_reduce(x), inside 0 loops, 36 elements
-        - an input of this region and sharding would be fetched so:
+        - an input of this region and sharding would be fetched like this:
         -   each rank owns all it needs: local
         - its owners are the ranks along x, and all compute the same: all_reduce(x)
         delivery: the owners of the tile that all ranks along x have are these ranks
@@ -104,8 +104,8 @@ fn sums_meet_at_one_owner_at_all_of_them_or_part_by_part() {
         &over("k", |x| vec![at("m", x)]),
         expect![[r#"
         reduce_scatter(x), inside 0 loops, 36 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has several owners
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has several owners
         -   axis x: the region is the same for all x
         -   ranks along x own it together: all-gather
         - run backwards, an all-gather is a reduce-scatter: reduce_scatter(x)
@@ -125,19 +125,19 @@ fn sums_travel_where_ranks_are_rotated_against_each_other() {
         &ring,
         expect![[r#"
         shift(x, 1), inside 1 loops, 12 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has one owner, ((x + mo) % 3)
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has one owner, ((x + mo) % 3)
         -   axis x: neither aligned nor broadcast
-        -   axis x: the next need is what the neighbour at x + 1 holds now, shift
+        -   axis x: the next region is the one that the neighbour at x + 1 holds now, shift
         -   the last iteration on its own:
-        -     what one rank needs has one owner, ((x + 2) % 3)
+        -     the needed region has one owner, ((x + 2) % 3)
         -     axis x: neither aligned nor broadcast
         -     each owner serves one rank at a time
         -     each rank sends one tile and receives one: permute
-        - run backwards, the sums travel: shift(x, 1)
+        - run backwards, partial sums move on: shift(x, 1)
         - run backwards: permute
         matching: in the last iteration the rank that a tile is sent to is the one that receives it
-        delivery: in each iteration but the first, a rank goes on from the tile that the neighbour at x + 1 had in the one before, so each term is in one tile
+        delivery: in each iteration but the first, a rank continues with the tile that the neighbour at x + 1 had in the previous one, so each term is in one tile
         delivery: one rank is the only owner of a tile
     "#]],
     );
@@ -151,8 +151,8 @@ fn a_loop_that_does_not_change_the_tile_is_outside_of_it() {
         expect![[r#"
         reduce(x), inside 0 loops, 36 elements
         - the 1 inner loops do not change what is written, so it is sent outside them
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has one owner, (0)
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has one owner, (0)
         -   axis x: owner and region are the same for all x, broadcast
         - run backwards, a broadcast is a reduction: reduce(x)
         delivery: one of the ranks along x is the only owner of the tile that all of them have
@@ -169,8 +169,8 @@ fn what_lies_elsewhere_is_permuted_or_exchanged() {
         &tiles.shard("C", [at("m", y), at("n", x)]),
         expect![[r#"
         permute, inside 0 loops, 9 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has one owner, (y, x)
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has one owner, (y, x)
         -   axis x: neither aligned nor broadcast
         -   axis y: neither aligned nor broadcast
         -   each owner serves one rank at a time
@@ -184,8 +184,8 @@ fn what_lies_elsewhere_is_permuted_or_exchanged() {
         &over("m", |x| vec![at("n", x)]),
         expect![[r#"
         exchange, inside 0 loops, 12 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has several owners
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has several owners
         -   axis x: neither aligned, nor the same region for all x
         -   exchange
         - run backwards: combining exchange
@@ -196,7 +196,7 @@ fn what_lies_elsewhere_is_permuted_or_exchanged() {
         &over("m", |_| vec![]),
         expect![[r#"
         exchange, inside 0 loops, 12 elements
-        - an input of this region and sharding would be fetched so:
+        - an input of this region and sharding would be fetched like this:
         -   each rank owns all it needs: local
         - all ranks along x own it, but not alone or not as one tile: exchange
         delivery: each element of a tile goes to all of its owners
@@ -226,11 +226,11 @@ fn rims_go_to_neighbours() {
         &spread.shard("C", [dim(0).at(x)]),
         expect![[r#"
         halo(x: -1..=1), inside 0 loops, 6 elements
-        - an input of this region and sharding would be fetched so:
-        -   what one rank needs has several owners
+        - an input of this region and sharding would be fetched like this:
+        -   the needed region has several owners
         -   axis x: neither aligned, nor the same region for all x
         -   owners are at the offsets x: -1..=1 from the rank
-        -   a few neighbours own it, around what the rank owns itself: halo
+        -   a few neighbours own it, around the rank's own elements: halo
         - run backwards, neighbours get their rims: halo
         matching: owners are at the offsets x: -1..=1 from the rank
         delivery: each element of a tile goes to all of its owners

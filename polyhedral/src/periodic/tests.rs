@@ -209,13 +209,13 @@ fn a_program_shows_where_it_wraps() {
             tile [6] of A[(4*x - 1 .. +6) % 12]
             at most 16 bytes received per rank and step
             messages with at most 2 other ranks
-            what a rank owns itself is read in place
-            the same in all iterations: who sends what is worked out once
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - what one rank needs wraps around the end of the tensor
+            a rank's own elements are read in place
+            the same in all iterations: messages are planned once
+            read in place where ranks share memory, else sent in messages
+            - the needed region wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: -1..=1 from the rank
-            - a few neighbours own it, around what the rank owns itself: halo
+            - a few neighbours own it, around the rank's own elements: halo
     "#]]
     .assert_eq(&of_a.collect::<String>());
 }

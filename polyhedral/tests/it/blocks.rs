@@ -56,7 +56,7 @@ fn blocks_that_a_rank_owns_are_copied_once() {
             C: local, once, outside all serial loops
                 combined into own shard
                 tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
-                - an input of this region and sharding would be fetched so:
+                - an input of this region and sharding would be fetched like this:
                 -   each rank owns all it needs, block-cyclic: local
                 - each rank is the only owner of what it computes: local
             lower bound
@@ -78,9 +78,9 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 tile [16, 7] of A[4*x .. +52 by blocks of 4 every 16, 0..7]
                 at most 336 bytes received per rank and step
                 messages with at most 3 other ranks
-                the same in all iterations: who sends what is worked out once
-                where ranks share memory it is read there, elsewhere it comes by messages
-                - what one rank needs has several owners
+                the same in all iterations: messages are planned once
+                read in place where ranks share memory, else sent in messages
+                - the needed region has several owners
                 - axis x: neither aligned, nor the same region for all x
                 - exchange
             B: local, once, outside all serial loops
@@ -90,9 +90,9 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 exchange with the owners at any x
                 tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
                 at most 240 bytes received per rank and step
-                the same in all iterations: who sends what is worked out once
-                - an input of this region and sharding would be fetched so:
-                -   what one rank needs has several owners
+                the same in all iterations: messages are planned once
+                - an input of this region and sharding would be fetched like this:
+                -   the needed region has several owners
                 -   axis x: neither aligned, nor the same region for all x
                 -   exchange
                 - run backwards: combining exchange
@@ -115,8 +115,8 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 all-gather along y
                 tile [20, 7] of A[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 0..7]
                 at most 392 bytes received per rank and step
-                where ranks share memory it is read there, elsewhere it comes by messages
-                - what one rank needs has several owners
+                read in place where ranks share memory, else sent in messages
+                - the needed region has several owners
                 - axis x: the owners' coordinate is the reader's, aligned
                 - axis y: the region is the same for all y
                 - ranks along y own it together: all-gather
@@ -127,8 +127,8 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 exchange with the owners at x, any y
                 tile [20, 2] of C[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 2*y..min(5, 2*y + 2)]
                 at most 320 bytes received per rank and step
-                the same in all iterations: who sends what is worked out once
-                - an input of this region and sharding would be fetched so:
+                the same in all iterations: messages are planned once
+                - an input of this region and sharding would be fetched like this:
                 -   each rank owns all it needs, block-cyclic: local
                 - all ranks along y own it, but not alone or not as one tile: exchange
                 - owners are at the offsets y: any from the rank
@@ -177,16 +177,16 @@ fn blocks_of_a_stencil_have_rims() {
                 tile [24] of A[4*x .. +54 by blocks of 6 every 16]
                 at most 32 bytes received per rank and step
                 messages with at most 1 other ranks
-                the same in all iterations: who sends what is worked out once
-                where ranks share memory it is read there, elsewhere it comes by messages
-                - what one rank needs has several owners
+                the same in all iterations: messages are planned once
+                read in place where ranks share memory, else sent in messages
+                - the needed region has several owners
                 - axis x: neither aligned, nor the same region for all x
                 - owners are at the offsets x: 0..=1 from the rank
                 - exchange
             B: local, once, outside all serial loops
                 combined into own shard
                 tile [16] of B[4*x .. +52 by blocks of 4 every 16]
-                - an input of this region and sharding would be fetched so:
+                - an input of this region and sharding would be fetched like this:
                 -   each rank owns all it needs, block-cyclic: local
                 - each rank is the only owner of what it computes: local
         "#]],

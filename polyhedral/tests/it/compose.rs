@@ -61,20 +61,20 @@ fn each_layer_permutes_what_was_broadcast_to_it() {
             shift along y by 1: from y = y + 1; at kt = 0: broadcast along z from z = 0 of [16*x .. +16, 16*y .. +16]; then permute: from rank (x, (x + y + 2*z) % 4, z), to rank (x, (y - x - 2*z) % 4, z)
             tile [16, 16] of A[16*x .. +16, 16*((x + y + 2*z + kt) % 4) .. +16]
             at most 2048 bytes received per rank and step
-            two buffers in turns: what one holds is passed on while the other receives
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - what one rank needs has one owner, (x, (x + y + 2*z + kt) % 4, 0)
+            two alternating buffers: one is forwarded while the other receives
+            read in place where ranks share memory, else sent in messages
+            - the needed region has one owner, (x, (x + y + 2*z + kt) % 4, 0)
             - axis x: the owner's coordinate is the reader's, aligned
             - axis y: neither aligned nor broadcast
             - axis z: neither aligned nor broadcast
-            - axis y: the next need is what the neighbour at y + 1 holds now, shift
+            - axis y: the next region is the one that the neighbour at y + 1 holds now, shift
             - the first iteration on its own:
-            -   what one rank needs has one owner, (x, (x + y + 2*z) % 4, 0)
+            -   the needed region has one owner, (x, (x + y + 2*z) % 4, 0)
             -   axis x: the owner's coordinate is the reader's, aligned
             -   axis y: neither aligned nor broadcast
             -   axis z: neither aligned nor broadcast
             -   one owner serves several ranks at a time
-            -   what each owner has goes to all z, where each serves one rank: broadcast, permute
+            -   each owner's elements are sent to all z, where each owner serves one rank: broadcast, permute
     "#]].assert_eq(&of_a);
 }
 

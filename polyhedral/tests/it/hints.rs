@@ -299,7 +299,7 @@ fn a_short_range_leaves_ranks_without_work() {
     check(
         part.shard("A", [i.at(x.clone())]).shard("B", [i.at(x.clone())]),
         expect![[r#"
-            ranks at x = 0..2 have nothing to compute, since `i` is divided as the 64 indices of `B` that it writes are, but runs `for i in 40..56`: to divide that range, which moves `B` to its owners, `divide` it into 4 first and distribute the outer loop
+            ranks at x = 0..2 have nothing to compute, since `i` is divided like the 64 indices of `B` that it writes, but covers only `for i in 40..56`: to divide that range instead, `divide` it into 4 first and distribute the outer loop, which moves `B` to its owners
         "#]],
     );
     let interior = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = A[i - 1] + A[i + 1] for i in 1..63 }");
@@ -314,8 +314,8 @@ fn pipelines_that_hide_nothing_are_pointed_out() {
     check(
         in_panels(1),
         expect![[r#"
-        nothing of `A` moves while others are computed, since `ko` has one iteration: divide it into more, or leave out `pipeline`
-        nothing of `B` moves while others are computed, since `ko` has one iteration: divide it into more, or leave out `pipeline`
+        the transfer of `A` overlaps no computation, since `ko` has one iteration: divide it into more, or leave out `pipeline`
+        the transfer of `B` overlaps no computation, since `ko` has one iteration: divide it into more, or leave out `pipeline`
     "#]],
     );
     let [k, n] = ["k", "n"].map(Var::new);
@@ -339,7 +339,7 @@ fn pipelines_that_hide_nothing_are_pointed_out() {
     check(
         chain,
         expect![[r#"
-            panels of `B` make progress between leaves alone, since this leaf cannot be cut into parts: divide the loop of `pipeline` into more panels
+            panels of `B` make progress only between leaves, since this leaf cannot be cut into slices: divide the loop of `pipeline` into more panels
         "#]],
     );
 }
@@ -361,7 +361,7 @@ fn blocks_without_an_interior_are_pointed_out() {
     check(
         in_rows(8),
         expect![[r#"
-            nothing is computed while the halo of `u` comes, since all that a rank computes reads some of it: distribute over fewer ranks, or leave out `interior_first`
+            nothing is computed while the halo of `u` is in flight, since all that a rank computes reads some of it: distribute over fewer ranks, or leave out `interior_first`
         "#]],
     );
     check(in_rows(12), expect![""]);
@@ -372,8 +372,8 @@ fn an_index_that_occurs_once_is_pointed_out() {
     check(
         kernel("fn f(A: [f64; 6, 7], x: [f64; 7]) -> y: [f64; 6] { y[i] = A[i, j] * x[k] }"),
         expect![[r#"
-            `j` occurs in `A[i, j]` alone and not in the output, so `A[i, j]` is summed over `j` again for each value of k: if another index was meant, write that one; else sum first, in a kernel of its own
-            `k` occurs in `x[k]` alone and not in the output, so `x[k]` is summed over `k` again for each value of i, j: if another index was meant, write that one; else sum first, in a kernel of its own
+            `j` occurs only in `A[i, j]`, so `A[i, j]` is summed over `j` again for each value of k: if you meant another index, write that one; else sum first, in a kernel of its own
+            `k` occurs only in `x[k]`, so `x[k]` is summed over `k` again for each value of i, j: if you meant another index, write that one; else sum first, in a kernel of its own
         "#]],
     );
     for fine in [

@@ -411,7 +411,7 @@ fn levels_that_are_none_are_refused_with_the_step() {
 
 #[test]
 #[should_panic(
-    expected = "`pin(node, 0)` places no dimension, so it has no blocks to divide; leave out what follows it"
+    expected = "`pin(node, 0)` places no dimension, so it has no blocks to divide; leave out the clauses after it"
 )]
 fn a_pin_has_no_blocks_to_divide() {
     let _ = pin(Axis { name: "node".into(), extent: 2 }, 0).at(AxisExpr::axis("rank"));

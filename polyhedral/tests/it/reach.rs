@@ -73,7 +73,8 @@ fn corners_that_are_not_read_are_left_out() {
         let unproved = schedule.unproved().unwrap_or_else(|error| panic!("{error}"));
         assert!(unproved.is_as(&program), "{program}\n{}", unproved.explain());
         let route = &program.nest().transfers[0].route;
-        let is_proved = program.explain().contains("what is read is owned by ranks that differ along one axis alone\n");
+        let is_proved =
+            program.explain().contains("all elements read are owned by ranks that differ along one axis only\n");
         assert_eq!(route.star().is_some(), is_proved, "{}", program.explain());
         (route.star().is_some(), route.partners(program.mesh()))
     };
@@ -112,9 +113,9 @@ fn a_file_that_leaves_out_corners_that_are_read_is_refused() {
     };
     for periodic in [true, false] {
         let program = read(&FIVE, periodic).expect("it is as it was derived");
-        assert!(program.explain().contains("in every step, each rank is brought"), "{}", program.explain());
+        assert!(program.explain().contains("in every step, each rank receives"), "{}", program.explain());
         let error = read(&NINE, periodic).expect_err("corners are read").to_string();
-        expect!["statement 1: `stencil` has a leaf that reads corners of its part of `A`, which are left out"]
+        expect!["statement 1: `stencil` has a leaf that reads corners of its part of `A`, which are not fetched"]
             .assert_eq(&error);
     }
 }
@@ -165,14 +166,14 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
             at most 360 bytes received per rank and step
             messages with at most 2 other ranks
-            what a rank owns itself is read in place
-            the same in all iterations: who sends what is worked out once
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - what one rank needs wraps around the end of the tensor
+            a rank's own elements are read in place
+            the same in all iterations: messages are planned once
+            read in place where ranks share memory, else sent in messages
+            - the needed region wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
-            - owners of what is read are at the offsets x: 0..=1, y: -1..=0 from the rank
-            - what is read is owned by ranks that differ along one axis alone, so corners are left out
-            - a few neighbours own it, around what the rank owns itself: halo
+            - owners of the elements read are at the offsets x: 0..=1, y: -1..=0 from the rank
+            - all elements read are owned by ranks that differ along one axis only, so corners are left out
+            - a few neighbours own it, around the rank's own elements: halo
     "#]]
     .assert_eq(&text);
 }

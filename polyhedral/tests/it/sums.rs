@@ -74,8 +74,8 @@ fn johnson_broadcasts_twice_and_reduces() {
             broadcast along y from y = 0
             tile [32, 32] of A[32*x .. +32, 32*z .. +32]
             at most 4096 bytes received per rank and step
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - what one rank needs has one owner, (x, 0, z)
+            read in place where ranks share memory, else sent in messages
+            - the needed region has one owner, (x, 0, z)
             - axis x: the owner's coordinate is the reader's, aligned
             - axis y: owner and region are the same for all y, broadcast
             - axis z: the owner's coordinate is the reader's, aligned
@@ -83,8 +83,8 @@ fn johnson_broadcasts_twice_and_reduces() {
             broadcast along x from x = 0
             tile [32, 32] of B[32*z .. +32, 32*y .. +32]
             at most 4096 bytes received per rank and step
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - what one rank needs has one owner, (0, y, z)
+            read in place where ranks share memory, else sent in messages
+            - the needed region has one owner, (0, y, z)
             - axis x: owner and region are the same for all x, broadcast
             - axis y: the owner's coordinate is the reader's, aligned
             - axis z: the owner's coordinate is the reader's, aligned
@@ -92,8 +92,8 @@ fn johnson_broadcasts_twice_and_reduces() {
             reduce along z to z = 0
             tile [32, 32] of C[32*x .. +32, 32*y .. +32]
             at most 4096 bytes received per rank and step
-            - an input of this region and sharding would be fetched so:
-            -   what one rank needs has one owner, (x, y, 0)
+            - an input of this region and sharding would be fetched like this:
+            -   the needed region has one owner, (x, y, 0)
             -   axis x: the owner's coordinate is the reader's, aligned
             -   axis y: the owner's coordinate is the reader's, aligned
             -   axis z: owner and region are the same for all z, broadcast
@@ -101,7 +101,7 @@ fn johnson_broadcasts_twice_and_reduces() {
         lower bound
             at least 6144 bytes received by one of 8 ranks, by any algorithm that divides the work evenly, from one copy of each tensor
             - here at most 12288 bytes, 2.00 times as many
-            - A, B, C are not in even shares, which does not change the bound
+            - A, B, C are not divided evenly, which does not change the bound
         proved
             - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, 0, z) owns the tile
@@ -114,7 +114,7 @@ fn johnson_broadcasts_twice_and_reduces() {
         bounds per rank
             - shards 12288 bytes
             - tiles and staging 20480 bytes
-            - copies by products of matrices 82176 bytes
+            - packed copies of matrix products 82176 bytes
             - received 12288 bytes
     "#]].assert_eq(&program.explain());
 }
@@ -222,18 +222,18 @@ fn sums_stay_open_where_the_output_says_so() {
 
     let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").kind().to_string();
     let cube = || cube([2, 2, 2], [8, 8, 8]);
-    expect!["axis `x` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"]
+    expect!["axis `x` holds partial sums, so it cannot also place a dimension or be pinned; leave either out"]
         .assert_eq(&message(cube().shard("C", [m.at(x), n.at(x), partial(x)])));
     let read = Schedule::from_spec(example::matmul(8, 8, 8))
         .distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
         .shard("A", [k.at(0), partial(x)]);
-    expect!["`A` would be read while its sums are open along x; close them first: `redistribute` it to a sharding without `partial`, and shard it so here"].assert_eq(&message(read));
+    expect!["`A` would be read as partial sums along x; `redistribute` it to a sharding without `partial` first, and give that sharding here"].assert_eq(&message(read));
     let mut greatest = example::matmul(8, 8, 8);
     greatest.assign = Assign::Max;
     let open = Schedule::from_spec(greatest)
         .distribute(["k"], ["ko"], ["ki"], &Mesh::new([("x", 2)]))
         .shard("C", [partial(x)]);
-    expect!["`C max= ..` is no sum, so it cannot hold partial sums along x; leave `partial` out"]
+    expect!["`C max= ..` is not a sum, so it cannot hold partial sums along x; leave `partial` out"]
         .assert_eq(&message(open));
 }
 

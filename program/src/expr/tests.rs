@@ -113,6 +113,6 @@ fn a_file_has_no_number_without_a_negative() {
     let read = |text: &str| serde_json::from_str::<Expr>(text).map_err(|error| error.to_string());
     assert_eq!(read(r#"{ "terms": [], "constant": 3 }"#), Ok(Expr::constant(3)));
     let least = r#"{ "terms": [[{ "Symbol": { "Counter": 0 } }, -9223372036854775808]], "constant": 0 }"#;
-    let message = "an expression has the number -9223372036854775808, of which there is no negative";
+    let message = "an expression has the number -9223372036854775808, whose negative does not fit in 64 bits";
     assert!(read(least).expect_err("it is the least number").starts_with(message));
 }

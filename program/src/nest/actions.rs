@@ -138,7 +138,7 @@ impl Nest {
             | Statement::Repeat { .. }
             | Statement::Begin(TransferId::Array(_))
             | Statement::Free(_) => {
-                unreachable!("a loop, or no statement of a nest; this is a bug of polyshard")
+                unreachable!("a loop, or no statement of a nest; this is a bug in polyshard")
             }
         }
     }

@@ -25,14 +25,14 @@ impl Nest {
         }
         for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
             if sharding.shape() != tensor.shape || *sharding.mesh() != self.mesh {
-                return Err(format!("has a sharding of `{}` that is not of its shape on its mesh", tensor.name));
+                return Err(format!("has a sharding of `{}` of another shape or mesh", tensor.name));
             }
         }
         let home = self.output_sharding();
         let is_owned =
             |axis: &usize| home.sources().contains(&(*axis, AxisSource::Reader)) && !home.partial().contains(axis);
         if !self.copies.iter().all(is_owned) {
-            return Err(format!("is computed by all ranks along axes {:?}, which do not own it", &self.copies[..]));
+            return Err(format!("is computed by all ranks along axes {:?}, but they do not own it", &self.copies[..]));
         }
         for inner in &self.loops {
             if !(0..=LIMIT).contains(&i128::from(inner.extent)) {
@@ -62,7 +62,7 @@ impl Nest {
         let tensors = self.kernel.inputs().len();
         let is_in = |transfer: &Transfer| transfer.direction == Direction::In && transfer.tensor < TensorId(tensors);
         if !inputs.iter().all(is_in) || output.direction == Direction::In || output.tensor != TensorId(tensors) {
-            return Err("has transfers that are not those of its inputs and then one of its output".into());
+            return Err("has transfers in another order than its inputs and then its output".into());
         }
         let mut brought: Vec<_> = inputs.iter().flat_map(|transfer| &transfer.operands).copied().collect();
         brought.sort_unstable();
@@ -71,7 +71,7 @@ impl Nest {
             transfer.operands.iter().all(|operand| tensor(operand) == Some(transfer.tensor))
         };
         if !brought.iter().copied().eq((0..self.leaf.operands.len()).map(OperandId)) || !inputs.iter().all(same) {
-            return Err("has transfers that do not bring what each operand reads once".into());
+            return Err("has transfers that do not fetch each operand exactly once".into());
         }
         match output.operands.is_empty() {
             true => Ok(()),
@@ -99,7 +99,7 @@ impl Nest {
             _ => false,
         };
         if !follows {
-            return Err("by legs that do not follow one another".into());
+            return Err("with legs that cannot follow each other".into());
         }
         if let Some(shift) = route.shift()
             && (level.innermost() != Some(shift.counter)
@@ -107,18 +107,15 @@ impl Nest {
                 || i128::from(shift.by).abs() > LIMIT
                 || self.loops[shift.counter.0].extent < 1)
         {
-            return Err("that shifts along an axis, or in a loop, that is not there".into());
+            return Err("that shifts along an unknown axis or in an unknown loop".into());
         }
         if route.star().is_some() && (*direction != Direction::In || route.legs.len() > 1) {
-            return Err("that leaves out corners, but not of an input that is read where it comes to".into());
+            return Err("that leaves out corners, but is not of an input that is fetched in one leg".into());
         }
         at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
         let is_collective = |leg: &LegId| matches!(at_owners.get(leg.0), Some(Leg::Collective { .. }));
         if let Some(leg) = transfer.carried_out.keys().find(|leg| !is_collective(leg)) {
-            return Err(format!(
-                "that says how leg {}, numbered from 0, is carried out, but that is no collective",
-                leg.0
-            ));
+            return Err(format!("with an algorithm for leg {}, numbered from 0, which is not a collective", leg.0));
         }
         let among_copies = |leg: &Leg| match leg {
             Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
@@ -128,7 +125,7 @@ impl Nest {
             Leg::InPlace | Leg::Copy | Leg::Permute { .. } | Leg::Shift(_) => false,
         };
         if *direction != Direction::In && at_owners.iter().any(among_copies) {
-            return Err("between ranks that each have all of it".into());
+            return Err("between ranks that each compute all of it".into());
         }
         let ranges = self.ranges();
         let largest = [Some(region), route.held.as_ref()].into_iter().flatten().map(|region| {
@@ -146,7 +143,7 @@ impl Nest {
         let ndim = self.mesh.ndim();
         let ranks = |exprs: &[Expr], count: usize| {
             let fits = exprs.len() == count && exprs.iter().all(|expr| self.is_in_scope(expr, level));
-            fits.then_some(()).ok_or_else(|| "with a rank that has no such coordinates".to_owned())
+            fits.then_some(()).ok_or_else(|| "with invalid coordinates of a rank".to_owned())
         };
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) => Ok(()),
@@ -158,31 +155,33 @@ impl Nest {
                     None => {}
                     Some(CollectiveBy::Stages(stages)) => {
                         let checked = stages.check(&self.mesh, axes);
-                        checked.map_err(|error| format!("by a collective in stages that cannot be: {error}"))?;
+                        checked.map_err(|error| format!("by a collective with invalid stages: {error}"))?;
                     }
                     Some(CollectiveBy::Procedure(procedure)) => {
                         let is_in_order = procedure.steps().is_none();
                         let refused = match (direction, owners) {
                             (Direction::In, _) => Some("it adds up sums, but this is an input".into()),
                             (_, Owners::One(_)) => {
-                                Some("it leaves the sums on all its ranks, but one of them owns them".into())
+                                Some("it leaves the sums on all its ranks, but only one of them owns them".into())
                             }
                             (_, Owners::Parts) => {
                                 Some("it leaves the sums on all its ranks, but each owns a part of them".into())
                             }
                             (Direction::Out { any_order: true }, _) if is_in_order => Some(
-                                "it is in the order of the ranks, but the communication library is to choose".into(),
+                                "it adds in the order of the ranks, but the communication library is to choose the \
+                                 order"
+                                    .into(),
                             ),
                             _ => procedure.check_along(&self.mesh, axes).err().map(|why| format!("it {why}")),
                         };
                         if let Some(why) = refused {
-                            return Err(format!("by a procedure that cannot be: {why}"));
+                            return Err(format!("by an invalid procedure: {why}"));
                         }
                     }
                 }
                 match owners {
                     Owners::One(root) => ranks(root, axes.len()),
-                    Owners::All if direction == Direction::In => Err("of what every rank has".into()),
+                    Owners::All if direction == Direction::In => Err("of elements that every rank has".into()),
                     Owners::All | Owners::Parts => Ok(()),
                 }
             }
@@ -196,7 +195,7 @@ impl Nest {
                 };
                 match reach.along.len() == ndim && reach.along.iter().all(ordered) {
                     true => Ok(()),
-                    false => Err("with ranks whose distance cannot be".into()),
+                    false => Err("with ranks at invalid distances".into()),
                 }
             }
         }
@@ -215,7 +214,7 @@ impl Nest {
         let mut exprs = ranges.iter().chain(when).flat_map(|(a, b)| [a, b]).chain(sizes);
         match lengths == [shape.len(); 3] && positive && exprs.all(|expr| self.is_in_scope(expr, level)) {
             true => Ok(()),
-            false => Err("of a region that is not of its tensor".into()),
+            false => Err("of an invalid region of its tensor".into()),
         }
     }
 
@@ -269,11 +268,11 @@ impl Nest {
             || !access(&leaf.target)
             || leaf.target.tensor.0 != self.kernel.inputs().len()
         {
-            return Err("has a leaf that does not access what its kernel does".into());
+            return Err("has a leaf whose accesses differ from its kernel's".into());
         }
         match self.operation_fits(leaf) {
             true => Ok(()),
-            false => Err("has a leaf whose operation is not over its loops and operands".into()),
+            false => Err("has a leaf whose operation does not fit its loops and operands".into()),
         }
     }
 }

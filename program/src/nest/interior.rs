@@ -48,14 +48,14 @@ impl Nest {
         for transfer in coming() {
             transfer.can_come_meanwhile(self.loops.len())?;
             if transfer.region.has_blocks() || !self.shardings[transfer.tensor.0].pins().is_empty() {
-                return Err("what a rank owns of it is not one box");
+                return Err("a rank's part of it is not one box");
             }
         }
         if self.leaf.op != LeafOp::Nest || self.leaf.loops.is_empty() {
             return Err("the leaf is not a nest with loops that can be cut");
         }
         if !self.kernel.writes_once() {
-            return Err("terms are added up in the leaf, in an order that depends on how it is cut");
+            return Err("the leaf adds up terms, in an order that depends on how it is cut");
         }
         let whole = |l: &super::LeafLoop| (Expr::constant(0), Expr::max(&Expr::constant(0), &l.count, &ranges));
         let mut interior = Interior { ranges: self.leaf.loops.iter().map(whole).collect() };
@@ -81,7 +81,7 @@ impl Nest {
             if layout.is_whole() && transfer.region.periods[dim].is_none() {
                 continue;
             }
-            let (low, high) = owned(sharding, dim, layout, ranges).ok_or("what a rank owns of it is not one box")?;
+            let (low, high) = owned(sharding, dim, layout, ranges).ok_or("a rank's part of it is not one box")?;
             // Beyond the period, an index means another element, which the tile has.
             let period = transfer.region.periods[dim].map(Expr::constant);
             let high = period.map_or(high.clone(), |period| Expr::min(&high, &period, ranges));
@@ -89,7 +89,7 @@ impl Nest {
             let moved = |l: &usize| strides[*l] != 0;
             let longest = |l: &usize| self.leaf.loops[*l].count.bounds(ranges).1;
             let cut = (0..strides.len()).filter(moved).rev().max_by_key(longest);
-            let cut = cut.ok_or("no loop of the leaf goes along a dimension that it comes for")?;
+            let cut = cut.ok_or("no loop of the leaf runs along a dimension of the halo")?;
             // Where the others take the index from that of the first iteration, at least and at most.
             let (mut least, mut most) = (access.base[dim].clone(), access.base[dim].clone());
             for l in (0..strides.len()).filter(|&l| l != cut && strides[l] != 0) {
@@ -143,11 +143,11 @@ impl Transfer {
     /// Whether it can come while the leaf inside of this many loops computes; else why not.
     pub(crate) fn can_come_meanwhile(&self, loops: usize) -> Result<(), &'static str> {
         if self.direction != Direction::In || !matches!(self.route.legs[..], [Leg::Halo { .. }]) {
-            return Err("it does not come as a halo");
+            return Err("it is not fetched as a halo");
         }
         match (self.ahead, self.level.0 == loops) {
-            (1.., _) => Err("it begins some iterations ahead"),
-            (0, false) => Err("loops around the leaf read what comes once"),
+            (1.., _) => Err("it is pipelined"),
+            (0, false) => Err("loops around the leaf reuse the fetched tile"),
             (0, true) => Ok(()),
         }
     }

@@ -11,10 +11,10 @@ impl Nest {
     /// Returns the transfer of the output.
     ///
     /// # Panics
-    /// If there is none: a bug of polyshard.
+    /// If there is none: a bug in polyshard.
     #[must_use]
     pub fn output(&self) -> &Transfer {
-        self.transfers.last().expect("a kernel has an output; this is a bug of polyshard")
+        self.transfers.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
     /// Returns the transfers of inputs.
@@ -26,10 +26,10 @@ impl Nest {
     /// Returns the array that it writes.
     ///
     /// # Panics
-    /// If that is missing: a bug of polyshard.
+    /// If that is missing: a bug in polyshard.
     #[must_use]
     pub fn writes(&self) -> ArrayId {
-        *self.arrays.last().expect("a kernel has an output; this is a bug of polyshard")
+        *self.arrays.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
     /// Returns the arrays that it reads, in the kernel's order.
@@ -52,10 +52,10 @@ impl Nest {
     /// Returns how the output lies.
     ///
     /// # Panics
-    /// If that is missing: a bug of polyshard.
+    /// If that is missing: a bug in polyshard.
     #[must_use]
     pub fn output_sharding(&self) -> &Sharding {
-        self.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
+        self.shardings.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
     /// Returns the sets of axes along which ranks communicate as groups, and the stages that they do it in, ascending: both back
@@ -175,7 +175,7 @@ impl Nest {
     /// If there is no such tensor.
     #[must_use]
     pub fn tensor_name(&self, tensor: TensorId) -> Name {
-        self.kernel.tensors().nth(tensor.0).expect("a tensor of the kernel; this is a bug of polyshard").name
+        self.kernel.tensors().nth(tensor.0).expect("a tensor of the kernel; this is a bug in polyshard").name
     }
 
     /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.

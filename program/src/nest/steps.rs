@@ -155,13 +155,13 @@ impl Nest {
         let target = vec![None; self.leaf.target.base.len()];
         let mut all = reads.iter().copied().zip(open).chain([((&self.leaf.target, self.output()), target)]);
         if let Some(((access, _), _)) = all.find(|((access, transfer), open)| !inside(access, transfer, open)) {
-            return Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)));
+            return Err(format!("has a leaf that reaches outside its part of `{}`", self.tensor_name(access.tensor)));
         }
         match reads.into_iter().find(|(access, transfer)| !self.comes(rank, counters, &counts, access, transfer)) {
             None => Ok(()),
             Some((access, _)) => {
                 let name = self.tensor_name(access.tensor);
-                Err(format!("has a leaf that reads corners of its part of `{name}`, which are left out"))
+                Err(format!("has a leaf that reads corners of its part of `{name}`, which are not fetched"))
             }
         }
     }

@@ -65,16 +65,16 @@ impl Nest {
             return Err("has time steps, but its transfers do not surround them".into());
         }
         if self.kernel.assign() != Assign::Set || self.leaf.op != LeafOp::Nest || !self.leaf.overwrites {
-            return Err("has time steps, but does not set all that it writes".into());
+            return Err("has time steps, but does not assign all elements that it writes".into());
         }
         if self.shardings[0] != self.shardings[1] {
-            return Err("has time steps, but does not leave its output where its input lies".into());
+            return Err("has time steps, but its input and its output have different shardings".into());
         }
         let last = region.fixed(Symbol::Counter(*counter), self.loops[0].extent - 1, &self.ranges());
         let is_same = |(a, b): (&Expr, &Expr)| a.subtract(b).bounds(&self.ranges()) == (0, 0);
         let mut pairs = last.ranges.iter().zip(&output.region.ranges);
         if !pairs.all(|((low, high), (own, own_end))| is_same((low, own)) && is_same((high, own_end))) {
-            return Err("has time steps, of which the last one does not compute what its rank has to".into());
+            return Err("has time steps, of which the last does not compute its rank's part".into());
         }
         match most <= *capacity as i128 && *capacity as i128 <= LIMIT {
             true => Ok(()),

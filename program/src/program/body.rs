@@ -94,7 +94,7 @@ impl Body {
                 (None, Statement::Await(TransferId::Array(moved))) => Part::Await(*moved),
                 (None, Statement::Free(array)) => Part::Free(*array),
                 (None, Statement::Repeat { id, body }) => Part::Repeat(*id, body),
-                (None, _) => unreachable!("all other statements are of nests; this is a bug of polyshard"),
+                (None, _) => unreachable!("all other statements are of nests; this is a bug in polyshard"),
             }
         })
     }
@@ -128,7 +128,7 @@ impl Body {
     /// inside that go on from it in another sharding, has no rim to move.
     pub(super) fn lost_rim(&self, nest: &Nest) -> Option<&Carried> {
         nest.kernel.written()?;
-        // Outside of rounds there is no round before.
+        // Only rounds have a previous round.
         self.repeat_around(&self.statements, None, nest.writes())?;
         if self.version_before(nest).is_some() { None } else { self.carried_on(nest.writes(), &self.moves).next() }
     }

@@ -13,7 +13,7 @@ use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
 /// Why statements are not a program. A statement, which is a kernel, a move or a repetition here, is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ProgramError {
     /// Programs do not compute in the element type.
     #[error(transparent)]
@@ -35,8 +35,8 @@ pub enum ProgramError {
     Misfit { statement: StatementId, why: String },
     /// Rounds end by a scalar that ranks may round differently.
     #[error(
-        "statement {}: `{scalar}` ends the rounds, but the terms of `{of}` are added up in any order, so that not all ranks \
-         might end after the same one", .statement.0
+        "statement {}: `{scalar}` ends the rounds, but the terms of `{of}` are added in any order, so ranks might end \
+         after different rounds", .statement.0
     )]
     AnyOrder { statement: StatementId, scalar: Name, of: Name },
     /// Rounds carry an array that a kernel writes in part, moved to another sharding.
@@ -156,7 +156,8 @@ impl Check<'_> {
             if self.depth == 0 || self.depths[id.0] >= self.depth {
                 let (tensor, array) = (nest.tensor_name(transfer.tensor), self.arrays[id.0].name);
                 return Err(format!(
-                    "brings `{tensor}` in the first round alone, but no rounds are around it that leave `{array}` as it is"
+                    "fetches `{tensor}` in the first round only, but is not inside rounds that leave `{array}` \
+                     unchanged"
                 ));
             }
         }
@@ -184,12 +185,10 @@ impl Check<'_> {
         let Repeat { times, until, carried } = repeat;
         let misfit = |why| ProgramError::Misfit { statement, why };
         if *times > MOST_ROUNDS {
-            return Err(misfit(format!("it has {times} rounds, and may have {MOST_ROUNDS}")));
+            return Err(misfit(format!("it has {times} rounds, but at most {MOST_ROUNDS} are allowed")));
         }
         if carried.is_empty() {
-            return Err(misfit(
-                "it carries nothing from one round to the next, so that each does what the first does".into(),
-            ));
+            return Err(misfit("it carries nothing, so each round repeats the first".into()));
         }
         let ids = |carried: &Carried| [carried.first, carried.value, carried.next];
         carried.iter().try_for_each(|carried| self.exist(statement, &ids(carried)))?;
@@ -198,14 +197,14 @@ impl Check<'_> {
             let [first, value, next] = ids(carrying).map(|id| &self.arrays[id.0]);
             if first.sharding != value.sharding || next.sharding != value.sharding {
                 let why = format!(
-                    "`{}`, {}, becomes `{}`, {}, and then `{}`, {}; all three must lie alike",
+                    "`{}`, {}, becomes `{}`, {}, and then `{}`, {}; all three need the same sharding",
                     first.name, first.sharding, value.name, value.sharding, next.name, next.sharding
                 );
                 return Err(misfit(why));
             }
             let is_carried = carried.iter().any(|other| other.value == carrying.next);
             if next.kind != ArrayKind::Temporary && !is_carried {
-                return Err(misfit(format!("`{}` is of each round, so it must be a temporary", next.name)));
+                return Err(misfit(format!("`{}` is written in each round, so it must be a temporary", next.name)));
             }
             if carried[..nth].iter().any(|other| other.value == carrying.value || other.next == carrying.next) {
                 return Err(misfit(format!("`{}` or `{}` is carried twice", value.name, next.name)));
@@ -239,7 +238,8 @@ impl Check<'_> {
             let is_everywhere = *sharding == Sharding::replicated(sharding.mesh(), &[]);
             if !is_new(until.scalar) || !is_everywhere || until.below.is_nan() {
                 return Err(misfit(format!(
-                    "`{name}` ends the rounds, so each of them must write it, and every rank must have it, a single element"
+                    "`{name}` ends the rounds, so each round must write it, and every rank must hold it, a single \
+                     element"
                 )));
             }
         }
@@ -269,7 +269,7 @@ impl Check<'_> {
             match done.get_mut(number).map(|done| std::mem::replace(done, true)) {
                 Some(false) => Ok(()),
                 Some(true) => {
-                    Err(format!("{what} {number}, numbered from 0, runs again, or its statements are not together"))
+                    Err(format!("{what} {number}, numbered from 0, runs twice, or its statements are not adjacent"))
                 }
                 None => Err(format!("there is no {what} {number}; the program has {count}, numbered from 0")),
             }
@@ -281,7 +281,7 @@ impl Check<'_> {
                 let has_begun = self.moves.get(number) == Some(&true);
                 match has_begun && self.states[self.body.moves[number].target.0] == State::UnderWay {
                     true => Ok(()),
-                    false => Err(format!("move {number}, numbered from 0, is awaited, but not under way there")),
+                    false => Err(format!("move {number}, numbered from 0, is awaited, but not in flight there")),
                 }
             }
             Part::Repeat(RepeatId(number), _) => once("repetition", &mut self.repeats, number),
@@ -380,7 +380,7 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
     {
         let (name, held) = (source.name, source.sharding.shape());
         return Err(format!(
-            "what is kept of `{name}` is of {:?} on ({}), not of {held:?} on ({mesh})",
+            "the sharding to keep of `{name}` has {:?} on ({}), not {held:?} on ({mesh})",
             kept.shape(),
             kept.mesh()
         ));
@@ -390,10 +390,12 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
     match moved.way.procedure() {
         None => {
             let fits = moved.way.check(from, &target.sharding);
-            fits.map_err(|why| format!("`{}` cannot be moved so: {why}", source.name))?;
+            fits.map_err(|why| format!("`{}` has an invalid route: {why}", source.name))?;
             if moved.op != Assign::Add {
                 let (name, op) = (source.name, moved.op);
-                return Err(format!("the terms of `{name}` meet by `{op}`; without a procedure they are summed up"));
+                return Err(format!(
+                    "the terms of `{name}` are combined by `{op}`, but only `+` works without a procedure"
+                ));
             }
         }
         Some(procedure) => reduction_fits(moved, procedure, [source, target], closed)?,
@@ -409,7 +411,7 @@ fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<u
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
     if source.closed_along(&axes) != *target || moved.kept.is_some() {
         return Err(format!(
-            "a reduction moves no elements, but `{name}` goes from {source} to {target}; move it before or after"
+            "a reduction moves no elements, but `{name}` changes from {source} to {target}; move it before or after"
         ));
     }
     if moved.op == Assign::Set {
@@ -419,7 +421,7 @@ fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<u
     checked.map_err(|why| format!("the reduction of `{name}` from {source} to {target} {why}"))?;
     match moved.way == Way::by_procedure(axes, by.clone()) {
         true => Ok(()),
-        false => Err(format!("`{name}` cannot be moved so: {}", WayError::Legs)),
+        false => Err(format!("`{name}` has an invalid route: {}", WayError::Legs)),
     }
 }
 

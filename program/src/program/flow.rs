@@ -47,18 +47,18 @@ impl Body {
             flow.proved(
                 None,
                 match flow.hints.is_empty() {
-                    true => "all that is read is of an input, or was written by a statement before",
-                    false => "each array that is read is an input, or was written by a statement before",
+                    true => "all that is read is of an input, or was written by an earlier statement",
+                    false => "each array that is read is an input, or was written by an earlier statement",
                 },
             );
         }
         if !self.repeats.is_empty() {
-            flow.proved(None, "each round writes all arrays that it leaves to the next one");
+            flow.proved(None, "each round writes all arrays that it carries to the next");
         }
         let is_apart = |pair: &[Part<'_>]| matches!(pair, [Part::Begin(begun), next] if *next != Part::Await(*begun));
         let parts: Vec<_> = self.numbered().into_iter().map(|numbered| numbered.part).collect();
         if parts.windows(2).any(is_apart) {
-            flow.proved(None, "each move that begins is awaited once, before anything reads what it brings");
+            flow.proved(None, "each move that begins is awaited once, before anything reads its target");
         }
         flow
     }

@@ -1,17 +1,17 @@
-//! Tiles that kernels keep for others: what has come to a rank and has not been written since need not come again.
+//! Reuse of tiles: data that a rank still holds is not fetched again.
 //!
 //! ```text
 //! Q = X * Wq            X is gathered
 //! K = X * Wk            X is in the tile of the first kernel
 //!
-//! V = near(U)           U comes with the wide halo that `far` needs
+//! V = near(U)           U is fetched with the wide halo that `far` needs
 //! W = far(U)            U is in the tile of `near`
 //! ```
 //!
-//! A transfer brings what is needed less what the rank owns or has received since that was last written. Where the region that a kernel
-//! needs of an array is inside of what another one of the same round has read before, nothing is left to bring, and the leaf reads
-//! that one's tile. Where it is around that, and comes in the same way, the first one is brought all of it. So there are no messages but
-//! those of the largest region. Arrays are written once, so what lies in between does not matter.
+//! A transfer fetches the needed region without the elements that the rank owns or has received since they were last written. Where the
+//! region is inside one that another kernel of the same round has read before, nothing is fetched, and the leaf reads that kernel's
+//! tile. Where it contains that region, by messages of the same kind, the first kernel fetches all of it. So only the largest region
+//! takes messages. Arrays are written once, so statements in between do not matter.
 //! Tests: `program/tests/it/refused/kept.rs`.
 
 use super::{Body, Part};
@@ -83,7 +83,8 @@ impl Body {
             let (other, name) = (&self.nests[needing.0], self.nests[needing.0].kernel.name());
             let wide = &other.transfers[of.0];
             nest.transfers[tile.0].take_over(wide, name);
-            let claim = format!("what is needed of it is inside of what `{name}` needs, all of which is brought");
+            let claim =
+                format!("the region needed of it is inside the region that `{name}` needs, which is fetched whole");
             claims.push((tile, Property::Residency, claim, false));
             // Who sends it, as it was proved for the other kernel, if it is clear of which transfer that is said.
             let is_only = other.inputs().iter().filter(|transfer| transfer.tensor == wide.tensor).count() == 1;
@@ -177,7 +178,7 @@ impl Nest {
         let proved = self.report.proofs.iter().filter(holds).cloned();
         let matching = self
             .matches()
-            .unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug of polyshard"));
+            .unwrap_or_else(|why| panic!("ranks differ with less to send: {why}; this is a bug in polyshard"));
         proved.chain(matching).collect()
     }
 
@@ -246,7 +247,7 @@ impl Transfer {
         self.tile.capacity = wide.tile.capacity;
         self.carried_out = wide.carried_out.clone();
         let heading =
-            format!("`{kernel}` needs more of it later and is brought nothing, so all that it needs comes here:");
+            format!("`{kernel}` needs more of it later and reuses this, so all that it needs is fetched here:");
         let tests = wide.tests.iter().map(|test| format!("  {test}"));
         self.tests = std::iter::once(heading).chain(tests).collect();
     }

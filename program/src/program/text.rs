@@ -1,4 +1,4 @@
-//! A program on a page, and why everything moves as it does. Tests: `tests/it/sequence.rs`.
+//! Prints a program, and explains its transfers. Tests: `tests/it/sequence.rs`.
 
 use super::body::Numbered;
 use super::{Array, ArrayKind, Move, Origin, Part, Program, Repeat};
@@ -92,7 +92,7 @@ impl Program {
                     let repeat = &self.body.repeats[id.0];
                     self.carried(repeat).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
                     if !repeat.carried.is_empty() {
-                        writeln!(text, "    what is carried is renamed, not copied")?;
+                        writeln!(text, "    carried arrays are renamed, not copied")?;
                     }
                 }
                 Part::Await(_) | Part::Free(_) => {}
@@ -101,7 +101,8 @@ impl Program {
         match self.origin {
             Origin::Derived => list(text, "proved", &proof::lines(&self.report.proofs))?,
             Origin::File { is_gone_through } => {
-                let steps = "in every step, each rank is brought what it reads and writes what it owns or hands on";
+                let steps = "in every step, each rank receives all that it reads, and writes only elements that it \
+                             owns or sends on";
                 // Whether calls match, and arrays are written before they are read, is decided when a program is read, whatever the
                 // file says.
                 let calls = self.nests().flat_map(|nest| nest.matches().unwrap_or_default());
@@ -120,7 +121,7 @@ impl Program {
         writeln!(text, "    - tiles and staging {} bytes", report.tile_bytes)?;
         let packed = self.packed_bytes();
         if packed > 0 {
-            writeln!(text, "    - copies by products of matrices {packed} bytes")?;
+            writeln!(text, "    - packed copies of matrix products {packed} bytes")?;
         }
         writeln!(text, "    - received {} bytes", report.traffic_bytes)?;
         if !self.hints.is_empty() {
@@ -129,7 +130,7 @@ impl Program {
         self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
     }
 
-    /// What parts do; nothing for what is freed, or awaited where it begins.
+    /// A line for each part, except arrays that are freed and moves that are awaited where they begin.
     fn lines(&self) -> Vec<Line<'_>> {
         let parts = self.body.numbered();
         let lines = parts.iter().enumerate().filter_map(|(nth, &Numbered { number, depth, part })| {
@@ -161,7 +162,7 @@ impl Program {
         lines.collect()
     }
 
-    /// What a move does, leg by leg.
+    /// The legs of a move as text.
     fn shown_legs(&self, moved: &Move) -> String {
         let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
         let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(source), target);
@@ -182,7 +183,7 @@ impl Program {
         }
     }
 
-    /// What goes from round to round, a line each.
+    /// The arrays that rounds carry, a line each.
     fn carried(&self, repeat: &Repeat) -> Vec<String> {
         let line = |carried: &super::Carried| {
             let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
@@ -220,7 +221,7 @@ fn list(text: &mut String, heading: &str, lines: &[String]) -> fmt::Result {
     lines.iter().try_for_each(|line| writeln!(text, "    - {line}"))
 }
 
-/// A line of a page: what a part does.
+/// A line of a printed program, for one part.
 struct Line<'a> {
     number: StatementId,
     /// How many repetitions are around it.
@@ -230,15 +231,15 @@ struct Line<'a> {
     text: String,
 }
 
-/// How elements go, a line for each decision that the legs do not tell.
+/// How elements are sent: a line for each decision that the legs do not show.
 fn decided(way: &Way) -> Vec<&'static str> {
     let rows = match way.packing {
-        Packing::LaidOut => "rows are long: they are sent from where they lie, where the library can",
+        Packing::LaidOut => "rows are long: they are sent without packing, where the library can",
         Packing::Packed => "rows are short: they are packed into messages",
     };
     match (&way.legs[..], way.closes_sums()) {
         ([Leg::Exchange { .. }], true) => {
-            vec!["the terms of one coordinate after the other are moved, and added where they come", rows]
+            vec!["the terms of each coordinate in turn are sent, and added on arrival", rows]
         }
         ([Leg::Exchange { .. }, ..], _) => vec![rows],
         _ => Vec::new(),

@@ -1,16 +1,16 @@
-//! What can be wrong with the steps of a reduction.
+//! Errors in the steps of a reduction.
 
 use super::counted;
 use super::rules::Violation;
 use polyshard_layout::Collective;
 use std::fmt;
 
-/// Why steps do not reduce.
+/// Why steps are not a reduction.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ReductionError {
-    /// A program that adds what must not be added, or gathers what is not apart.
+    /// A step that breaks a rule of reductions.
     #[error("step {step}, {collective} in the group {group:?}: {violation}")]
     Rule {
         /// The step, counted from 1.
@@ -19,10 +19,10 @@ pub enum ReductionError {
         group: Vec<usize>,
         violation: Violation,
     },
-    /// A group that joins ranks which must not be summed.
+    /// A group that mixes ranks which must not be summed.
     #[error(
-        "step {step}: the group {group:?} joins some of the ranks {reduced:?} with others, which are not to be \
-             summed with them"
+        "step {step}: the group {group:?} mixes some of the ranks {reduced:?} with others that must not be summed \
+         with them"
     )]
     Joined {
         /// The step, counted from 1.
@@ -31,18 +31,16 @@ pub enum ReductionError {
         /// Ranks that are to be summed with each other alone.
         reduced: Vec<usize>,
     },
-    /// Groups to be summed, or of a step, that are not of ranks numbered from 0.
+    /// Groups, to be summed or of a step, that do not have each rank once.
     #[error("rank {rank} {why}; the groups to be summed have each of the ranks 0..{ranks} once")]
     Ranks { rank: usize, why: &'static str, ranks: usize },
     /// An array of no chunks.
     #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
     NoChunks,
     /// An array of more chunks than its steps divide it into.
-    #[error(
-        "an array of {chunks} chunks is in more than these steps make of it on this many ranks; give {most} or fewer"
-    )]
+    #[error("{chunks} chunks are more than these steps make of an array on this many ranks; give {most} or fewer")]
     TooManyChunks { chunks: usize, most: usize },
-    /// A step that says that ranks hold something else than they do.
+    /// A step that misstates how much of the array its ranks hold.
     #[error(
         "step {step}: rank {rank} holds {held} of {}, which is not one of {parts} parts of the array",
         counted(*chunks, "chunk")

@@ -80,7 +80,7 @@ impl Lowered {
             let mut seen = vec![false; ranks];
             for &rank in step.groups.iter().flatten() {
                 match seen.get_mut(rank) {
-                    None => return Err(ReductionError::Ranks { rank, why: "is in a step and in none of them", ranks }),
+                    None => return Err(ReductionError::Ranks { rank, why: "is in a step but in no group", ranks }),
                     Some(true) => return Err(ReductionError::Ranks { rank, why: "is twice in one step", ranks }),
                     Some(seen) => *seen = true,
                 }
@@ -178,7 +178,7 @@ pub(super) fn ranks_of(groups: &[Vec<usize>]) -> Result<usize, ReductionError> {
     for &rank in groups.iter().flatten() {
         match seen.get_mut(rank) {
             None => return Err(ReductionError::Ranks { rank, why: "is too large", ranks }),
-            Some(true) => return Err(ReductionError::Ranks { rank, why: "is in two of them", ranks }),
+            Some(true) => return Err(ReductionError::Ranks { rank, why: "is in two groups", ranks }),
             Some(seen) => *seen = true,
         }
     }

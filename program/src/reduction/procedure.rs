@@ -168,14 +168,14 @@ impl Procedure {
     /// holds in a broadcast, on the others. In one fixed order it is what a reduce-scatter and an all-gather receive.
     ///
     /// # Panics
-    /// If proved steps have no layout: a bug of polyshard.
+    /// If proved steps have no layout: a bug in polyshard.
     #[must_use]
     pub fn received(&self, elements: impl Fn(usize) -> usize) -> Vec<usize> {
         let mut received = vec![0; self.ranks()];
         match &self.0 {
             Kind::Steps(steps) => {
                 let layout = steps.layout();
-                let layout = layout.unwrap_or_else(|error| panic!("proved steps: {error}; this is a bug of polyshard"));
+                let layout = layout.unwrap_or_else(|error| panic!("proved steps: {error}; this is a bug in polyshard"));
                 let held = |at: usize, rank: usize| -> usize {
                     let chunks =
                         |range: &Range<usize>| range.clone().map(|c| chunk(elements(rank), steps.chunks(), c).len());

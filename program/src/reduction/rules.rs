@@ -1,11 +1,11 @@
-//! The rules of the collectives: what each may be applied to, and what it leaves (Xie et al., figure 8).
+//! The rules of the collectives: the state that each needs, and its result (Xie et al., figure 8).
 //!
 //! ```text
 //! { every device has the same chunks, no device twice in one }   AllReduce      { each: the union }
 //!                         the same, chunks divisible             ReduceScatter  { each: a piece of the union }
 //!                         the same                               Reduce         { first: the union; others: nothing }
 //! { every device has as many chunks, none in common }            AllGather      { each: all chunks }
-//! { the first knows what any knows, and some know less }         Broadcast      { each: what the first has }
+//! { the first has all data, and some device has less }           Broadcast      { each: all data of the first }
 //! ```
 //!
 //! The figure is not in the text of the paper (N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal
@@ -39,10 +39,10 @@ pub enum Effect {
 /// Why a collective must not be applied to a group. Devices and chunks are counted from 0.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Violation {
     /// Reductions are not made of such a collective.
-    #[error("{collective} is not part of a reduction; those are {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
+    #[error("{collective} is not a reduction step; use {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
     NotOfReductions { collective: Collective },
     /// Chunks that are not the same would be added.
     #[error("devices {first} and {other} hold different chunks, which would be added")]
@@ -52,7 +52,7 @@ pub enum Violation {
     AddedTwice { contributor: usize, chunk: usize },
     /// Chunks that cannot be scattered evenly.
     #[error(
-        "{} cannot be scattered over {devices} devices; the number of chunks must be a multiple",
+        "{} cannot be scattered over {devices} devices; make the number of chunks a multiple",
         counted(*chunks, "chunk")
     )]
     Indivisible { chunks: usize, devices: usize },
@@ -61,19 +61,20 @@ pub enum Violation {
     HeldTwice { first: usize, other: usize, chunk: usize },
     /// A gather of unequal pieces.
     #[error(
-        "device {first} holds {} and device {other} holds {others}; a gather needs as many of each, and some",
+        "device {first} holds {} and device {other} holds {others}; a gather needs the same number from each, and at \
+         least one",
         counted(*chunks, "chunk")
     )]
     Unequal { first: usize, chunks: usize, other: usize, others: usize },
     /// A broadcast that would lose something.
-    #[error("device {other} knows something that the first, {first}, does not, and a broadcast would lose it")]
+    #[error("a broadcast from device {first} would discard partial sums held only by device {other}")]
     WouldLose {
         /// The root.
         first: usize,
         other: usize,
     },
-    /// A broadcast of what all know.
-    #[error("no device knows less than the first, {first}, so there is nothing to broadcast")]
+    /// A broadcast of data that all devices have.
+    #[error("no device lacks data of the first, {first}, so there is nothing to broadcast")]
     NothingNew {
         /// The root.
         first: usize,

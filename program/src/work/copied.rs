@@ -169,7 +169,7 @@ impl Nest {
                 return Operand { in_tile: strides.clone(), here: strides, is_own: false };
             }
             (Factor::Scratch(_), _) => {
-                unreachable!("only sequences of products have scratch; this is a bug of polyshard")
+                unreachable!("only sequences of products have scratch; this is a bug in polyshard")
             }
         };
         let in_shard = self.in_shard(access);

@@ -40,7 +40,7 @@ fn check(kernel: &Kernel, ranks: usize, expected: f64) {
     assert!((found - expected).abs() <= 1e-6 * expected.max(1.0), "{kernel} on {ranks} ranks: {found}, not {expected}");
 }
 
-/// What is received of a small array is not lost, nor made more, in the rounding of what is touched of a large one.
+/// Rounding errors of a large array neither lose nor add elements received of a small one.
 #[test]
 fn a_small_array_beside_a_large_one_is_received_once() {
     let text = "fn f(A: [f32; 2048, 2048], x: [f32; 8]) -> h: [f32; 2048] { h[i] += A[i, j] * x[k] }";

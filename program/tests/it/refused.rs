@@ -147,11 +147,11 @@ fn nests_whose_parts_do_not_fit() {
     };
     refused(
         |nest| nest.transfers.truncate(2),
-        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
+        expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
     );
     refused(
         |nest| nest.transfers[0].operands.clear(),
-        expect!["statement 1: `matmul` has transfers that do not bring what each operand reads once"],
+        expect!["statement 1: `matmul` has transfers that do not fetch each operand exactly once"],
     );
     refused(
         |nest| nest.transfers[0].level = Depth(1),
@@ -159,11 +159,11 @@ fn nests_whose_parts_do_not_fit() {
     );
     refused(
         |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
-        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+        expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
     );
     refused(
         |nest| nest.transfers[0].region.periods.clear(),
-        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+        expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
     );
     refused(
         |nest| nest.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
@@ -175,7 +175,7 @@ fn nests_whose_parts_do_not_fit() {
         Leg::Collective { axes: vec![0].into(), owners: Owners::Parts, by }
     };
     let staged = [
-        (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "which do not make up 0.."),
+        (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "do not make up 0.."),
         (
             r#"[[{"axis":0,"stride":1,"extent":4}]]"#,
             "it takes two stages or more, each with digits; found 1, 0 of them",
@@ -188,11 +188,11 @@ fn nests_whose_parts_do_not_fit() {
         let error =
             Program::new(&mesh().0, DType::F32, operands(), run(nest, &[0, 1, 2])).expect_err("it is no program");
         let said = error.to_string();
-        assert!(said.contains("number 1, by a collective in stages that cannot be: ") && said.contains(why), "{said}");
+        assert!(said.contains("number 1, by a collective with invalid stages: ") && said.contains(why), "{said}");
     }
     refused(
         |nest| nest.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
-        expect!["statement 1: `matmul` has a transfer, number 1, with a rank that has no such coordinates"],
+        expect!["statement 1: `matmul` has a transfer, number 1, with invalid coordinates of a rank"],
     );
     refused(
         |nest| {
@@ -200,7 +200,7 @@ fn nests_whose_parts_do_not_fit() {
                 Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(0) })
         },
         expect![
-            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
         ],
     );
     // Its number plus 1 does not fit.
@@ -210,12 +210,12 @@ fn nests_whose_parts_do_not_fit() {
                 Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(usize::MAX) })
         },
         expect![
-            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
         ],
     );
     refused(
         |nest| nest.transfers[1].route.legs.clear(),
-        expect!["statement 1: `matmul` has a transfer, number 1, by legs that do not follow one another"],
+        expect!["statement 1: `matmul` has a transfer, number 1, with legs that cannot follow each other"],
     );
     refused(
         |nest| nest.transfers[1].route = Leg::Copy.into(),
@@ -227,22 +227,22 @@ fn nests_whose_parts_do_not_fit() {
     );
     refused(
         |nest| nest.leaf.operands[0].strides.clear(),
-        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
     refused(
         |nest| nest.leaf.operands[0].strides[0][0] = 1 << 62,
-        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
     refused(
         |nest| nest.leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) },
-        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
         |nest| {
             let alpha = Value::Scalar(Name::new("alpha"));
             nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
         },
-        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     // It is an infinity in the element type.
     refused(
@@ -250,14 +250,14 @@ fn nests_whose_parts_do_not_fit() {
             let alpha = Value::Literal(Number::Float(1e308));
             nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
         },
-        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
         |nest| {
             let alpha = Value::Literal(Number::Int(1));
             nest.leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
         },
-        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     // A tile along an index that no loop of the leaf has.
     refused(
@@ -272,7 +272,7 @@ fn nests_whose_parts_do_not_fit() {
             let operands = [0, 1].map(|operand| TileOperand::Access(OperandId(operand)));
             nest.leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
         },
-        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
         |nest| nest.report.shard_bytes += 1,
@@ -355,7 +355,7 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     );
     refused(
         &|body| body.statements.push(Statement::Compute(NestId(0))),
-        expect!["statement 4: nest 0, numbered from 0, runs again, or its statements are not together"],
+        expect!["statement 4: nest 0, numbered from 0, runs twice, or its statements are not adjacent"],
     );
     refused(
         &|body| body.statements.push(Statement::Compute(NestId(7))),
@@ -363,11 +363,11 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     );
     refused(
         &|body| body.statements.push(Statement::Begin(second)),
-        expect!["statement 4: move 1, numbered from 0, runs again, or its statements are not together"],
+        expect!["statement 4: move 1, numbered from 0, runs twice, or its statements are not adjacent"],
     );
     refused(
         &|body| body.statements.swap(5, 6),
-        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not in flight there"],
     );
     refused(
         &|body| body.statements.retain(|statement| *statement != Statement::Await(first)),
@@ -375,11 +375,11 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     );
     refused(
         &|body| body.statements.push(Statement::Await(first)),
-        expect!["statement 3: move 0, numbered from 0, is awaited, but not under way there"],
+        expect!["statement 3: move 0, numbered from 0, is awaited, but not in flight there"],
     );
     refused(
         &|body| body.statements.insert(0, Statement::Await(first)),
-        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not in flight there"],
     );
     refused(&|body| body.statements.truncate(7), expect!["no statement begins move 1 of 2, numbered from 0"]);
     refused(
@@ -412,7 +412,7 @@ fn programs_from_files_whose_steps_lack_something() {
     };
     let program = read(|_| ()).expect("it is as it was derived");
     let explained = program.explain();
-    assert!(explained.contains("checked when it was read\n    - in every step, each rank is brought"), "{explained}");
+    assert!(explained.contains("checked when it was read\n    - in every step, each rank receives"), "{explained}");
     assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
     // That calls match is decided when it is read, and what else the file says of it is only said.
     let boasting = read(|nest| {
@@ -437,15 +437,15 @@ fn programs_from_files_whose_steps_lack_something() {
     );
     refused(
         |nest| nest.leaf.target.base[0] = nest.leaf.target.base[0].offset_by(1),
-        expect!["statement 1: `matmul` has a leaf that leaves its part of `C`"],
+        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `C`"],
     );
     refused(
         |nest| nest.leaf.operands[1].strides[0][0] = 1,
-        expect!["statement 1: `matmul` has a leaf that leaves its part of `B`"],
+        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `B`"],
     );
     refused(
         |nest| nest.leaf.loops[0].count = Expr::constant(3),
-        expect!["statement 1: `matmul` has a leaf that leaves its part of `A`"],
+        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
     );
 }
 
@@ -485,7 +485,7 @@ fn kernels_whose_arrays_do_not_fit() {
         DType::F32,
         operands(),
         run(lost, &[0, 1, 2]),
-        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
+        expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
     );
     let mut by_column = operands();
     by_column[0].sharding = by_columns();
@@ -516,7 +516,8 @@ fn reductions_that_do_not_close_the_sums() {
         &by_rows(),
         both(),
         expect![
-            "statement 1: a reduction moves no elements, but `A` goes from [partial(x)] to [0 @ x]; move it before or after"
+            "statement 1: a reduction moves no elements, but `A` changes from [partial(x)] to [0 @ x]; move it before \
+             or after"
         ],
     );
     check(
@@ -561,10 +562,8 @@ fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
     expect!["step 1: rank 0 holds 1 of 1 chunk, which is not one of 18446744073709551615 parts of the array"]
         .assert_eq(&message.to_string());
     let message = steps(2, 1 << 40).expect_err("no array is in that many pieces").to_string();
-    expect![
-        "an array of 1099511627776 chunks is in more than these steps make of it on this many ranks; give 2 or fewer"
-    ]
-    .assert_eq(&message);
+    expect!["1099511627776 chunks are more than these steps make of an array on this many ranks; give 2 or fewer"]
+        .assert_eq(&message);
 }
 
 #[test]
@@ -575,13 +574,16 @@ fn open_sums_whose_terms_would_be_on_other_ranks() {
     };
     let error = Program::redistribution("A", [&open([2, 4]), &open([4, 2])], DType::F32).expect_err("terms are lost");
     expect![
-        "statement 1: partial sums along z of the mesh (x: 2, z: 4) have their terms on other ranks than those along z of the mesh (x: 4, z: 2), so terms would be lost or count twice; close the sums first, by a sharding over the first mesh without `partial`"
+        "statement 1: partial sums along z of the mesh (x: 2, z: 4) have their terms on other ranks than those along \
+         z of the mesh (x: 4, z: 2), so terms would be lost or count twice; add them up first, by a sharding over the \
+         first mesh without `partial`"
     ]
     .assert_eq(&error.to_string());
     let closed = Sharding::new(&Mesh::new([("r", 8)]), &[4], &[]).expect("a sharding");
     let error = Program::redistribution("A", [&open([2, 4]), &closed], DType::F32).expect_err("sums are closed there");
     expect![
-        "statement 1: partial sums of an array on the mesh (x: 2, z: 4) cannot be closed on the mesh (r: 8); write both shardings over one mesh"
+        "statement 1: partial sums of an array on the mesh (x: 2, z: 4) cannot be added up on the mesh (r: 8); write \
+         both shardings over one mesh"
     ]
     .assert_eq(&error.to_string());
 }

@@ -80,11 +80,11 @@ fn what_is_no_statement_over_tiles_says_why() {
     );
     check_refused(
         "(A: [f32; 4]) -> C: [f32; 4] { C[i] += A[i] else 0.0 }",
-        "a tile holds elements of tensors alone, and `A[i] else 0.0` may be outside of one",
+        "a tile holds only elements of tensors, but `A[i] else 0.0` may be outside of its tensor",
     );
     check_refused(
         "(A: [f32; 4]) -> C: [f32; 4] { C[i] += i * A[i] }",
-        "a leaf does not know where its tile lies in the array, but `i` is used as a number",
+        "a leaf does not know the position of its tile in the array, but `i` is used as a number",
     );
     let mut idle = polyshard_program::example::matmul(4, 4, 4);
     idle.ranges.push(("q".into(), 0..3));

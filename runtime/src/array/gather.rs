@@ -22,7 +22,7 @@ impl<T: Element> DistArray<T> {
     /// On all ranks, if it holds partial sums, or does not fit the memory of rank 0. If another rank failed.
     ///
     /// # Panics
-    /// If the pieces do not make the array: a bug of polyshard.
+    /// If the pieces do not make the array: a bug in polyshard.
     #[track_caller]
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
         let at = Location::caller();
@@ -39,7 +39,7 @@ impl<T: Element> DistArray<T> {
             return Ok(None);
         }
         let array = ArrayD::from_shape_vec(self.shape(), whole);
-        Ok(Some(array.unwrap_or_else(|why| panic!("gathered another shape: {why}; this is a bug of polyshard"))))
+        Ok(Some(array.unwrap_or_else(|why| panic!("gathered another shape: {why}; this is a bug in polyshard"))))
     }
 
     /// Calls `take` on rank 0 with the elements of the array, row-major, a piece after the other.

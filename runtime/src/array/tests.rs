@@ -200,8 +200,7 @@ fn files_that_are_not_what_is_expected_are_refused() {
     assert_eq!(refused(&Temporary::with(&both, &[0; 48])), format!("cannot use `F`: {convert}; and {transpose}"));
     assert_eq!(
         refused(&Temporary::with(&header.replace("2, 3", "6,"), &[0; 24])),
-        "cannot use `F`: its shape is [6], but [2, 3] is expected: write an array of that shape, or ask for that of the \
-         file"
+        "cannot use `F`: its shape is [6], but [2, 3] is expected: write an array of that shape, or use the file's"
     );
     assert_eq!(
         refused(&Temporary::with(header, &[0; 23])),
@@ -223,7 +222,7 @@ fn a_file_that_cannot_be_written_is_an_error_on_all_ranks() {
         assert_eq!(errors[1], Error::Root { message: errors[0].to_string() });
         (error.kind.clone(), errors.iter().map(Error::to_string).collect::<Vec<_>>())
     };
-    let message = "cannot write `/none/a.npy`: there is no folder `/none`; make it first";
+    let message = "cannot write `/none/a.npy`: the folder `/none` does not exist; create it first";
     let kind = FileErrorKind::NoFolder { folder: "/none".into() };
     assert_eq!(said("/none/a.npy"), (kind, vec![message.into(); 3]));
     #[cfg(target_os = "linux")]
@@ -304,7 +303,7 @@ fn arrays_beyond_what_can_be_counted_are_refused() {
             for array in arrays {
                 let why = array.expect_err("there is no such array").to_string();
                 let expected =
-                    format!("an array of shape {shape:?} has more bytes than 63 bits count; make it smaller");
+                    format!("the bytes of an array of shape {shape:?} do not fit in 63 bits; make it smaller");
                 assert!(why.starts_with(&format!("{expected}\n  --> {}:", file!())), "{why}");
             }
             Ok(())
@@ -322,7 +321,7 @@ fn shapes_and_meshes_that_do_not_match_are_refused() {
         assert_eq!(
             error.to_string(),
             format!(
-                "an array of shape [3] cannot be laid out by a sharding of shape [4]; make both the same\n  --> {}:{}:21",
+                "an array of shape [3] does not fit a sharding of shape [4]; make the shapes equal\n  --> {}:{}:21",
                 file!(),
                 line!() - 7
             )

@@ -212,7 +212,7 @@ mod tests {
         );
         check(
             |world| world.reduce_scatter(&[1, 2], &[1, 1, usize::MAX], ReduceOp::Sum),
-            "the counts sum to 18446744073709551615 elements, but the data have 2: each element goes to one rank",
+            "the counts sum to 18446744073709551615 elements, but the data have 2: send each element to one rank",
         );
         check(
             |world| world.all_to_all(&[[1.5]]),

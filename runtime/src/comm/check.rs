@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(said(counts(2, &[1, 2], "into", 4)), "the counts sum to 3 bytes, but `into` has 4");
         assert_eq!(said(own_count(1, "send", 2)), "this rank's count is 1 byte, but `send` has 2");
         assert_eq!(said(elements(DType::F32, &[0; 6])), "6 bytes are not a whole number of `f32`");
-        assert!(said(elements(DType::Bf16, &[0; 6])).starts_with("programs do not compute in bf16"));
+        assert!(said(elements(DType::Bf16, &[0; 6])).starts_with("programs cannot compute in bf16"));
         let aligned = [0u64; 4];
         let bytes: &[u8] = bytemuck::cast_slice(&aligned);
         assert!(said(elements(DType::F64, &bytes[4..12])).contains("not aligned to 8 bytes"));

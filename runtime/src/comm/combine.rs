@@ -29,7 +29,7 @@ pub(crate) fn combine_terms<'a>(
     into: &mut [u8],
     mut terms: impl Iterator<Item = &'a [u8]>,
 ) {
-    into.copy_from_slice(terms.next().expect("a group has a member; this is a bug of polyshard"));
+    into.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
     terms.for_each(|term| combine(dtype, op, into, term));
 }
 
@@ -65,9 +65,9 @@ fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
 
 #[inline(always)]
 fn each<T: Element>(into: &mut [u8], with: &[u8], op: impl Fn(T, T) -> T) {
-    assert_eq!(into.len(), with.len(), "contributions of different lengths met: this is a bug of polyshard");
+    assert_eq!(into.len(), with.len(), "contributions of different lengths met: this is a bug in polyshard");
     let size = size_of::<T>();
-    assert!(into.len().is_multiple_of(size), "a contribution ends inside an element: this is a bug of polyshard");
+    assert!(into.len().is_multiple_of(size), "a contribution ends inside an element: this is a bug in polyshard");
     for (into, with) in into.chunks_exact_mut(size).zip(with.chunks_exact(size)) {
         let combined: T = op(bytemuck::pod_read_unaligned(into), bytemuck::pod_read_unaligned(with));
         into.copy_from_slice(bytemuck::bytes_of(&combined));

@@ -52,7 +52,7 @@ pub(crate) struct Emulated {
 
 impl Emulated {
     /// Returns the group of all devices of the network, seen from the rank of `comm`, the world of as many threads
-    /// that `ranks` holds. CollectiveCall over these.
+    /// that `ranks` holds. Collective over these ranks.
     ///
     /// # Errors
     /// If another rank failed.
@@ -60,7 +60,7 @@ impl Emulated {
     /// # Panics
     /// If there are not as many threads as devices.
     pub(crate) fn world(comm: ThreadComm, network: Arc<Network>, ranks: Arc<Shared>) -> Result<Self> {
-        assert_eq!(comm.size(), network.devices(), "one thread per device: this is a bug of polyshard");
+        assert_eq!(comm.size(), network.devices(), "one thread per device: this is a bug in polyshard");
         let members: Arc<[usize]> = (0..comm.size()).collect();
         let collectives = comm.divided(0, comm.rank())?;
         let messages = Wire::new(comm, Arc::clone(&members), network, ranks);

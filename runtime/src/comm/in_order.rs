@@ -23,7 +23,7 @@ pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: Collecti
         CollectiveCall::ReduceScatter { send, into, counts, combining } => {
             reduce_scatter(comm, send, into, counts, combining.dtype, combining.op)
         }
-        _ => unreachable!("only reductions combine in an order; this is a bug of polyshard"),
+        _ => unreachable!("only reductions combine in an order; this is a bug in polyshard"),
     }
 }
 

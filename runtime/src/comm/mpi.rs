@@ -359,7 +359,7 @@ impl Communicator for MpiCommunicator {
             let ends = layouts.iter().flatten().map(Layout::end);
             assert!(
                 ends.max().unwrap_or(0) <= len,
-                "a layout leaves a buffer of {len} bytes; this is a bug of polyshard"
+                "a layout leaves a buffer of {len} bytes; this is a bug in polyshard"
             );
             Parts::laid_out(layouts, self.limit)
         });

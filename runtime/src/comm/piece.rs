@@ -91,7 +91,7 @@ impl Piece {
     #[must_use]
     pub fn join(mut self, next: Self) -> Self {
         let adjacent = Arc::ptr_eq(&self.allocation, &next.allocation) && self.start + self.len == next.start;
-        assert!(adjacent, "cannot join pieces that do not follow one another in memory");
+        assert!(adjacent, "cannot join pieces that are not adjacent in memory");
         self.len += next.len;
         self
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "do not follow one another")]
+    #[should_panic(expected = "are not adjacent in memory")]
     fn pieces_of_two_allocations_are_not_joined() {
         drop(piece(4).join(piece(4)));
     }

@@ -128,7 +128,7 @@ impl ThreadComm {
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
         let mut parts = contributions.data.iter().map(|data| &data[range.clone()]);
-        let first = parts.next().expect("a group has a rank: this is a bug of polyshard");
+        let first = parts.next().expect("a group has a rank: this is a bug in polyshard");
         into.copy_from_slice(first);
         for part in parts {
             combine::combine(dtype, op, into, part);
@@ -229,7 +229,7 @@ impl Communicator for ThreadComm {
                 let mut rest = into;
                 for (data, call) in contributions.data.iter().zip(&contributions.calls) {
                     let Call::AllToAll { send, .. } = call else {
-                        panic!("another call got past: this is a bug of polyshard")
+                        panic!("another call got past: this is a bug in polyshard")
                     };
                     let start: usize = send[..rank].iter().sum();
                     let (part, tail) = rest.split_at_mut(send[rank]);
@@ -292,7 +292,7 @@ impl Communicator for ThreadComm {
 /// Copies the chunks of a result to where it is wanted.
 fn put_together(chunks: &[Chunk], into: &mut [u8]) {
     for (chunk, into) in chunks.iter().zip(into.chunks_mut(CHUNK)) {
-        into.copy_from_slice(chunk.get().expect("all ranks have combined; this is a bug of polyshard"));
+        into.copy_from_slice(chunk.get().expect("all ranks have combined; this is a bug in polyshard"));
     }
 }
 

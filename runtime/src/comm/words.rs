@@ -29,7 +29,7 @@ impl Operation {
             Self::Runs => ["runs".into(), "run".into()],
             Self::Ended => ["has ended".into(), "have ended".into()],
             #[cfg(feature = "mpi")]
-            Self::Left => ["has left through `exit`".into(), "have left through `exit`".into()],
+            Self::Left => ["has called `exit`".into(), "have called `exit`".into()],
             Self::Waits(wait) => [format!("waits {wait}"), format!("wait {wait}")],
             #[cfg(feature = "mpi")]
             Self::RunsAfter(wait) => [format!("runs, after it was {wait}"), format!("run, after they were {wait}")],
@@ -113,7 +113,7 @@ pub(super) fn name(ranks: &[usize]) -> String {
             at += 1;
         }
     }
-    let last = runs.pop().expect("a group has a rank: this is a bug of polyshard");
+    let last = runs.pop().expect("a group has a rank: this is a bug in polyshard");
     if runs.is_empty() { format!("ranks {last}") } else { format!("ranks {} and {last}", runs.join(", ")) }
 }
 

@@ -1,39 +1,39 @@
-//! What can go wrong when the machine of a program is detected.
+//! Errors of detecting the machine.
 
 use polyshard_machine::MachineError;
 
-/// Why the machine that ranks run on cannot be detected: counted, or measured.
+/// Why the machine that ranks run on cannot be detected or measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum DetectError {
-    /// The system does not say how many cores or how much memory a node has.
-    #[error("this system does not say how many cores or how much memory a node has; write the machine's TOML by hand")]
+    /// The system does not report the cores and the memory of a node.
+    #[error("this system does not report the cores and the memory of a node; write the machine's TOML by hand")]
     Unknown,
-    /// The ranks of a node do not follow one another.
+    /// The ranks of a node are not consecutive: `between` is on another one.
     #[error(
-        "ranks {rank} and {other} are on one node, but rank {between} between them is on another: levels nest only if \
-         the ranks of a node follow one another; start them node by node, with `mpirun --map-by slot`"
+        "ranks {rank} and {other} are on one node, but rank {between} between them is on another: the ranks of a node \
+         must be consecutive; start them node by node, with `mpirun --map-by slot`"
     )]
     Interleaved { rank: usize, other: usize, between: usize },
-    /// Nodes have different numbers of ranks.
+    /// Nodes have different numbers of ranks: `first` on node 0, `ranks` on `node`, and `fewest` on some node.
     #[error(
-        "node 0 has {first} of the ranks and node {node} has {ranks}: levels nest only if all nodes have as many; start \
-         as many on each, with `mpirun --map-by ppr:{fewest}:node`"
+        "node 0 has {first} of the ranks and node {node} has {ranks}: all nodes must have the same number; start \
+         {fewest} on each, with `mpirun --map-by ppr:{fewest}:node`"
     )]
     Uneven { first: usize, node: usize, ranks: usize, fewest: usize },
-    /// Messages are to be measured on one rank.
+    /// Measuring messages on one rank.
     #[error("measuring messages needs at least 2 ranks")]
     OneRank,
-    /// A size to measure is less than an element for each rank.
+    /// A size to measure has less than an element for each rank.
     #[error("size {size} does not have an element for each of {ranks} ranks; give sizes of {min} bytes or more")]
     SizeTooSmall { size: usize, ranks: usize, min: usize },
-    /// There are fewer than two different sizes to measure.
+    /// There are fewer than two sizes to measure that differ by `unit` bytes or more.
     #[error("{sizes:?} are too few sizes to tell latency from bandwidth; give at least two, {unit} bytes apart")]
     TooFewSizes { sizes: Vec<usize>, unit: usize },
-    /// A size to measure is more than an eighth of a rank's memory.
+    /// A size to measure is more than an eighth of `memory`, the bytes of a rank's share of its node.
     #[error(
-        "buffers of {size} bytes do not fit a rank's part of the memory, {memory} bytes; give sizes up to {}", .memory / 8
+        "buffers of {size} bytes do not fit into a rank's share of the memory, {memory} bytes; give sizes up to {}", .memory / 8
     )]
     SizeTooLarge { size: usize, memory: u64 },
     /// The measured times fit no machine model.

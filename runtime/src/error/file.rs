@@ -1,4 +1,4 @@
-//! What can go wrong with files.
+//! Errors of files.
 
 use crate::layout::DType;
 use polyshard_machine::units;
@@ -12,22 +12,22 @@ use std::path::PathBuf;
 pub struct FileError {
     /// The file, as the caller named it.
     pub path: PathBuf,
-    /// What cannot be done: `open`, `map`, `read`, `use` or `write`.
+    /// The failed action: `open`, `map`, `read`, `use` or `write`.
     pub action: &'static str,
-    /// Why it cannot.
+    /// The cause.
     pub kind: FileErrorKind,
 }
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum FileErrorKind {
     /// The operating system refuses.
     #[error("{message}")]
     System {
         kind: io::ErrorKind,
-        /// What it says, or for what is common, what to do.
+        /// Its message, or for common failures the cure.
         message: String,
     },
     /// A folder, a pipe or a device is to be read.
@@ -45,35 +45,35 @@ pub enum FileErrorKind {
          `numpy.save('A.npy', numpy.load('FILE.npz')['NAME'])`, where `numpy.load('FILE.npz').files` are the names"
     )]
     Archive,
-    /// The file has another version of the format than those that are read.
-    #[error("it is of version {major}.{minor} of the format, but 1.0 to 3.0 are known; write it with `numpy.save`")]
+    /// The version of the format is not supported.
+    #[error("unsupported .npy version {major}.{minor} (1.0 to 3.0 are supported); write it with `numpy.save`")]
     Version { major: u8, minor: u8 },
     /// The file ends inside of its header.
     #[error("it is cut short: its header ends after {held} bytes; write it again")]
     HeaderCutShort { held: usize },
-    /// The file ends before its last element.
+    /// The file ends before its last element: it has `held` bytes of elements, but its shape needs `bytes`.
     #[error("it is cut short: {held} bytes of elements instead of {bytes}; write it again")]
     ElementsCutShort { held: u64, bytes: u64 },
     /// The file became shorter while it was read.
     #[error("it is cut short; write it again")]
     CutShort,
-    /// The file is not as it was when it was opened.
+    /// The file has changed since it was opened.
     #[error("it has changed since it was opened; run again when nothing writes to it")]
     Changed,
     /// The header cannot be read.
     #[error("its header is damaged: {why}; write it again with `numpy.save`")]
     Header { why: String },
-    /// The header says a shape that no array can have.
-    #[error("its header is damaged: an array of shape {shape:?} does not fit memory")]
+    /// The header gives a shape that no array can have.
+    #[error("its header is damaged: an array of shape {shape:?} does not fit into memory")]
     Shape { shape: Vec<usize> },
-    /// The elements are of a type that is not read.
+    /// The element type is not supported.
     #[error("it holds {what}, but f32, f64, i32 or i64 is needed: {cure}")]
     ElementType {
-        /// What the file holds, with its type as the header says it.
+        /// The contents of the file, with the type in the header.
         what: String,
         cure: String,
     },
-    /// The file holds an array of another type or shape than is expected.
+    /// The array in the file has another type or shape than expected.
     #[error("{}", other_array(*.dtype, *.wanted_dtype, .shape, .wanted_shape))]
     OtherArray { dtype: DType, wanted_dtype: DType, shape: Vec<usize>, wanted_shape: Vec<usize> },
     /// The path ends in a folder or in nothing.
@@ -86,22 +86,22 @@ pub enum FileErrorKind {
     #[error("it is {what}; name a file")]
     Special { what: &'static str },
     /// The folder of a file to write does not exist.
-    #[error("there is no folder `{}`; make it first", .folder.display())]
+    #[error("the folder `{}` does not exist; create it first", .folder.display())]
     NoFolder { folder: PathBuf },
-    /// A file to write is in what is not a folder.
+    /// The parent of a file to write is not a folder.
     #[error("`{}` is not a folder", .parent.display())]
     NotAFolder { parent: PathBuf },
-    /// Links lead to one another.
-    #[error("its links lead in a circle")]
+    /// Symbolic links form a cycle.
+    #[error("its symbolic links form a cycle")]
     Links,
-    /// There is too little room for the file.
+    /// The file system has too little space for the file.
     #[error(
         "it needs {}, but {} are free there; write it elsewhere, or make room",
         units::bytes(*.needed),
         units::bytes((*.free).into())
     )]
     Room { needed: u128, free: u64 },
-    /// The file to write is one of those that are read.
+    /// The file to write is also an input.
     #[error("it is the input `{}`; write to another file", .input.display())]
     Input { input: PathBuf },
 }
@@ -124,7 +124,7 @@ fn other_array(dtype: DType, wanted_dtype: DType, shape: &[usize], wanted_shape:
     if shape != wanted_shape {
         let remedy = match wanted_shape.iter().rev().eq(shape) {
             true => "write its transpose, NumPy's `.T`",
-            false => "write an array of that shape, or ask for that of the file",
+            false => "write an array of that shape, or use the file's",
         };
         why.push(format!("its shape is {shape:?}, but {wanted_shape:?} is expected: {remedy}"));
     }

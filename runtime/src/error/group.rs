@@ -1,4 +1,4 @@
-//! What can be wrong with a mesh, its axes or an order of ranks.
+//! Errors of meshes, their axes and orders of ranks.
 
 use crate::Backend;
 use crate::comm::plural;
@@ -7,7 +7,7 @@ use crate::layout::{Mesh, StagesError};
 /// Why the ranks of a world cannot be grouped or numbered along a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum GroupError {
     /// The mesh has more or fewer ranks than the world.
     #[error(
@@ -19,27 +19,27 @@ pub enum GroupError {
     /// The mesh has no such axis.
     #[error("no axis {axis}: the mesh ({mesh}) has axes 0..{}", .mesh.ndim())]
     NoAxis { axis: usize, mesh: Mesh },
-    /// A group is asked for along the same axis twice.
+    /// A group along one axis twice.
     #[error("axis {axis} of the mesh ({mesh}) is given twice for one group")]
     AxisTwice { axis: usize, mesh: Mesh },
-    /// Stages that are not those of a collective along the axes.
-    #[error("a collective on the mesh ({mesh}) cannot be carried out in such stages: {error}")]
+    /// The stages do not make up a collective along the axes.
+    #[error("invalid stages of a collective on the mesh ({mesh}): {error}")]
     Stages { mesh: Mesh, error: Box<StagesError> },
-    /// The world is renumbered already.
-    #[error("the world is placed already, {name}; give the world that `spmd` gives")]
+    /// The world is already placed.
+    #[error("the world is already placed, {name}; pass the world of `spmd`")]
     PlacedAlready {
-        /// What messages call the order that its ranks have.
+        /// The order of its ranks, as messages name it.
         name: String,
     },
     /// An order of ranks that is not a permutation of them.
     #[error("the order {ranks:?} does not have each of the ranks 0..{size} once; give it each once")]
     NotAPermutation { ranks: Vec<usize>, size: usize },
-    /// The first ranks, but none or more than there are.
-    #[error("the first {ranks} of {size} ranks are asked for; ask for 1 to {size}")]
+    /// A group of the first ranks has none, or more than the world.
+    #[error("cannot take the first {ranks} of {size} ranks; give 1 to {size}")]
     Leading { ranks: usize, size: usize },
 }
 
-/// Says how a program is started on a number of ranks.
+/// How to start a program on a number of ranks.
 fn started(backend: Backend, ranks: usize) -> String {
     match backend {
         Backend::Threads => format!("call `spmd({ranks}, ..)`"),

@@ -1,19 +1,19 @@
-//! What can be wrong with how ranks are started.
+//! Errors of starting ranks.
 
 use crate::comm::plural;
 
 /// Why ranks cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum LaunchError {
     /// A rank calls `spmd`.
     #[error("`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure")]
     Nested,
-    /// A program is to run on no ranks.
+    /// `spmd` on 0 ranks.
     #[error("`spmd` was asked for 0 ranks: it takes at least 1")]
     NoRanks,
-    /// There are more ranks than threads that the process can have.
+    /// The process cannot have that many threads.
     #[error(
         "{ranks} ranks cannot be threads of one process, which has at most {max} ({limit}): use a smaller mesh, or \
          processes, `mpirun -n {ranks}`"
@@ -26,7 +26,7 @@ pub enum LaunchError {
     )]
     WithoutMpi {
         launcher: &'static str,
-        /// The environment variable by which it is known.
+        /// The environment variable that identifies it.
         variable: &'static str,
     },
     /// An MPI launcher started a process that emulates a machine on threads.
@@ -36,13 +36,13 @@ pub enum LaunchError {
     )]
     Emulated {
         launcher: &'static str,
-        /// The environment variable by which it is known.
+        /// The environment variable that identifies it.
         variable: &'static str,
     },
     /// An emulated machine cannot be slowed by the factor.
     #[error("a machine cannot be slowed by a factor of {factor}: give one that is more than 0, such as 1")]
     Slowdown { factor: String },
-    /// MPI sees other processes than the launcher started.
+    /// MPI sees another number of processes than the launcher started.
     #[error(
         "{launcher} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
          is linked with must belong together"
@@ -57,19 +57,19 @@ pub enum LaunchError {
     /// MPI has been finalised.
     #[error("MPI has been finalised: call `spmd` before `MPI_Finalize`")]
     Finalized,
-    /// `POLYSHARD_TRANSPORT` is no transport.
+    /// `POLYSHARD_TRANSPORT` is not a transport.
     #[error("`POLYSHARD_TRANSPORT` is `{value}`: set it to auto, messages or shared")]
     Transport { value: String },
-    /// `POLYSHARD_PROGRESS` names nobody who lets messages go on.
+    /// `POLYSHARD_PROGRESS` is neither `slices` nor `thread`.
     #[error("`POLYSHARD_PROGRESS` is `{value}`: set it to slices or thread")]
     Progress { value: String },
-    /// The system starts no progress thread.
-    #[error("cannot start a progress thread: {why}; use fewer ranks, or slices, which take none")]
+    /// The system refuses to start a progress thread.
+    #[error("cannot start a progress thread: {why}; use fewer ranks, or set `POLYSHARD_PROGRESS=slices`")]
     ProgressThread { why: String },
-    /// MPI takes calls of one thread alone, and a rank is to have a progress thread.
+    /// A progress thread needs `MPI_THREAD_SERIALIZED`.
     #[error(
-        "a progress thread calls MPI while the rank computes, but MPI was initialised for calls of one thread alone: initialise it \
-         with MPI_THREAD_SERIALIZED or more, leave that to polyshard, or let messages go on between slices"
+        "a progress thread calls MPI while the rank computes, but MPI was initialised for one thread only: initialise \
+         it with MPI_THREAD_SERIALIZED or more, leave that to polyshard, or set `POLYSHARD_PROGRESS=slices`"
     )]
     ThreadLevel,
     /// `POLYSHARD_CHECK` is neither 0 nor 1.

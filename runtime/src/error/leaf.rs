@@ -1,4 +1,4 @@
-//! What can be wrong with a leaf that a user registers, or that a program asks for.
+//! Errors of leaves that users register or programs name.
 
 use super::joined;
 use crate::comm::plural;
@@ -7,16 +7,16 @@ use crate::layout::{DType, Name};
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum LeafError {
     /// The name is not an identifier.
     #[error("`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit")]
     BadName { name: Name },
-    /// The kernel is no statement over tiles.
-    #[error("`{statement}` cannot be what leaf `{name}` computes: {why}")]
+    /// The kernel is not a statement over tiles.
+    #[error("leaf `{name}` cannot compute `{statement}`: {why}")]
     NoTiles { name: Name, statement: Box<str>, why: Box<str> },
     /// The function takes elements of another type than the kernel's.
-    #[error("the kernel of leaf `{name}` is of {kernel}, but its function takes tiles of {function}; make them match")]
+    #[error("the kernel of leaf `{name}` is for {kernel}, but its function takes tiles of {function}; make them match")]
     ElementType { name: Name, kernel: DType, function: DType },
     /// The function takes more or fewer operands than the statement has.
     #[error(
@@ -42,7 +42,7 @@ pub enum LeafError {
         to_register(*.name, .statement)
     )]
     OtherType { name: Name, dtype: DType, statement: Box<str>, registered: Box<[DType]> },
-    /// The leaf that is registered computes something else than the kernel needs.
+    /// The registered leaf does not compute the statement of the kernel.
     #[error(
         "leaf `{name}` is registered for {dtype} as `{registered}`, but the kernel needs `{statement}`: register a leaf \
          that computes this, or tensorize with another"
@@ -55,12 +55,12 @@ fn listed(known: &[Name]) -> String {
         return "none are registered".into();
     }
     let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("those that are registered are {}", joined(&known))
+    format!("the registered leaves are {}", joined(&known))
 }
 
 fn to_register(name: Name, statement: &str) -> String {
     format!(
-        "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program runs, on \
-         each rank's process"
+        "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program \
+         runs, in each rank's process"
     )
 }

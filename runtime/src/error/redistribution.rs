@@ -1,4 +1,4 @@
-//! What can be wrong with a redistribution or a sweep.
+//! Errors of redistributions and sweeps.
 
 use crate::comm::plural;
 use crate::layout::{Mesh, Sharding, SumsError};
@@ -7,7 +7,7 @@ use polyshard_program::WayError;
 /// Why an array cannot be redistributed or swept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum RedistributionError {
     /// Source and target have different shapes.
     #[error(
@@ -18,52 +18,50 @@ pub enum RedistributionError {
     /// The partial sums of the source cannot become those of the target.
     #[error(transparent)]
     Sums(#[from] SumsError),
-    /// An array cannot go the way that it is to go.
-    #[error("an array cannot be redistributed so: {0}; use `Redistribution::new`, which finds a way")]
+    /// The route is invalid for the array.
+    #[error("invalid route: {0}; `Redistribution::new` chooses a valid one")]
     Way(#[from] WayError),
-    /// Part of an array is to be moved, but elements are partial sums.
+    /// Moving part of an array of partial sums.
     #[error(
-        "a part of an array is moved, but one sharded {sharding} holds terms of sums; use `Redistribution::new`, which \
-         closes them"
+        "cannot move part of an array sharded {sharding}: its elements are partial sums; use `Redistribution::new`, \
+         which adds them"
     )]
     PartOfSums { sharding: Box<Sharding> },
-    /// A rank is to keep elements that it does not hold.
+    /// The sharding to keep gives a rank elements that it does not hold.
     #[error(
-        "rank {rank} is to keep {len} elements by {kept}, but does not hold all of them by {held}; give a sharding of \
-         which each rank owns part of what it holds"
+        "rank {rank} keeps {len} elements by {kept}, but does not hold all of them by {held}; give a sharding in \
+         which each rank owns a part of its elements"
     )]
     NotHeld { rank: usize, len: usize, kept: Box<Sharding>, held: Box<Sharding> },
-    /// The array to redistribute is not laid out as the redistribution takes it.
+    /// The array has another sharding than the redistribution's source.
     #[error(
-        "an array {}, is given to a redistribution that takes arrays {}; make one for this array's sharding",
+        "an array {}, cannot be the input of a redistribution that takes arrays {}; make one for this array's sharding",
         layout(.given),
         layout(.wanted)
     )]
     Input { given: Box<Sharding>, wanted: Box<Sharding> },
-    /// The array to write is not laid out as the redistribution makes it.
+    /// The array to write has another sharding than the redistribution's target.
     #[error(
-        "an array {}, is given to a redistribution that makes arrays {}; get the array from `output`",
+        "an array {}, cannot be the output of a redistribution that makes arrays {}; get the array from `output`",
         layout(.given),
         layout(.wanted)
     )]
     Output { given: Box<Sharding>, wanted: Box<Sharding> },
-    /// Ranks that have elements for each other share no memory.
+    /// Ranks that exchange elements share no memory.
     #[error("cannot redistribute through shared memory: ranks {rank} and {other} share none; use `Transport::Auto`")]
     Apart {
         rank: usize,
-        /// One that it has elements for, or gets elements from.
+        /// A rank that it exchanges elements with.
         other: usize,
     },
     /// The output of a rank is not in shared memory.
     #[error(
-        "cannot redistribute through shared memory: the output of rank {rank} is its own; get it from \
+        "cannot redistribute through shared memory: the output of rank {rank} is in private memory; get it from \
          `Redistribution::output`, or use `Transport::Auto`"
     )]
     PrivateOutput { rank: usize },
     /// A sweep of no dimensions, or of more than the array has.
-    #[error(
-        "cannot sweep {swept} dimensions of an array of shape {shape:?}; give 1 to {}, the first ones", .shape.len()
-    )]
+    #[error("cannot sweep the first {swept} dimensions of an array of shape {shape:?}; give 1 to {}", .shape.len())]
     SweptDimensions { swept: usize, shape: Vec<usize> },
     /// The mesh has too many axes for one of the dimensions to be whole.
     #[error("{}", sweep_mesh(*.swept, .mesh))]

@@ -1,11 +1,11 @@
-//! What can be wrong with what a program or a kernel is given to run on.
+//! Errors in the arrays and scalars that a program or a kernel runs on.
 
 use super::joined;
 use crate::layout::{DType, Name, Sharding};
 use polyshard_machine::units::counted;
 use polyshard_program::KernelError;
 
-/// Why a program or a kernel cannot run on the arrays and scalars that it is given.
+/// Why a program or a kernel cannot run on the given arrays and scalars.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -21,10 +21,10 @@ use polyshard_program::KernelError;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum RunError {
     /// The elements are of another type than the program's.
-    #[error("{} is over {wanted}, but the arrays hold {given}; make them match", program(*.kernel))]
+    #[error("{} computes in {wanted}, but the arrays hold {given}; make them match", program(*.kernel))]
     ElementType {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
@@ -65,10 +65,10 @@ pub enum RunError {
          redistribute it"
     )]
     Owners { name: Name, given: Box<Sharding>, wanted: Box<Sharding> },
-    /// An input is to be read where it lies, but not all ranks see all of it.
+    /// An input is to be read in place, but not all ranks can map it.
     #[error(
-        "an input sharded {sharding} is not in memory that all ranks share: they are on several nodes, or the system lets them \
-         share none; use `Transport::Auto`"
+        "an input sharded {sharding} is not in memory that all ranks share: they are on several nodes, or the system \
+         does not let them share memory; use `Transport::Auto`"
     )]
     NotShared { sharding: Box<Sharding> },
     /// One output is given or asked for, but the program writes several.
@@ -78,20 +78,20 @@ pub enum RunError {
         joined(.outputs)
     )]
     Outputs { call: &'static str, outputs: Vec<Name> },
-    /// An output is asked for that the program does not write, or twice.
-    #[error("`{name}` is not an output, or is asked for twice; the program writes {}", joined(.outputs))]
+    /// An output that the program does not write, or one that is named twice.
+    #[error("`{name}` is not an output, or is named twice; the program writes {}", joined(.outputs))]
     NoOutput { name: Name, outputs: Vec<Name> },
-    /// More or fewer arrays are to be verified than the program writes.
+    /// The number of arrays to verify differs from the program's outputs.
     #[error("the program writes {}, but {} {} given to compare", joined(.outputs), counted(.given, "array"), are(*.given))]
     Verified { outputs: Vec<Name>, given: usize },
-    /// An element of an output is not what it is computed sequentially.
+    /// An element of an output differs from the sequential result.
     #[error(transparent)]
     Wrong(#[from] Box<WrongElement>),
     /// A scalar is given to a program without a kernel.
     #[error("the program has no scalar `{name}`, as it has no kernel")]
     NoKernel { name: Name },
     /// The ranks give different values for a scalar.
-    #[error("`{name}` is not the same on all ranks: {values}; give all ranks the same")]
+    #[error("`{name}` differs between ranks: {values}; give all ranks the same value")]
     ScalarsDiffer { name: Name, values: Box<str> },
     /// A kernel refuses the scalars.
     #[error(transparent)]
@@ -109,25 +109,25 @@ fn are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// What messages call a program: its kernel, if it has exactly one.
+/// How messages name a program: by its kernel, if it has exactly one.
 fn program(kernel: Option<Name>) -> String {
     kernel.map_or("the program".into(), |kernel| format!("`{kernel}`"))
 }
 
-/// An element of an output that is further from what it is computed sequentially than is allowed; see
+/// An element of an output that differs from the sequential result by more than the tolerance; see
 /// [`Execute::verify`](crate::Execute::verify).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
-     largest magnitude, and at most {tolerance} is allowed"
+    "wrong result: `{array}` at {index:?} is {found}, but {expected} computed sequentially; the error is {error} of \
+     the largest magnitude, but at most {tolerance} is allowed"
 )]
-#[expect(missing_docs, reason = "fields are named by what they are; the message says it in full")]
+#[expect(missing_docs, reason = "the message explains the fields")]
 pub struct WrongElement {
     pub array: Name,
     pub index: Vec<usize>,
     pub found: String,
     pub expected: String,
-    /// How far they are apart, as a part of the largest magnitude in the array.
+    /// The difference, relative to the largest magnitude in the array.
     pub error: String,
     pub tolerance: String,
 }

@@ -26,7 +26,7 @@ impl<'r, T: Element> Arrays<'r, T> {
             (Err(_), _) => match (&self.made[id.0], self.names[id.0]) {
                 (Some(made), _) => made,
                 (None, Some(first)) => self.get(first),
-                (None, None) => unreachable!("what is read was written; this is a bug of polyshard"),
+                (None, None) => unreachable!("what is read was written; this is a bug in polyshard"),
             },
         }
     }

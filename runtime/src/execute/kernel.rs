@@ -158,7 +158,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     /// Returns the tile of a transfer, for a kernel that reads it after a run of this one.
     pub(super) fn kept_tile(&self, TileId(number): TileId) -> KeptTile<'_, T> {
         let tile =
-            self.tiles[number].as_ref().expect("a tile that is kept is its kernel's; this is a bug of polyshard");
+            self.tiles[number].as_ref().expect("a tile that is kept is its kernel's; this is a bug in polyshard");
         KeptTile::new(tile, Some(&self.known))
     }
 

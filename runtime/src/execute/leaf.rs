@@ -70,7 +70,7 @@ impl<T: Element> LeafPlan<T> {
         match self {
             Self::Contraction { roles, alpha } => {
                 let [a, b] = operands else {
-                    unreachable!("a contraction has two operands; this is a bug of polyshard")
+                    unreachable!("a contraction has two operands; this is a bug in polyshard")
                 };
                 contract(counts, roles, *alpha, a.clone(), b.clone(), target);
             }
@@ -81,7 +81,7 @@ impl<T: Element> LeafPlan<T> {
                 let tiles = tiles.iter().map(|tile| match tile {
                     TileOperand::Access(operand) => operands[operand.0].clone(),
                     TileOperand::Scalar(_) => {
-                        let value = scalars.next().expect("each scalar has a value; this is a bug of polyshard");
+                        let value = scalars.next().expect("each scalar has a value; this is a bug in polyshard");
                         Strided::new(value, 0, Vec::new())
                     }
                 });

@@ -205,7 +205,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// If there is too little memory of the kind that it takes, or another rank failed.
     ///
     /// # Panics
-    /// If the program writes no array: a bug of polyshard.
+    /// If the program writes no array: a bug in polyshard.
     #[track_caller]
     pub fn output(&mut self) -> Result<DistArray<T>> {
         let (program, at) = (self.program, Location::caller());
@@ -216,7 +216,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let body = self.program.body();
         let is_output = |id: &ArrayId| self.program.array(*id).kind == ArrayKind::Output;
         let written = body.parts().filter_map(|part| Some((part, body.writes(part).into_iter().rfind(is_output)?)));
-        let (part, id) = written.last().expect("a program has an output; this is a bug of polyshard");
+        let (part, id) = written.last().expect("a program has an output; this is a bug in polyshard");
         let mut output = self.target(part, id)?;
         if matches!(part, Part::Begin(_) | Part::Repeat(..)) {
             let writers = self.program.writers(id).unwrap_or_default();
@@ -246,13 +246,13 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// divides integers is 0; on threads and in [checked programs](crate::spmd_checked), if the ranks give different values.
     ///
     /// # Panics
-    /// If the program writes no array: a bug of polyshard.
+    /// If the program writes no array: a bug in polyshard.
     #[track_caller]
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         let (program, at) = (self.program, Location::caller());
         let ran = self.only_output("run").and_then(|_| T::run_program(self, inputs, None, scalars, at));
         let mut outputs = ran.map_err(|error| error.in_program(at, program))?;
-        Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
+        Ok(outputs.pop().expect("a program has an output; this is a bug in polyshard").1)
     }
 
     /// As [`run`](Self::run), but returns all outputs, by name, in the order in which the program lists them.
@@ -284,7 +284,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// As for [`run`](Self::run), and [`RunError::NoOutput`] if a name is not an output's, or is there twice.
     ///
     /// # Panics
-    /// If a run does not return an output of the program: a bug of polyshard.
+    /// If a run does not return an output of the program: a bug in polyshard.
     #[track_caller]
     pub fn run_named<const N: usize>(
         &mut self,
@@ -302,7 +302,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let mut outputs = self.run_all(inputs)?;
         Ok(names.map(|name| {
             let found = outputs.iter().position(|(other, _)| other.as_str() == name);
-            outputs.swap_remove(found.expect("a run returns all outputs; this is a bug of polyshard")).1
+            outputs.swap_remove(found.expect("a run returns all outputs; this is a bug in polyshard")).1
         }))
     }
 
@@ -379,7 +379,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             // What goes from round to round changes its memory.
             Some(output) if renamed => self.walk_statements(&program.body().statements, &run, None, true).map(|()| {
                 let made = self.made[self.outputs[0].0].take();
-                let made = made.expect("rounds leave the output; this is a bug of polyshard");
+                let made = made.expect("rounds leave the output; this is a bug in polyshard");
                 match program.writers(self.outputs[0]) {
                     None => output.block_mut().copy_from_slice(made.block()),
                     // What nothing writes stays.
@@ -435,7 +435,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let mut made = if is_given { None } else { Some(self.target(part, written)?) };
             let (target, given) = match &mut made {
                 Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
-                None => (into.as_deref_mut().expect("it is given; this is a bug of polyshard"), None),
+                None => (into.as_deref_mut().expect("it is given; this is a bug in polyshard"), None),
             };
             let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
             self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
@@ -552,7 +552,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// An array that has room, filled with an element or with anything in it.
     fn array_in_room(&mut self, id: ArrayId, filled: Option<T>) -> Result<DistArray<T>> {
         let Array { name, sharding, .. } = self.program.array(id);
-        let room = self.room_of[id.0].expect("it has room; this is a bug of polyshard");
+        let room = self.room_of[id.0].expect("it has room; this is a bug in polyshard");
         self.rooms[room.0].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
     }
 

@@ -120,7 +120,7 @@ fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
         [only] => refused(
             only.kernel
                 .with_scalars(&[(name, Number::Int(0))])
-                .expect_err("a kernel refuses a scalar that it has not; this is a bug of polyshard"),
+                .expect_err("a kernel refuses a scalar that it has not; this is a bug in polyshard"),
         ),
         _ if all.is_empty() => refused(KernelError::NoScalar { name, scalars: "the kernels capture none".into() }),
         _ => refused(KernelError::NoScalar { name, scalars: format!("the scalars are {}", all.join(", ")) }),

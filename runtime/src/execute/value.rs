@@ -14,7 +14,7 @@ pub(super) fn of_kernel<T: Element>(kernel: &Kernel) -> Expression<T> {
 /// A value without accesses and indices.
 pub(super) fn constant<T: Element>(value: &Value, kernel: &Kernel) -> T {
     let value: Expression<T> = expression(value, kernel, &mut [0; 2]);
-    value.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
+    value.at(&|_| unreachable!("a factor reads no tensor; this is a bug in polyshard"))
 }
 
 /// A part of an expression.
@@ -53,5 +53,5 @@ fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2])
 /// The value of a scalar of the kernel.
 pub(super) fn scalar<T: Element>(name: Name, kernel: &Kernel) -> T {
     let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == name);
-    of_number(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
+    of_number(scalar.expect("a checked kernel declares its scalars; this is a bug in polyshard").1)
 }

@@ -179,10 +179,10 @@ mod tests {
         };
         assert_eq!(said(0.0, off(0.0)), "0");
         assert_eq!(said(0.5, off(5.0)), "0.25", "the largest element is 20");
-        let wrong = "the answer is wrong: `A` at [2, 5] is 19, but 14 computed sequentially; that is 2.5e-1 of its largest \
-                     magnitude, and at most 1e-1 is allowed";
+        let wrong = "wrong result: `A` at [2, 5] is 19, but 14 computed sequentially; the error is 2.5e-1 of the \
+                     largest magnitude, but at most 1e-1 is allowed";
         assert_eq!(said(0.1, off(5.0)), wrong);
-        assert!(said(0.1, off(f64::NAN)).starts_with("the answer is wrong: `A` at [2, 5] is NaN, but 14 "));
+        assert!(said(0.1, off(f64::NAN)).starts_with("wrong result: `A` at [2, 5] is NaN, but 14 "));
     }
 
     #[test]

@@ -33,7 +33,7 @@ const ONCE: Loop = Loop { count: 1, strides: [0; 3] };
 ///
 /// # Panics
 /// If an operand would be touched outside its data, if a loop moves an operand that its role excludes, or if
-/// a loop that is not of role K leaves `c` where it is: a bug of polyshard.
+/// a loop that is not of role K leaves `c` where it is: a bug in polyshard.
 #[track_caller]
 pub fn contract<T: Element>(
     counts: &[usize],
@@ -55,7 +55,7 @@ pub(crate) fn contract_strided<T: Element>(
     b: Strided<'_, T>,
     mut c: StridedMut<'_, T>,
 ) {
-    assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug of polyshard");
+    assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug in polyshard");
     a.one_place("a");
     b.one_place("b");
     let strides = [a.checked_strides("a", counts), b.checked_strides("b", counts), c.checked_strides("c", counts)];
@@ -186,7 +186,7 @@ fn check(one: &Loop, role: Role) {
     };
     assert!(
         still.is_none_or(|operand| one.strides[operand] == 0) && (role == Role::K || one.strides[C] != 0),
-        "a loop of role {role:?} moves the operands of a contraction by {:?}; this is a bug of polyshard",
+        "a loop of role {role:?} moves the operands of a contraction by {:?}; this is a bug in polyshard",
         one.strides
     );
 }

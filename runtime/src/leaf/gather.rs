@@ -196,14 +196,14 @@ impl<'a, T: Element> Gather<'a, T> {
             let (first, step) = self.walk(i + 1, at, row, chunk.start);
             for (point, value) in self.gathered[place..][..chunk.len()].iter_mut().enumerate() {
                 let number = T::from(first + point as i64 * step);
-                *value = number.expect("a checked kernel's indices fit its elements; this is a bug of polyshard");
+                *value = number.expect("a checked kernel's indices fit its elements; this is a bug in polyshard");
             }
             self.starts[i] = Start::Gathered(place);
         }
         for (i, operand) in self.operands.iter().enumerate() {
             let (offset, stride) = self.walk(i + 1, at, row, chunk.start);
             self.starts[i] = match &mut self.places[i] {
-                Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug of polyshard"),
+                Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug in polyshard"),
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.

@@ -36,7 +36,7 @@ use gemm_common::gemm::gemm_basic_generic;
 /// Computes the product: in blocks if `in_blocks`, as [`prefers_blocks`] says.
 ///
 /// # Panics
-/// If `T` is an integer, or a panel leaves its data: a bug of polyshard.
+/// If `T` is an integer, or a panel leaves its data: a bug in polyshard.
 pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>, in_blocks: bool) {
     let MatrixProduct { sizes: [m, n, k], a, b, c, .. } = &product;
     let [m, n, k] = [*m, *n, *k];
@@ -131,7 +131,7 @@ fn small<T: Element>(product: MatrixProduct<'_, T>) {
 
 #[cold]
 fn of_integers() -> ! {
-    unreachable!("products of integers are not for floats' kernels; this is a bug of polyshard")
+    unreachable!("products of integers are not for floats' kernels; this is a bug in polyshard")
 }
 
 /// Whether the blocked product is the faster one; see the table above.
@@ -191,6 +191,6 @@ fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
     let (least, greatest) = ends(offset, &strides, &counts);
     assert!(
         least >= 0 && greatest < len as i128,
-        "a matrix product touches elements {least}..={greatest} of a panel of {len}; this is a bug of polyshard"
+        "a matrix product touches elements {least}..={greatest} of a panel of {len}; this is a bug in polyshard"
     );
 }

@@ -113,7 +113,7 @@ where
     }
     let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
         let Ok(operands) = operands.try_into() else {
-            unreachable!("a leaf gets the operands of its statement; this is a bug of polyshard")
+            unreachable!("a leaf gets the operands of its statement; this is a bug in polyshard")
         };
         function(target, operands);
     });
@@ -136,7 +136,7 @@ impl<T: Element> Named<T> {
     /// [`LeafError`] if no leaf has the name, or it computes something else.
     ///
     /// # Panics
-    /// If an index of the statement is not among the loops: a bug of polyshard.
+    /// If an index of the statement is not among the loops: a bug in polyshard.
     pub fn find(name: &str, loops: &[&str], statement: &TileStatement) -> Result<Self> {
         let (name, dtype) = (Name::new(name), T::DTYPE);
         let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement).into()) };
@@ -147,7 +147,7 @@ impl<T: Element> Named<T> {
         let number = |index: Name| {
             let pair = renamed.iter().find(|(own, _)| *own == index);
             let found = pair.and_then(|(_, theirs)| loops.iter().position(|other| *theirs == *other));
-            found.expect("the indices of a leaf's statement are its loops; this is a bug of polyshard")
+            found.expect("the indices of a leaf's statement are its loops; this is a bug in polyshard")
         };
         let tiles = leaf.statement.tiles();
         let tiles = tiles.iter().map(|tile| tile.index.iter().filter_map(Affine::as_variable).map(number).collect());
@@ -160,18 +160,18 @@ impl<T: Element> Named<T> {
     ///
     /// # Panics
     /// If the leaf panics; if there are not as many operands as the leaf has, or one would be touched outside its data,
-    /// or output elements have two places in the tile: a bug of polyshard.
+    /// or output elements have two places in the tile: a bug in polyshard.
     #[track_caller]
     pub fn run(&self, counts: &[usize], operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
         c.set();
-        assert_eq!(operands.len() + 1, self.tiles.len(), "a leaf has other operands; this is a bug of polyshard");
+        assert_eq!(operands.len() + 1, self.tiles.len(), "a leaf has other operands; this is a bug in polyshard");
         let strides = c.checked_strides("c", counts);
         let numbered = operands.iter().enumerate();
         let all: Vec<_> = numbered.map(|(i, operand)| operand.checked_strides(i, counts)).collect();
         if counts.contains(&0) {
             return;
         }
-        let misfit = "tiles are inside of their data; this is a bug of polyshard";
+        let misfit = "tiles are inside of their data; this is a bug in polyshard";
         let views = operands.iter().zip(&all).zip(&self.tiles[1..]).map(|((operand, strides), dims)| {
             let dims = Dims::new(dims, counts, strides);
             let data = &operand.data[dims.first(operand.offset)..];
@@ -223,7 +223,7 @@ fn lookup<T: Element>(name: Name) -> Option<Arc<Registered<T>>> {
     let registry = registry();
     let entry = registry.get(&(name, T::DTYPE))?;
     let leaf = entry.leaf.downcast_ref::<Arc<Registered<T>>>();
-    Some(leaf.expect("leaves are kept by their element type; this is a bug of polyshard").clone())
+    Some(leaf.expect("leaves are kept by their element type; this is a bug in polyshard").clone())
 }
 
 fn missing(name: Name, dtype: DType, statement: &TileStatement) -> LeafError {

@@ -35,7 +35,7 @@ use std::ops::Range;
 /// value where its index is outside of its array ([`View::outside`](crate::View::outside)).
 ///
 /// # Panics
-/// If an operand would be touched outside its data: a bug of polyshard.
+/// If an operand would be touched outside its data: a bug in polyshard.
 #[track_caller]
 pub fn nest<T: Element>(
     counts: &[usize],
@@ -61,7 +61,7 @@ pub fn nest<T: Element>(
 /// ```
 ///
 /// # Panics
-/// As [`nest`], and if a number does not fit the element type: a bug of polyshard.
+/// As [`nest`], and if a number does not fit the element type: a bug in polyshard.
 #[track_caller]
 pub fn nest_with_numbers<T: Element>(
     counts: &[usize],
@@ -91,7 +91,7 @@ pub fn nest_with_numbers<T: Element>(
     offsets.extend(operands.iter().map(|operand| operand.offset));
     // Numbers grow along, too, but take no memory.
     for Ramp { base, strides: steps } in numbers {
-        assert_eq!(steps.len(), counts.len(), "a number has one stride per loop; this is a bug of polyshard");
+        assert_eq!(steps.len(), counts.len(), "a number has one stride per loop; this is a bug in polyshard");
         offsets.push(*base);
         strides.push(steps.clone());
     }

@@ -74,7 +74,7 @@ impl LeafBoxes {
     /// second. It is cut along one of them. It is empty if one of its ranges is.
     ///
     /// # Panics
-    /// If there is not a range for each loop, or it goes beyond one: a bug of polyshard.
+    /// If there is not a range for each loop, or it goes beyond one: a bug in polyshard.
     #[must_use]
     pub fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
         let inner = inside(counts, interior);
@@ -135,7 +135,7 @@ fn inside(counts: &[usize], interior: &[(i64, i64)]) -> LeafBox {
     assert_eq!(
         counts.len(),
         interior.len(),
-        "the interior of a leaf has a range for each loop; this is a bug of polyshard"
+        "the interior of a leaf has a range for each loop; this is a bug in polyshard"
     );
     let range = |(&count, &(low, high)): (&usize, &(i64, i64))| {
         if low >= high {
@@ -144,7 +144,7 @@ fn inside(counts: &[usize], interior: &[(i64, i64)]) -> LeafBox {
         let range = low.max(0) as usize..high.max(0) as usize;
         assert!(
             low >= 0 && range.end <= count,
-            "iterations {low}..{high} of a loop of {count} are in the interior; this is a bug of polyshard"
+            "iterations {low}..{high} of a loop of {count} are in the interior; this is a bug in polyshard"
         );
         range
     };

@@ -59,7 +59,7 @@ impl<T: Element> Products<T> {
     /// The order depends on the counts and strides alone, as that of [`contract`](super::contract) and [`nest`] does.
     ///
     /// # Panics
-    /// If an operand would be touched outside its data, or the products do not fit the loops: a bug of polyshard.
+    /// If an operand would be touched outside its data, or the products do not fit the loops: a bug in polyshard.
     #[track_caller]
     pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], c: StridedMut<'_, T>) {
         T::products(self, counts, alpha, operands, c);

@@ -18,10 +18,10 @@ impl<'a, T> Rows<'a, T> {
     /// Returns the elements of operand `i`, one per point.
     ///
     /// # Panics
-    /// If there is no operand `i`: a bug of polyshard.
+    /// If there is no operand `i`: a bug in polyshard.
     #[must_use]
     pub fn get(&self, i: usize) -> &'a [T] {
-        assert!(i < self.starts.len(), "no operand {i} of {}; this is a bug of polyshard", self.starts.len());
+        assert!(i < self.starts.len(), "no operand {i} of {}; this is a bug in polyshard", self.starts.len());
         let (data, start) = match self.starts[i] {
             Start::Data(start) => (self.operands[i].data, start),
             Start::Gathered(start) => (self.gathered, start),

@@ -255,7 +255,7 @@ fn what_a_nest_overwrites_it_does_not_read() {
 }
 
 #[test]
-#[should_panic(expected = "of operand c, which has 3; this is a bug of polyshard")]
+#[should_panic(expected = "of operand c, which has 3; this is a bug in polyshard")]
 fn a_nest_that_leaves_its_output_is_a_bug() {
     let mut c = [0; 3];
     nest(&[4], StridedMut::new(&mut c, 0, vec![1]), ReduceOp::Sum, &[], &constant::<i32>(1));

@@ -229,7 +229,7 @@ mod tests {
         refused(2, &[1024, 1027, 1024], few);
         refused(4, &[], "[] are too few sizes to tell latency from bandwidth; give at least two, 16 bytes apart");
         let large =
-            "buffers of 65536 bytes do not fit a rank's part of the memory, 262144 bytes; give sizes up to 32768";
+            "buffers of 65536 bytes do not fit into a rank's share of the memory, 262144 bytes; give sizes up to 32768";
         refused(4, &[1024, 65536], large);
     }
 

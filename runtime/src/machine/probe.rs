@@ -318,9 +318,9 @@ impl DeviceTimes {
         (self.bytes / size_of::<f64>() / self.rows.min(ROWS).pow(2)).max(1)
     }
 
-    /// By how much the products take longer whose larger operand comes from memory, which itself has `memory` bytes per second: bytes per second,
-    /// seconds for each row, and bytes per second of what is transposed. None if that operand is hardly larger than the one that comes from a
-    /// cache. What is read as it lies takes no longer than memory takes.
+    /// How much longer products take when the larger operand is in memory, which delivers `memory` bytes per second: bytes per second,
+    /// seconds per row, and bytes per second of transposed operands. None if that operand is hardly larger than a cached one.
+    /// Operands in storage order take at most the time of the memory.
     fn packing(&self, memory: f64) -> Option<[f64; 3]> {
         let (times, terms) = (self.blocks_in_memory(), self.rows.min(ROWS));
         let (_, thin) = self.thin.iter().find(|(dtype, _)| *dtype == DType::F64).filter(|_| times >= LARGER)?;
@@ -395,7 +395,7 @@ pub(super) fn in_place(
         let lying = |at: AxisExpr| {
             let placements = [Placement::block(0, node), Placement::block(1, at)];
             Sharding::new(&mesh, &shape, &placements)
-                .expect("a row for each rank is laid out; this is a bug of polyshard")
+                .expect("a row for each rank is laid out; this is a bug in polyshard")
         };
         let own = lying(rank.into());
         let moving = Redistribution::new(world, &own, &lying((rank + 1) % inside as i64))?;

@@ -144,17 +144,13 @@ mod tests {
     fn nodes_of_different_sizes_are_refused_with_what_to_start() {
         check(
             &[0, 0, 0, 3],
-            Err(
-                "node 0 has 3 of the ranks and node 1 has 1: levels nest only if all nodes have as many; start as many \
-                 on each, with `mpirun --map-by ppr:1:node`",
-            ),
+            Err("node 0 has 3 of the ranks and node 1 has 1: all nodes must have the same number; start 1 on each, \
+                 with `mpirun --map-by ppr:1:node`"),
         );
         check(
             &[0, 0, 2, 2, 4, 4, 4],
-            Err(
-                "node 0 has 2 of the ranks and node 2 has 3: levels nest only if all nodes have as many; start as many \
-                 on each, with `mpirun --map-by ppr:2:node`",
-            ),
+            Err("node 0 has 2 of the ranks and node 2 has 3: all nodes must have the same number; start 2 on each, \
+                 with `mpirun --map-by ppr:2:node`"),
         );
     }
 
@@ -164,17 +160,13 @@ mod tests {
         assert_eq!(nested(&[0, 1, 0, 1]), Err(error));
         check(
             &[0, 1, 0, 1],
-            Err(
-                "ranks 0 and 2 are on one node, but rank 1 between them is on another: levels nest only if the ranks of \
-                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
-            ),
+            Err("ranks 0 and 2 are on one node, but rank 1 between them is on another: the ranks of a node must be \
+                 consecutive; start them node by node, with `mpirun --map-by slot`"),
         );
         check(
             &[0, 0, 2, 1, 2, 1],
-            Err(
-                "ranks 2 and 4 are on one node, but rank 3 between them is on another: levels nest only if the ranks of \
-                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
-            ),
+            Err("ranks 2 and 4 are on one node, but rank 3 between them is on another: the ranks of a node must be \
+                 consecutive; start them node by node, with `mpirun --map-by slot`"),
         );
     }
 

@@ -120,8 +120,8 @@ pub(crate) fn share_none() {
 fn refused(why: &io::Error) {
     if !REFUSED.swap(true, Ordering::Relaxed) {
         eprintln!(
-            "polyshard: process {} gets no more memory that other processes of its node can map ({why}); what is in \
-             other memory goes by messages",
+            "polyshard: process {} gets no more memory that other processes of its node can map ({why}); data \
+             elsewhere are sent in messages",
             std::process::id()
         );
     }

@@ -93,7 +93,7 @@ impl Segment {
         let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
         assert!(
             offset.is_multiple_of(Segment::LINE),
-            "a place in a segment is not aligned; this is a bug of polyshard"
+            "a place in a segment is not aligned; this is a bug in polyshard"
         );
         let fits = words.iter().zip(BITS).all(|(word, bits)| word >> bits == 0);
         fits.then(|| words.iter().zip(BITS).fold(0, |handle, (word, bits)| handle << bits | word))

@@ -35,7 +35,7 @@ impl Header {
                 "descr" => descr = Some(rest.descr()?),
                 "fortran_order" => fortran = Some(rest.truth()?),
                 "shape" => shape = Some(rest.shape()?),
-                other => return Err(format!("`{}` is no entry of it", shortened(other))),
+                other => return Err(format!("`{}` is not an entry of it", shortened(other))),
             }
             if !rest.take(',') {
                 rest.expect('}')?;
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(long, format!("`{}..` is where an extent should be", "9".repeat(40)));
         assert_eq!(said("{'descr': [(([[['"), "its list of fields does not end");
         assert_eq!(said("{'fortran_order': 0"), "`0` is where `True` or `False` should be");
-        assert_eq!(said("{'\x1b[31m': 1"), "`\\u{1b}[31m` is no entry of it");
+        assert_eq!(said("{'\x1b[31m': 1"), "`\\u{1b}[31m` is not an entry of it");
         assert_eq!(said("{'descr': '<f4"), "`'<f4` is where a string should be");
     }
 }

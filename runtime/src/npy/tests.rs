@@ -32,7 +32,7 @@ fn files_that_are_no_npy_files_are_told_in_plain_words() {
     assert_eq!(refused(b"1 2 3\n4 5 6\n"), format!("cannot read `F`: {no}"));
     assert_eq!(refused(b"\x93NUMPX\x01\x00"), format!("cannot read `F`: {no}"));
     assert_eq!(refused(&[0]), format!("cannot read `F`: {no}"));
-    let version = "it is of version 9.1 of the format, but 1.0 to 3.0 are known; write it with `numpy.save`";
+    let version = "unsupported .npy version 9.1 (1.0 to 3.0 are supported); write it with `numpy.save`";
     assert_eq!(refused(b"\x93NUMPY\x09\x01\xff\xff"), format!("cannot read `F`: {version}"));
 }
 
@@ -53,15 +53,15 @@ fn a_header_that_claims_too_much_allocates_nothing() {
     let long = refused(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr'");
     assert_eq!(
         long,
-        "cannot read `F`: its header is damaged: it claims to have 4294967295 bytes, and 10000 are read at most; write \
+        "cannot read `F`: its header is damaged: it claims to have 4294967295 bytes, but at most 10000 are read; write \
          it again with `numpy.save`"
     );
     let shape =
         |shape: &str| refused(&with_header(&format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}")));
     let huge = "[4294967296, 4294967296, 4294967296]";
-    let why = format!("its header is damaged: an array of shape {huge} does not fit memory");
+    let why = format!("its header is damaged: an array of shape {huge} does not fit into memory");
     assert_eq!(shape("(4294967296, 4294967296, 4294967296)"), format!("cannot read `F`: {why}"));
-    assert!(shape("(0, 4294967296, 4294967296)").contains("does not fit memory"));
+    assert!(shape("(0, 4294967296, 4294967296)").contains("does not fit into memory"));
     let missing = "it is cut short: 0 bytes of elements instead of 8796093022208; write it again";
     assert_eq!(shape("(1048576, 1048576)"), format!("cannot read `F`: {missing}"));
     let many = shape(&format!("({})", "1, ".repeat(3000)));
@@ -120,8 +120,8 @@ fn types_that_are_not_read_are_named_with_what_to_do() {
         ("'|O'", "pickled objects, '|O'", convert("float64")),
         ("'<U5'", "strings, '<U5'", convert("float64")),
         ("'<M8[ns]'", "times, '<M8[ns]'", convert("int64")),
-        ("'é'", "a type that is not known, '\\u{e9}'", convert("float32")),
-        ("''", "a type that is not known, ''", convert("float32")),
+        ("'é'", "an unknown type, '\\u{e9}'", convert("float32")),
+        ("''", "an unknown type, ''", convert("float32")),
     ] {
         assert_eq!(of_type(descr), format!("cannot use `F`: it holds {what}, {only}: {remedy}"));
     }

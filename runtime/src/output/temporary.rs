@@ -56,7 +56,7 @@ impl Temporary {
                 let link = |name: &Path| Ok(linkat(CWD, &link, CWD, name, at)?);
                 beside(place, |builder, folder| builder.make_in(folder, link)).map(NamedTempFile::into_temp_path)
             }
-            name => Ok(name.expect("files without a name are made on Linux alone; this is a bug of polyshard")),
+            name => Ok(name.expect("files without a name are made on Linux alone; this is a bug in polyshard")),
         }
     }
 }

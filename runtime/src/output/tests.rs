@@ -136,7 +136,10 @@ fn places_that_cannot_be_written_are_refused_with_what_to_do() {
     let folder = Folder::new();
     let file = folder.file("file");
     let gone = folder.at("none").join("c.npy");
-    assert_eq!(folder.refused(gone), "cannot write `F/none/c.npy`: there is no folder `F/none`; make it first");
+    assert_eq!(
+        folder.refused(gone),
+        "cannot write `F/none/c.npy`: the folder `F/none` does not exist; create it first"
+    );
     assert_eq!(folder.refused(&folder.0), "cannot write `F`: it is a folder; name a file in it");
     assert_eq!(folder.refused(folder.at("c/")), "cannot write `F/c/`: it does not name a file");
     assert_eq!(folder.refused(""), "cannot write ``: it does not name a file");
@@ -158,15 +161,15 @@ fn places_without_permission_are_refused_with_what_to_do() {
     for (path, mode) in [(&file, 0o444), (&sealed, 0o555)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
     }
-    let why = "write elsewhere, or change that";
+    let why = "write elsewhere, or change the permission";
     // The superuser needs no permission.
     if fs::metadata("/proc/self").map_or(0, |own| own.uid()) == 0 {
         Output::new(&file).expect("it can be written").write(b"new").expect("it can be written");
         assert_eq!(fs::metadata(&file).expect("it is there").mode() & 0o777, 0o444, "permissions are kept");
     } else {
-        let message = format!("cannot write `F/file`: there is no permission to write to it; {why}");
+        let message = format!("cannot write `F/file`: no permission to write to it; {why}");
         assert_eq!(folder.refused(&file), message);
-        let message = "there is no permission to write to the folder `F/sealed`";
+        let message = "no permission to write to the folder `F/sealed`";
         assert_eq!(folder.refused(sealed.join("c")), format!("cannot write `F/sealed/c`: {message}; {why}"));
     }
     fs::set_permissions(&sealed, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -219,7 +222,7 @@ fn links_are_followed() {
     assert_eq!(folder.names().len(), before.len() + 1);
     assert!(folder.refused(folder.at("a")).starts_with("cannot write `F/a`: "));
     symlink(folder.at("none").join("c"), folder.at("astray")).expect("the folder is ours");
-    let message = "cannot write `F/astray`: there is no folder `F/none`; make it first";
+    let message = "cannot write `F/astray`: the folder `F/none` does not exist; create it first";
     assert_eq!(folder.refused(folder.at("astray")), message);
 }
 

@@ -62,7 +62,7 @@ impl Hop {
         let labels = components(world, peers)?;
         let members: Vec<_> = (0..world.size()).filter(|&rank| labels[rank] == labels[this]).collect();
         let number =
-            |rank| members.binary_search(&rank).expect("a rank is in its own group; this is a bug of polyshard");
+            |rank| members.binary_search(&rank).expect("a rank is in its own group; this is a bug in polyshard");
         sends.iter_mut().chain(&mut receives).for_each(|(rank, _)| *rank = number(*rank));
         let comm = world.part(&labels)?;
         let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);

@@ -79,7 +79,7 @@ impl Moved {
                 (_, Direction::In) => hop = Some(hop_between(world, [held, owned, target], leg)?),
                 (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
                     let term = Subarray::of(source, &at, &Region::whole(source.shape()));
-                    let term = term.region().expect("a term is one block, as its way says; this is a bug of polyshard");
+                    let term = term.region().expect("a term is one block, as its way says; this is a bug in polyshard");
                     let group = groups.along(axes, None);
                     let part = |member| Subarray::of(target, &group.coordinates(member), &term);
                     let of_all = (0..group.size()).map(part).collect();
@@ -204,10 +204,10 @@ impl Moved {
 fn hop_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<Hop> {
     let mesh = Way::mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
-    let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug of polyshard");
+    let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug in polyshard");
     let hop = Hop::new(world, &mesh, &reach, between)?;
     let (found, wanted) = (hop.found(), target.local_len(&target.mesh().coordinates(world.rank())));
-    assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug of polyshard");
+    assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug in polyshard");
     Ok(hop)
 }
 
@@ -237,7 +237,7 @@ impl<'r, T: Element> Moving<'r, T> {
 
     /// Hands each rank what it lacks of what this one has.
     pub(crate) fn exchange(&mut self) -> Result<()> {
-        let hop = self.moved.hop.as_ref().expect("a way has a hop for its exchange; this is a bug of polyshard");
+        let hop = self.moved.hop.as_ref().expect("a way has a hop for its exchange; this is a bug in polyshard");
         self.is_there = true;
         self.moved.exchange(hop, self.transport, &self.held, self.target)
     }
@@ -246,7 +246,7 @@ impl<'r, T: Element> Moving<'r, T> {
     pub(crate) fn all_gather(&mut self, group: &Group) -> Result<()> {
         self.is_there = true;
         let Moved { hop, staging, .. } = self.moved;
-        let hop = hop.as_ref().expect("a way has a hop for its gathering; this is a bug of polyshard");
+        let hop = hop.as_ref().expect("a way has a hop for its gathering; this is a bug in polyshard");
         self.moved.hand_out(hop, self.transport, &self.held, self.target, |from, to| {
             if hop.comm.is_none() {
                 // There is nothing to gather, or all of it is here.
@@ -284,7 +284,7 @@ impl<'r, T: Element> Moving<'r, T> {
     /// Sums up the part that each member of a group gets of all terms.
     pub(crate) fn reduce_scatter(&mut self, group: &Group) -> Result<()> {
         let (term, parts) =
-            self.moved.parts.as_ref().expect("a way has parts for its sums; this is a bug of polyshard");
+            self.moved.parts.as_ref().expect("a way has parts for its sums; this is a bug in polyshard");
         self.is_there = true;
         self.target.block_mut().fill(T::ZERO);
         let by_messages = self.transport == Transport::Messages;

@@ -48,7 +48,7 @@ pub(super) enum Outcome {
 /// If the members run different redistributions, or another rank failed.
 ///
 /// # Panics
-/// If a tile is not of the length that the hop says: a bug of polyshard.
+/// If a tile is not of the length that the hop says: a bug in polyshard.
 pub(super) fn run(
     hop: &Hop,
     memory: &dyn SharedMemory,
@@ -147,7 +147,7 @@ unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, 
         let copier = Copier::new(bytes);
         piece.rows(Place::Block, Place::Region).next(usize::MAX, |Row { from, to, len }| {
             let (from, to, len) = (from * element, to * element, len * element);
-            assert!(to + len <= bytes, "a row ends outside of its tile; this is a bug of polyshard");
+            assert!(to + len <= bytes, "a row ends outside of its tile; this is a bug in polyshard");
             // SAFETY: the row is inside of the tile; the rest is the caller's promise.
             unsafe { copier.copy(&source[from..from + len], address.add(to)) };
         });

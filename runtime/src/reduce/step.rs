@@ -117,7 +117,7 @@ impl CollectiveStep {
                 return Ok(());
             }
             Collective::AllGather => comm.all_gather(cast_slice(own), bytes, counts)?,
-            other => unreachable!("{other} in proved steps of a reduction: this is a bug of polyshard"),
+            other => unreachable!("{other} in proved steps of a reduction: this is a bug in polyshard"),
         }
         let is_changed = match self.collective {
             Collective::Reduce => comm.rank() == 0,

@@ -70,7 +70,7 @@ impl<'k> Blocked<'k> {
     pub(super) fn run<T: Element>(&self, arrays: &Arrays<'_, T>, output: &mut [T]) {
         let [row, element] = self.factors.map(|access| arrays.of(access).0);
         let at = |offset: i64| {
-            usize::try_from(offset).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+            usize::try_from(offset).expect("a checked kernel stays inside its tensors; this is a bug in polyshard")
         };
         for begin in (0..self.columns).step_by(COLUMNS) {
             let len = COLUMNS.min(self.columns - begin);

@@ -18,7 +18,7 @@ impl<'a, T: Element> Arrays<'a, T> {
 
     pub(super) fn of(&self, access: &Access) -> (&[T], &[usize]) {
         let tensor = self.kernel.inputs().iter().position(|tensor| tensor.name == access.tensor);
-        let array = &self.inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug of polyshard")];
+        let array = &self.inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug in polyshard")];
         (array.as_slice().expect("it is in row-major order"), array.shape())
     }
 }
@@ -64,12 +64,12 @@ impl Row {
                 let number = |nth| i64::try_from(first + i128::from(by) * nth as i128).ok().and_then(T::from);
                 let numbers = (0..self.len).map(number);
                 let numbers = numbers.collect::<Option<Vec<_>>>();
-                numbers.expect("a checked kernel's indices fit its elements; this is a bug of polyshard")
+                numbers.expect("a checked kernel's indices fit its elements; this is a bug in polyshard")
             }
             Value::Literal(number) => vec![of_number(*number); self.len],
             Value::Scalar(name) => {
                 let scalar = arrays.kernel.scalars().iter().find(|scalar| scalar.0 == *name);
-                let scalar = scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard");
+                let scalar = scalar.expect("a checked kernel declares its scalars; this is a bug in polyshard");
                 vec![of_number(scalar.1); self.len]
             }
             // A closure per operation, so that there is no choice in the loops.
@@ -167,7 +167,7 @@ impl Row {
     fn first(&self, index: &Affine, kernel: &Kernel) -> i128 {
         let value = |name| {
             let var = kernel.vars().iter().position(|var| var.name == name);
-            self.at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
+            self.at[var.expect("a checked kernel binds all its indices; this is a bug in polyshard")]
         };
         let terms = index.terms.iter().map(|&(name, factor)| i128::from(factor) * i128::from(value(name)));
         terms.sum::<i128>() + i128::from(index.constant)
@@ -185,7 +185,7 @@ struct Dim {
 
 impl Dim {
     fn offset(&self, nth: usize) -> usize {
-        self.inside(nth).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+        self.inside(nth).expect("a checked kernel stays inside its tensors; this is a bug in polyshard")
     }
 
     /// How far it moves the offset; none if it is outside.

@@ -90,7 +90,7 @@ fn carry<S: Pod>(
             return Ok(());
         }
         let staged = |streams: &[Stream<'_>]| streams.iter().map(Stream::staged).sum::<usize>();
-        outgoing.grow(staged(&sends).div_ceil(size_of::<S>()), "what is packed to be sent")?;
+        outgoing.grow(staged(&sends).div_ceil(size_of::<S>()), "packed messages")?;
         incoming.grow(staged(&receives).div_ceil(size_of::<S>()), "what is received")?;
         let rooms = split_mut(cast_slice_mut(outgoing), sends.iter().map(Stream::staged).collect::<Vec<_>>());
         let messages = sends.iter_mut().zip(rooms).map(|(stream, room)| (stream.rank, stream.message(source, room)));
@@ -114,7 +114,7 @@ fn places<'a>(streams: &[Stream<'_>], mut target: &'a mut [u8], staging: &'a mut
         passed = range.end;
         (
             rank,
-            target.split_off_mut(..range.len()).expect("a piece is inside of its region; this is a bug of polyshard"),
+            target.split_off_mut(..range.len()).expect("a piece is inside of its region; this is a bug in polyshard"),
         )
     });
     there.chain(rooms).collect()
@@ -225,7 +225,7 @@ pub(crate) fn all_gather<S: Pod>(
         let send = match (stage, own.contiguous(Place::Block)) {
             (0, Some(range)) => &source[range.start * element..range.end * element],
             (0, None) => {
-                outgoing.grow(held.div_ceil(size_of::<S>()), "what is packed to be sent")?;
+                outgoing.grow(held.div_ceil(size_of::<S>()), "packed messages")?;
                 let packed = &mut cast_slice_mut(outgoing)[..held];
                 own.rows(Place::Block, Place::Packed).copy(usize::MAX, element, source, packed);
                 packed

@@ -86,11 +86,11 @@ impl<'a> Rows<'a> {
     /// Returns where the elements, of `element` bytes each, are in the first of the two places, or in the second.
     ///
     /// # Panics
-    /// If rows have been passed already: a bug of polyshard.
+    /// If rows have been passed already: a bug in polyshard.
     pub(crate) fn layout(&self, side: usize, element: usize) -> Layout {
         assert!(
             self.gone == 0 && !self.dims.is_empty(),
-            "rows are laid out from the first on; this is a bug of polyshard"
+            "rows are laid out from the first on; this is a bug in polyshard"
         );
         let place = self.places[side] as usize;
         let level = |dim: &Dim<'_>| LayoutLevel {
@@ -172,7 +172,7 @@ impl<'a> Rows<'a> {
     /// side are these elements alone.
     ///
     /// # Panics
-    /// If a row leaves `source` or `target`: a bug of polyshard.
+    /// If a row leaves `source` or `target`: a bug in polyshard.
     pub(crate) fn copy(&mut self, elements: usize, element: usize, source: &[u8], target: &mut [u8]) {
         let copier = match self.places[1] {
             // Past the cache would be to memory and back.

@@ -54,7 +54,7 @@ impl Copier {
     /// If it is not.
     #[inline]
     pub(crate) fn put(self, from: &[u8], to: &mut [u8]) {
-        assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug of polyshard");
+        assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug in polyshard");
         // SAFETY: `to` is as long and borrowed mutably. Only this rank sees it, and a processor sees its own
         // streaming stores in order.
         unsafe { self.copy(from, to.as_mut_ptr()) }

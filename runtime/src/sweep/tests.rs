@@ -87,7 +87,7 @@ fn a_mesh_of_too_many_axes_is_refused_with_one_that_fits() {
     for swept in [0, 3] {
         assert_eq!(
             said(&[2], &[4, 4], swept),
-            format!("cannot sweep {swept} dimensions of an array of shape [4, 4]; give 1 to 2, the first ones")
+            format!("cannot sweep the first {swept} dimensions of an array of shape [4, 4]; give 1 to 2")
         );
     }
 }

@@ -396,11 +396,11 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If nothing has begun: a bug of polyshard.
+    /// If nothing has begun: a bug in polyshard.
     pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let coming = self.coming.pop_front();
         let Coming { region, arrival } =
-            coming.expect("a region arrives that has not begun to come; this is a bug of polyshard");
+            coming.expect("a region arrives that has not begun to come; this is a bug in polyshard");
         let received = self.transfers.finish(world.comm())?.received;
         let source = source.into();
         match arrival {
@@ -411,7 +411,7 @@ impl<T: Element> Tile<T> {
                 self.held = Held::Message(region, Arc::new(message));
             }
             Arrival::Pieces => {
-                let pieces = self.pieces.take().expect("what has begun to come is known; this is a bug of polyshard");
+                let pieces = self.pieces.take().expect("what has begun to come is known; this is a bug in polyshard");
                 for ((_, part), message) in pieces.receives.iter().zip(&received) {
                     part.copy(Place::Packed, cast_slice(message), Place::Region, room(&mut self.buffer, &region));
                 }

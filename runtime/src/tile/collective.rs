@@ -24,7 +24,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If the root does not own all of the region: a bug of polyshard.
+    /// If the root does not own all of the region: a bug in polyshard.
     pub fn broadcast<'a>(
         &mut self,
         group: &Group,
@@ -45,7 +45,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If the root's tile does not hold the region: a bug of polyshard.
+    /// If the root's tile does not hold the region: a bug in polyshard.
     pub fn broadcast_held<'a>(
         &mut self,
         group: &Group,
@@ -89,7 +89,7 @@ impl<T: Element> Tile<T> {
                 return Ok(());
             }
             let near = self.near_one(source, owner, region);
-            self.hold_near(source, region, near.expect("the owner's shard is seen; this is a bug of polyshard"))
+            self.hold_near(source, region, near.expect("the owner's shard is seen; this is a bug in polyshard"))
         })
     }
 
@@ -126,7 +126,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If the members do not own all of the region: a bug of polyshard.
+    /// If the members do not own all of the region: a bug in polyshard.
     pub fn all_gather<'a>(&mut self, group: &Group, source: impl Into<Shards<'a, T>>, region: &Region) -> Result<()> {
         let source = source.into();
         if let Some(near) = self.near(source, group, None, region) {

@@ -24,7 +24,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region is not the sender's own: a bug of polyshard.
+    /// If a region is not the sender's own: a bug in polyshard.
     pub fn permute<'a>(
         &mut self,
         grid: &Grid<'_>,
@@ -68,7 +68,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region leaves the array, or an owner is out of reach that is no star: a bug of polyshard.
+    /// If a region leaves the array, or an owner is out of reach that is no star: a bug in polyshard.
     pub fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,

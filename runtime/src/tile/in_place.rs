@@ -172,7 +172,7 @@ pub(super) fn all_parts<T: Element>(source: Shards<'_, T>, group: &Group, region
     let (total, sharding) = (mail::total(&parts), source.sharding());
     assert!(
         total == region.distinct(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug of polyshard",
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug in polyshard",
         region.distinct()
     );
     parts
@@ -204,7 +204,7 @@ impl Source {
         let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
         assert!(
             found == region.distinct(),
-            "the owners of {region} own {found} of its {} elements, in an array sharded {sharding}; this is a bug of polyshard",
+            "the owners of {region} own {found} of its {} elements, in an array sharded {sharding}; this is a bug in polyshard",
             region.distinct()
         );
         Self::Pieces(parts.into())

@@ -226,7 +226,7 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed, or there is too little memory for a message.
     ///
     /// # Panics
-    /// If nothing has begun: a bug of polyshard.
+    /// If nothing has begun: a bug in polyshard.
     pub fn arrive(&mut self, world: &World, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.finish(world.comm(), target, op)
     }
@@ -235,7 +235,7 @@ impl<T: Element> OutTile<T> {
     fn finish(&mut self, comm: &dyn Communicator, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         let leaving = self.leaving.pop_front();
         let Leaving { mut buffer, end } =
-            leaving.expect("a tile arrives that has not begun to leave; this is a bug of polyshard");
+            leaving.expect("a tile arrives that has not begun to leave; this is a bug in polyshard");
         let Some(end) = end else { return Ok(()) };
         let Come { received, sums } = self.transfers.finish(comm)?;
         let (received, written) = (received.iter().map(|message| cast_slice(message)), self.written.as_ref());

@@ -158,7 +158,7 @@ impl<T: Element> OutTile<T> {
     /// it: the identity, but -0.0 for sums. Moves no data.
     ///
     /// # Panics
-    /// If the region does not fit the buffer, or goes round the end of its array: a bug of polyshard.
+    /// If the region does not fit the buffer, or goes round the end of its array: a bug in polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
         if self.buffer.len() < region.len() {
@@ -211,7 +211,7 @@ impl<T: Element> OutTile<T> {
     /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
     ///
     /// # Panics
-    /// If this rank does not own all of it: a bug of polyshard.
+    /// If this rank does not own all of it: a bug in polyshard.
     pub fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
         self.sums();
         let own = self.own_part(target, owned_by_this);
@@ -228,7 +228,7 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region is not the receiver's own: a bug of polyshard.
+    /// If a region is not the receiver's own: a bug in polyshard.
     pub fn permute_back(
         &mut self,
         grid: &Grid<'_>,
@@ -282,7 +282,7 @@ impl<T: Element> OutTile<T> {
         let region = region_of(grid.coords());
         assert!(
             region == self.region || region.is_empty() && self.region.is_empty(),
-            "a tile of {} is written back as {region}; this is a bug of polyshard",
+            "a tile of {} is written back as {region}; this is a bug in polyshard",
             self.region
         );
         let known = self
@@ -305,7 +305,7 @@ impl<T: Element> OutTile<T> {
         op: ReduceOp,
     ) -> Result<()> {
         self.sums();
-        self.incoming.grow(mail::total(&terms.receives), "what is combined into an array")?;
+        self.incoming.grow(mail::total(&terms.receives), "terms to combine into an array")?;
         let ends = Ends {
             element: size_of::<T>(),
             source: (Place::Region, cast_slice(&self.buffer)),

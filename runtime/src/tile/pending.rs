@@ -1,4 +1,4 @@
-//! What is pending of output tiles that are on their way: what becomes of a tile when what has been posted of it is there.
+//! How an in-flight output tile completes.
 
 use super::terms::Terms;
 use super::under_way::Begun;

@@ -22,7 +22,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed, or its tile has another size than `region`.
     ///
     /// # Panics
-    /// If `by` leads back to this rank and `region` is not what it holds: a bug of polyshard.
+    /// If `by` leads back to this rank and `region` is not what it holds: a bug in polyshard.
     pub fn shift<'a>(
         &mut self,
         group: &Group,
@@ -57,7 +57,7 @@ impl<T: Element> Tile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a tile does not hold what it should hand on: a bug of polyshard.
+    /// If a tile does not hold what it should hand on: a bug in polyshard.
     pub fn permute_held<'a>(
         &mut self,
         grid: &Grid<'_>,

@@ -107,7 +107,7 @@ impl<T: Element> OutTile<T> {
         let tile = &self.buffer[..held];
         let is_in_order = in_order(scattered(), Place::Region);
         if !is_in_order {
-            self.outgoing.grow(held, "what is packed to be sent")?;
+            self.outgoing.grow(held, "packed messages")?;
             for (part, room) in scattered().zip(split_mut(&mut self.outgoing, scattered().map(Subarray::len))) {
                 part.copy(Place::Region, tile, Place::Packed, room);
             }
@@ -120,7 +120,7 @@ impl<T: Element> OutTile<T> {
             }
             let terms = if is_first && is_in_order { tile } else { &self.outgoing[..held] };
             held = bytes[along.rank()] / size_of::<T>();
-            self.incoming.grow(held, "what is combined into an array")?;
+            self.incoming.grow(held, "terms to combine into an array")?;
             let into = cast_slice_mut(&mut self.incoming[..held]);
             along.comm().reduce_scatter(cast_slice(terms), into, &bytes, combining)?;
         }

@@ -39,7 +39,7 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If the root does not own all of the region: a bug of polyshard.
+    /// If the root does not own all of the region: a bug in polyshard.
     pub fn reduce(
         &mut self,
         group: &Group,
@@ -65,7 +65,7 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a member does not own all of the region: a bug of polyshard.
+    /// If a member does not own all of the region: a bug in polyshard.
     pub fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.reduce_to(group, None, target, op, When::Now).map(drop)
     }
@@ -150,7 +150,7 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed.
     ///
     /// # Panics
-    /// If the members do not own all of the region, each element once: a bug of polyshard.
+    /// If the members do not own all of the region, each element once: a bug in polyshard.
     pub fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.scatter_to(group, target, op, When::Now).map(drop)
     }
@@ -205,7 +205,7 @@ impl<T: Element> OutTile<T> {
         op: ReduceOp,
         when: When,
     ) -> Result<Option<Pending>> {
-        assert!(self.order != Order::Any, "sums in any order are a library's; this is a bug of polyshard");
+        assert!(self.order != Order::Any, "sums in any order are a library's; this is a bug in polyshard");
         if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
             return Ok(None);
         }
@@ -243,14 +243,14 @@ impl<T: Element> OutTile<T> {
     /// If another rank failed, or its tile has another size than `region`.
     ///
     /// # Panics
-    /// If `by` leads back to this rank and `region` is not that of its tile: a bug of polyshard.
+    /// If `by` leads back to this rank and `region` is not that of its tile: a bug in polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if from == group.rank() {
             assert!(
                 *region == self.region || region.is_empty() && self.region.is_empty(),
-                "a shift by {by} in a group of {} changes a tile of {} to {region}; this is a bug of polyshard",
+                "a shift by {by} in a group of {} changes a tile of {} to {region}; this is a bug in polyshard",
                 group.size(),
                 self.region
             );
@@ -282,7 +282,7 @@ pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region:
     let total: usize = parts.iter().map(Subarray::len).sum();
     assert!(
         total == region.len(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug of polyshard",
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug in polyshard",
         region.len(),
         target.sharding()
     );

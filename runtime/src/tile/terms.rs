@@ -88,7 +88,7 @@ impl Terms {
         assert!(
             delivered >= region.len(),
             "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug of polyshard",
+             bug in polyshard",
             region.len()
         );
         let receives = receives.into_iter().map(|(from, part)| (from, Rc::new(part))).collect();

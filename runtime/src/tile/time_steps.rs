@@ -36,7 +36,7 @@ impl<T: Element> StepBuffers<T> {
     /// Begins a step that writes this region; what the step before wrote can be read from now on.
     ///
     /// # Panics
-    /// If the region does not fit a buffer: a bug of polyshard.
+    /// If the region does not fit a buffer: a bug in polyshard.
     pub fn begin(&mut self, region: &Region) {
         std::mem::swap(&mut self.before, &mut self.into);
         let _ = super::room(&mut self.into.1, region);

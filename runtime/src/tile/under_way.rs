@@ -1,14 +1,13 @@
-//! What is under way to a tile or from it, apart from the tile: whichever thread of the rank has it lets it go on, while the leaf reads
-//! and writes the tile.
+//! In-flight transfers of a tile, kept apart from it so that the rank or its progress thread can drive them while the leaf reads and
+//! writes the tile.
 //!
 //! ```text
-//! begin       what has been posted
-//! poll        lets all of it go on, between slices of a leaf; the progress thread does the same
-//! finish      waits for what began first, and returns what has come
+//! begin       adds messages that have been posted
+//! poll        drives all of them, between slices of a leaf or on the progress thread
+//! finish      waits for the oldest, and returns its data
 //! ```
 //!
-//! Only the messages are here, with their memory and the communicators that they are posted by; what becomes of them when they are
-//! there, the tile knows.
+//! It holds the messages, their memory and their communicators; the tile decides what to do with the data.
 
 use crate::comm::{CHUNK, Carrier, Communicator, Flight, Lane, Piece, Running, combine_terms};
 use crate::progress::{Advance, UnderWay, take_back};
@@ -107,7 +106,7 @@ impl Transfers {
         if let Some(error) = error {
             return Err(error.clone());
         }
-        match begun.pop_front().expect("what is waited for has begun; this is a bug of polyshard") {
+        match begun.pop_front().expect("what is waited for has begun; this is a bug in polyshard") {
             Begun::Messages(None) => Ok(Come::default()),
             Begun::Messages(Some(mut flight)) => {
                 comm.wait(&mut [&mut flight])?;
@@ -220,7 +219,7 @@ impl Sums {
     fn hand_on(&mut self, lane: &dyn Carrier) -> Result<()> {
         let received = self.received();
         let (before, after) = received.split_at(self.me.min(received.len()));
-        let own = Arc::get_mut(&mut self.own).expect("nobody else has terms of this rank; this is a bug of polyshard");
+        let own = Arc::get_mut(&mut self.own).expect("nobody else has terms of this rank; this is a bug in polyshard");
         let mut sums = [0; CHUNK_BYTES];
         for start in (0..own.len()).step_by(CHUNK_BYTES) {
             let chunk = start..own.len().min(start + CHUNK_BYTES);

@@ -69,13 +69,13 @@ impl Written {
     /// where each variable `v[l]` runs over `0..counts[l]`. Moves no data.
     ///
     /// # Panics
-    /// If `base` or `steps` do not fit the number of dimensions: a bug of polyshard.
+    /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
     #[must_use]
     pub fn new(world: &World, sharding: &Sharding, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
         let (ndim, coordinates) = (sharding.shape().len(), sharding.mesh().coordinates(world.rank()));
         assert!(
             base.len() == ndim && steps.len() == ndim && steps.iter().all(|steps| steps.len() == counts.len()),
-            "an output of {ndim} dimensions is written at {} indices, {steps:?}; this is a bug of polyshard",
+            "an output of {ndim} dimensions is written at {} indices, {steps:?}; this is a bug in polyshard",
             base.len()
         );
         let nothing = counts.contains(&0);
@@ -174,7 +174,7 @@ impl Written {
                 last.each_run(columns, |indices, put| found.within(indices, put), visit)
             }
             (Indices::Joint, None) => {
-                unreachable!("dimensions are joint by what joins them; this is a bug of polyshard")
+                unreachable!("dimensions are joint by what joins them; this is a bug in polyshard")
             }
         }
     }

@@ -71,7 +71,7 @@ impl Run {
         let (low, high) = super::ends(self.at, &self.steps, counts);
         assert!(
             low >= 0 && high < i128::from(self.size),
-            "a leaf touches indices {low}..={high} of a block of {} of operand {name}; this is a bug of polyshard",
+            "a leaf touches indices {low}..={high} of a block of {} of operand {name}; this is a bug in polyshard",
             self.size
         );
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a leaf touches indices 1..=2 of a block of 2 of operand a; this is a bug of polyshard")]
+    #[should_panic(expected = "a leaf touches indices 1..=2 of a block of 2 of operand a; this is a bug in polyshard")]
     fn a_leaf_that_leaves_its_block_is_a_bug() {
         let data = [0; 10];
         let _ = blocks(&data).strided(&[12, 0], &[&[1], &[0]]).checked_strides("a", &[2]);

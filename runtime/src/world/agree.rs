@@ -20,7 +20,8 @@ impl World {
     pub fn agree(&self, says: &str, what: &impl Hash) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         (says, what).hash(&mut hasher);
-        let told = exchange_words(&*self.comm, "an agreement on what to create", [hasher.finish(), says.len() as u64])?;
+        let told =
+            exchange_words(&*self.comm, "an agreement on objects to create", [hasher.finish(), says.len() as u64])?;
         let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
         let text_of = |rank: usize| self.text_of(rank, says, told[rank][1] as usize);
         let (first, second) = (text_of(0)?, text_of(other)?);
@@ -29,15 +30,15 @@ impl World {
         if first == second {
             let what = first.lines().next().unwrap_or("something");
             return Err(Error::Mismatch(format!(
-                "ranks disagree: ranks {zero} and {other} both create {what}, but not by the same values; all ranks must \
-                 create the same, in the same order"
+                "ranks disagree: ranks {zero} and {other} both create {what}, but with different values; all ranks \
+                 must create the same objects in the same order"
             )));
         }
         let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
         let (first, second) = differing.unwrap_or((&first, &second));
         Err(Error::Mismatch(format!(
-            "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the same, \
-             in the same order"
+            "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the \
+             same objects in the same order"
         )))
     }
 
@@ -93,18 +94,18 @@ mod tests {
     fn the_first_line_that_differs_is_told_of_the_first_two() {
         check(
             |world| world.agree(&format!("a tree\na tree of {} leaves\na tree of Ö", [7, 7, 12, 9][world.rank()]), &()),
-            "ranks disagree: rank 0 creates a tree of 7 leaves, rank 2 creates a tree of 12 leaves; all ranks must create \
-             the same, in the same order",
+            "ranks disagree: rank 0 creates a tree of 7 leaves, rank 2 creates a tree of 12 leaves; all ranks must \
+             create the same objects in the same order",
         );
         check(
             |world| world.agree(if world.rank() == 1 { "a bush\nof 3 metres" } else { "a tree" }, &()),
-            "ranks disagree: rank 0 creates a tree, rank 1 creates a bush; all ranks must create the same, in the same \
-             order",
+            "ranks disagree: rank 0 creates a tree, rank 1 creates a bush; all ranks must create the same objects in \
+             the same order",
         );
         check(
             |world| world.agree("a tree\nof leaves", &(world.rank() / 3)),
-            "ranks disagree: ranks 0 and 3 both create a tree, but not by the same values; all ranks must create the same, \
-             in the same order",
+            "ranks disagree: ranks 0 and 3 both create a tree, but with different values; all ranks must create the \
+             same objects in the same order",
         );
     }
 
@@ -121,7 +122,7 @@ mod tests {
                 _ => Reduction::<f32>::new(world, &procedure, 8).map(drop),
             },
             "ranks disagree: rank 0 creates a reduction of 8 elements, rank 3 creates a redistribution from [0 @ x] to \
-             [1 @ x]; all ranks must create the same, in the same order",
+             [1 @ x]; all ranks must create the same objects in the same order",
         );
     }
 
@@ -133,8 +134,8 @@ mod tests {
                 let world_of_mesh = world.renumbered(&mesh, &[0, 2, 1, 3], "columns first")?;
                 world_of_mesh.agree(if world.rank() == 2 { "a bush" } else { "a tree" }, &())
             },
-            "ranks disagree: rank 0 creates a tree, rank 2 creates a bush; all ranks must create the same, in the same \
-             order",
+            "ranks disagree: rank 0 creates a tree, rank 2 creates a bush; all ranks must create the same objects in \
+             the same order",
         );
     }
 
@@ -147,8 +148,8 @@ mod tests {
                 let (ranks, text) = if world.rank() == 3 { columns } else { rows };
                 world.renumbered(&mesh, &ranks, text).map(drop)
             },
-            "ranks disagree: rank 0 creates the placement rows first, rank 3 creates the placement columns first; all ranks \
-             must create the same, in the same order",
+            "ranks disagree: rank 0 creates the placement rows first, rank 3 creates the placement columns first; all \
+             ranks must create the same objects in the same order",
         );
     }
 
@@ -159,7 +160,7 @@ mod tests {
         check(|world| world.renumbered(&mesh, &[0, 1, 1, 3], "twice").map(drop), order);
         check(
             |world| world.renumbered(&mesh, &[3, 2, 1, 0], "back")?.renumbered(&mesh, &[0, 1, 2, 3], "there").map(drop),
-            "the world is placed already, back; give the world that `spmd` gives",
+            "the world is already placed, back; pass the world of `spmd`",
         );
     }
 }

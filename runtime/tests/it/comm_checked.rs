@@ -134,11 +134,11 @@ fn a_program_in_step_succeeds_and_says_nothing() {
 #[test]
 fn a_rank_that_leaves_its_process_is_named() {
     for (way, message) in [
-        ("exit of 1", "ranks 0, 2 and 3 wait in barrier; rank 1 has left through `exit`"),
-        ("exit of 0", "rank 0 has left through `exit`; ranks 1 to 3 wait in barrier"),
+        ("exit of 1", "ranks 0, 2 and 3 wait in barrier; rank 1 has called `exit`"),
+        ("exit of 0", "rank 0 has called `exit`; ranks 1 to 3 wait in barrier"),
         (
             "exit of 3 from a message",
-            "rank 0 waits to receive 16 bytes from rank 3; ranks 1 and 2 wait in barrier; rank 3 has left through `exit`",
+            "rank 0 waits to receive 16 bytes from rank 3; ranks 1 and 2 wait in barrier; rank 3 has called `exit`",
         ),
     ] {
         check_ended(&on_mpi(way), way, "MPI", &format!("the ranks wait for each other: {message}"));
@@ -161,7 +161,7 @@ fn ranks_that_wait_for_one_at_work_say_nothing_and_wait() {
     let ended = on_mpi("work");
     assert!(ended.success, "{}", ended.stderr);
     assert!(ended.stdout.contains("`work` is in step"), "{}", ended.stdout);
-    assert_eq!(ended.stderr, "", "a rank at work is no reason for a report");
+    assert_eq!(ended.stderr, "", "a rank at work does not cause a report");
 }
 
 #[test]

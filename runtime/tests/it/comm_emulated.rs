@@ -260,8 +260,7 @@ fn a_flight_takes_its_time_and_keeps_nobody_waiting() {
 
 #[test]
 fn a_dropped_flight_is_told_by_the_next_call_or_at_the_end() {
-    let expected =
-        "rank 1 dropped a flight before it was done: `poll` until it is, or `wait` for it, before it is dropped";
+    let expected = "rank 1 dropped a flight before it completed: `poll` it until it has, or `wait` for it";
     for calls in [true, false] {
         let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| -> Result<()> {
             match world.rank() {

@@ -68,7 +68,7 @@ fn memory_that_one_rank_does_not_get_ends_all() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_told_once() {
-    check("unwritable", "rank 0: cannot write `/none/a.npy`: there is no folder `/none`; make it first\n");
+    check("unwritable", "rank 0: cannot write `/none/a.npy`: the folder `/none` does not exist; create it first\n");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_failure_ends_the_polls_of_all() {
 
 #[test]
 fn a_flight_that_is_dropped_is_told_by_the_next_call_or_at_the_end() {
-    let what = "dropped a flight before it was done: `poll` until it is, or `wait` for it, before it is dropped\n";
+    let what = "dropped a flight before it completed: `poll` it until it has, or `wait` for it\n";
     check("dropped flight", &format!("rank 1 {what}"));
     check("dropped flight at the end", &format!("rank 1 {what}"));
     check("dropped rounds", &format!("rank 2 {what}"));
@@ -97,7 +97,7 @@ fn a_flight_that_is_dropped_is_told_by_the_next_call_or_at_the_end() {
 #[test]
 fn ranks_that_create_different_things_say_the_same_once() {
     let message = "rank 0: ranks disagree: rank 0 creates a redistribution from [0 @ x] to [1 @ x], rank 2 creates a \
-                   redistribution from [0 @ x] to [0 @ x]; all ranks must create the same, in the same order\n";
+                   redistribution from [0 @ x] to [0 @ x]; all ranks must create the same objects in the same order\n";
     check("different redistributions", message);
 }
 

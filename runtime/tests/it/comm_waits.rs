@@ -33,12 +33,12 @@ fn a_rank_that_leaves_the_program_ends_those_that_wait_for_it() {
 
 #[test]
 fn a_rank_that_leaves_its_process_ends_those_that_wait_for_it() {
-    check("exit of 1", "ranks 0, 2 and 3 wait in barrier; rank 1 has left through `exit`");
-    let message = "rank 0 waits to receive 16 bytes from rank 3; ranks 1 and 2 wait in barrier; rank 3 has left through \
-                   `exit`";
+    check("exit of 1", "ranks 0, 2 and 3 wait in barrier; rank 1 has called `exit`");
+    let message =
+        "rank 0 waits to receive 16 bytes from rank 3; ranks 1 and 2 wait in barrier; rank 3 has called `exit`";
     check("exit of 3 from a message", message);
     // Those that have come to the end are told at once.
-    check("exit of 2 at the end", "ranks 0, 1 and 3 have ended; rank 2 has left through `exit`");
+    check("exit of 2 at the end", "ranks 0, 1 and 3 have ended; rank 2 has called `exit`");
 }
 
 #[test]

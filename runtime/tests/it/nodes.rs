@@ -43,14 +43,14 @@ fn the_laws_of_memory_hold_on_nodes() {
 fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
     let uneven = |ranks: usize, first: usize, second: usize| {
         format!(
-            "no machine is found on {ranks} ranks: node 0 has {first} of the ranks and node 1 has {second}: levels nest \
-             only if all nodes have as many; start as many on each, with `mpirun --map-by ppr:1:node`\n"
+            "no machine is found on {ranks} ranks: node 0 has {first} of the ranks and node 1 has {second}: all nodes \
+             must have the same number; start 1 on each, with `mpirun --map-by ppr:1:node`\n"
         )
     };
     let turns = |ranks: usize, [rank, other]: [usize; 2]| {
         format!(
-            "no machine is found on {ranks} ranks: ranks {rank} and {other} are on one node, but rank {} between them is \
-             on another: levels nest only if the ranks of a node follow one another; start them node by node, with \
+            "no machine is found on {ranks} ranks: ranks {rank} and {other} are on one node, but rank {} between them \
+             is on another: the ranks of a node must be consecutive; start them node by node, with \
              `mpirun --map-by slot`\n",
             other - 1
         )

@@ -144,7 +144,7 @@ impl Network {
             }
             let mut left: Vec<usize> = (0..trees.len()).filter(|&part| trees[part].is_some()).collect();
             if left.len() == 1 {
-                return trees.pop().flatten().expect("the last part is the whole; this is a bug of polyshard");
+                return trees.pop().flatten().expect("the last part is the whole; this is a bug in polyshard");
             }
             let least = pairs.iter().min_by(|(growth, one, other), (than, first, second)| {
                 growth.total_cmp(than).then((one, other).cmp(&(first, second)))
@@ -157,7 +157,7 @@ impl Network {
                     (left[0].min(left[1]), left[0].max(left[1]))
                 }
             };
-            let pair = [one, other].map(|part| trees[part].take().expect("what is left; this is a bug of polyshard"));
+            let pair = [one, other].map(|part| trees[part].take().expect("what is left; this is a bug in polyshard"));
             contracted.join(one, other);
             trees.push(Some(Tree::pair(pair)));
             pairs.retain(|&(_, first, second)| ![first, second].iter().any(|part| [one, other].contains(part)));

@@ -14,7 +14,7 @@ use std::fmt;
 pub enum Case {
     /// Case 1: no factor is cut along a contracted dimension; local products are the result.
     NotContracted,
-    /// Case 3: both factors are cut alike along a contracted dimension; local products are terms of a sum.
+    /// Case 3: both factors are cut in the same way along a contracted dimension; local products are terms of a sum.
     BothContracted,
     /// Case 2: a dimension of both factors is cut in one and not, or otherwise, in the other.
     OneContracted,
@@ -39,8 +39,8 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
             Self::NotContracted => "no factor is cut along a contracted dimension",
-            Self::OneContracted => "a shared dimension is cut otherwise in one factor than in the other",
-            Self::BothContracted => "both factors are cut alike along a contracted dimension",
+            Self::OneContracted => "the factors cut a shared dimension differently",
+            Self::BothContracted => "both factors are cut in the same way along a contracted dimension",
             Self::SameAxis => "one axis cuts a dimension of each factor that the other lacks",
         };
         write!(f, "case {}: {what}", self.number())

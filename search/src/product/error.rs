@@ -5,10 +5,10 @@ use polyshard_planner::{SequenceError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
 
-/// Why a product cannot be planned: what the user gave, or what does not fit.
+/// Why a product cannot be planned.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ProductError {
     /// The text is not a product.
     #[error("cannot read `{text}`: {why}; write `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]`")]
@@ -16,38 +16,38 @@ pub enum ProductError {
     /// An array of the product is invalid.
     #[error("in `{array}`: {error}")]
     Array { array: String, error: TypeError },
-    /// Dimensions that make no product.
+    /// A dimension does not fit a product.
     #[error("dimension `{name}` {why}")]
     Dimension { name: String, why: String },
-    /// An array that is invalid by itself.
+    /// An array is invalid in any product.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// A factor that a search is to shard is sharded.
-    #[error("`{array}` is to be sharded by the search but has axes; write `{whole}`, or do not let it be free")]
+    /// A factor that the search shards has axes.
+    #[error("the search shards `{array}`, but it has axes; write `{whole}`, or keep its sharding fixed")]
     Free { array: String, whole: String },
-    /// The mesh that is placed is another one.
-    #[error("the product is over the mesh ({mesh}), but ({placed}) is placed; place the product's mesh")]
+    /// The placement is of another mesh.
+    #[error("the product is over the mesh ({mesh}), but the placement is of ({placed}); place the product's mesh")]
     Mesh { mesh: String, placed: String },
     /// More dimensions than are searched with this number of axes.
     #[error(
-        "{dims} dimensions over {axes} axes of more than one rank have more than {most} ways to be laid out; join axes of equal \
-         links, or dimensions that lie alike"
+        "{dims} dimensions over {axes} axes of more than one rank have more than {most} layouts; join axes with equal \
+         links, or dimensions with equal shardings"
     )]
     Ways { dims: usize, axes: usize, most: usize },
-    /// No way ends in the result wanted.
+    /// No sequence ends in the wanted result.
     #[error("no product ends in `{out}`: {why}")]
     NoSequence { out: String, why: String },
     /// No sequence fits into a device's memory.
-    #[error("no sequence fits into {capacity} bytes per device: `{sequence}` takes least, {least} bytes; {advice}")]
+    #[error("no sequence fits into {capacity} bytes per device: `{sequence}`, the smallest, takes {least}; {advice}")]
     Memory {
         /// The bytes that a device has.
         capacity: u64,
-        /// The bytes of the sequence that takes least.
+        /// The bytes of the smallest sequence.
         least: u64,
         sequence: String,
         advice: String,
     },
-    /// What the machine says no price of.
+    /// The machine lacks a figure of the cost model.
     #[error(transparent)]
     Cost(#[from] CostError),
     /// The program of a sequence is refused.
@@ -59,7 +59,7 @@ pub enum ProductError {
 }
 
 impl ProductError {
-    /// What is wrong with an array of a product; what is said of open sums names it already.
+    /// An error of an array of a product; errors of unreduced axes name the array already.
     pub(super) fn of_array(text: &str, error: TypeError) -> Self {
         match error {
             TypeError::Unreduced { .. } => Self::Type(error),

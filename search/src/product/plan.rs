@@ -116,7 +116,7 @@ impl Product {
             format!("even with `{left}` and `{right}` it would take {bytes}: use more devices or smaller sizes")
         };
         if let Some(disagreement) = self.disagreement().filter(|_| free.is_none()) {
-            advice = format!("{disagreement}, and to bring it together takes copies; {advice}");
+            advice = format!("{disagreement}, so copies are needed; {advice}");
         }
         Ok(ProductError::Memory { capacity, least: least.memory, sequence: least.brief(), advice })
     }

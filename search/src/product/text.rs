@@ -22,7 +22,7 @@ pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result
     let all = [read(left)?, read(right)?, read(out)?];
     for factor in &all[..2] {
         if !factor.unreduced().is_empty() {
-            let why = "is a factor with open sums, and sums of terms are needed to multiply; reduce it first";
+            let why = "is a factor with unreduced sums; reduce it first";
             return Err(TypeError::Unreduced { array: factor.to_string(), why: why.into() }.into());
         }
     }
@@ -44,13 +44,13 @@ pub(super) fn loops(left: &Sharded, right: &Sharded, out: &Sharded) -> Result<Ve
     for name in &loops {
         let holders = [left, right, out].into_iter().filter(|array| array.names().contains(name));
         if let [only] = holders.collect::<Vec<_>>()[..] {
-            let why = format!("is in `{only}` alone; a dimension of a product is in two arrays or in all three");
+            let why = format!("is only in `{only}`; a dimension of a product is in two arrays or in all three");
             return Err(ProductError::Dimension { name: name.clone(), why });
         }
     }
     match out.names().iter().find(|name| !loops.contains(name)) {
         Some(name) => {
-            let why = format!("is in the result `{out}` alone; the factors have {}", loops.join(", "));
+            let why = format!("is only in the result `{out}`; the factors have {}", loops.join(", "));
             Err(ProductError::Dimension { name: name.clone(), why })
         }
         None => Ok(loops),

@@ -112,7 +112,7 @@ impl<'a> Search<'a> {
     /// The index of a dimension.
     fn index(&self, name: &String) -> Name {
         let number = self.product.loops.iter().position(|other| other == name);
-        self.indices[number.expect("a dimension is a loop; this is a bug of polyshard")]
+        self.indices[number.expect("a dimension is a loop; this is a bug in polyshard")]
     }
 
     /// How the arrays may come and go: moved to where the product needs them, or as they are.
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
         unreduced.sort_unstable();
         array
             .cut_by(&array.names().iter().map(over).collect::<Vec<_>>(), &unreduced)
-            .unwrap_or_else(|error| panic!("loops do not cut `{array}`: {error}; this is a bug of polyshard"))
+            .unwrap_or_else(|error| panic!("loops do not cut `{array}`: {error}; this is a bug in polyshard"))
     }
 
     /// The sequence of one way; none if it is not legal.

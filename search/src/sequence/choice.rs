@@ -211,7 +211,7 @@ impl SequenceChoice {
         sum
     }
 
-    /// Says why not these schedules of the same kernels, in order: what both programs spend, side by side.
+    /// Explains why these schedules of the same kernels, in order, were not chosen: the costs of both programs, side by side.
     ///
     /// ```
     /// use polyshard::prelude::*;

@@ -62,7 +62,7 @@ impl OfSequence<'_> {
     /// Looks at the search with this many ranks, and at what is known before it.
     fn at<R>(&self, ranks: usize, look: impl FnOnce(&SequenceSearch<'_>, &Known<'_>) -> R) -> R {
         let machine = wide(self.search.machine, ranks);
-        let machine = machine.expect("a machine that can be wider can be this wide; this is a bug of polyshard");
+        let machine = machine.expect("a machine that can be wider can be this wide; this is a bug in polyshard");
         let search = SequenceSearch { ranks, machine: &machine, ..self.search.clone() };
         let fixed = self.kernels.iter().map(|_| None).collect();
         let known = Known::new(&search, self.kernels.clone(), fixed);

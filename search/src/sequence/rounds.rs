@@ -80,7 +80,7 @@ impl Around {
         for (nth, Rounds { kernels: own, .. }) in self.rounds.iter().enumerate() {
             let refused = |why: String| Err(SearchError::Rounds { first: own.start, end: own.end, why });
             if own.is_empty() {
-                return refused("that is no kernel; give the numbers of those that run again and again".to_owned());
+                return refused("the range is empty; give the numbers of the kernels to repeat".to_owned());
             }
             if own.end > kernels {
                 return refused(format!("the sequence has {}, numbered from 0", counted(kernels, "kernel")));
@@ -90,10 +90,8 @@ impl Around {
             let is_in_order = |other: &Range<usize>| around(other) || (apart(other) && other.start < own.start);
             if let Some(other) = self.rounds[..nth].iter().find(|other| !is_in_order(&other.kernels)) {
                 let Range { start, end } = &other.kernels;
-                let others = format!("those of {start}..{end} come before");
-                return refused(format!(
-                    "{others}; give rounds in the order of their kernels, those around others first"
-                ));
+                let others = format!("{start}..{end} come before");
+                return refused(format!("{others}; give rounds in the order of their kernels, outer ones first"));
             }
         }
         Ok(())

@@ -71,7 +71,7 @@ pub(super) struct State<'a> {
     pub(super) whole: Vec<SequenceCandidate>,
     /// Seconds that the best takes less than.
     pub(super) below: f64,
-    /// Whether something did not fit into the memory.
+    /// Whether a candidate exceeded the memory.
     pub(super) is_short: bool,
     /// The least memory of any program, if none fits, and whether all were compared.
     pub(super) least_memory: Option<(u64, bool)>,
@@ -144,7 +144,7 @@ impl<'a> State<'a> {
         all.insert(0, candidate);
         let mut all = SequenceCandidate::each_once(all);
         let at = all.iter().position(|other| other.is_alike(&chosen));
-        all.remove(at.expect("the best is among them; this is a bug of polyshard"));
+        all.remove(at.expect("the best is among them; this is a bug in polyshard"));
         (Some((program, chosen, all)), None, None)
     }
 

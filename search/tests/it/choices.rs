@@ -460,13 +460,13 @@ fn homes_that_contradict_are_refused_with_their_names() {
     let twice = search.clone().on(&mesh).shard("A", [clause("m", "x")]).shard("A", [clause("k", "y")]);
     assert_eq!(said(twice), "`A` has two shardings, (m @ x) and (k @ y); give one");
     let bare = search.clone().shard("A", [clause("m", "x")]);
-    assert_eq!(said(bare), "`A` is to be sharded by (m @ x), but there is no mesh; give one too");
+    assert_eq!(said(bare), "the sharding (m @ x) of `A` needs a mesh; give one too");
     let none = search.clone().on(&mesh).shard("Q", [clause("m", "x")]);
     assert_eq!(said(none), "no tensor `Q` to shard; the tensors are A, B, C");
     let large = product.auto(3, &machine).on(&mesh);
-    assert_eq!(said(large), "the mesh (x: 2, y: 2) has 4 ranks, and 3 are there; give a smaller mesh, or more ranks");
+    assert_eq!(said(large), "the mesh (x: 2, y: 2) needs 4 ranks, but there are 3; give a smaller mesh, or more ranks");
     let axis = search.on(&mesh).shard("A", [clause("m", "z")]);
-    assert_eq!(said(axis), "no schedule fits the shardings that are given: no axis `z`; the axes are x, y");
+    assert_eq!(said(axis), "no schedule fits the given shardings: no axis `z`; the axes are x, y");
 }
 
 /// Where not all ranks and steps are gone through, what is guessed of them is what is proved.
@@ -591,19 +591,20 @@ fn why_not_another() {
 fn what_cannot_be_searched_is_refused() {
     let machine = machine(4, 1.0);
     let said = |schedule: Schedule, ranks| schedule.auto(ranks, &machine).find().expect_err("refused").to_string();
-    assert_eq!(said(square(8), 0), "a schedule for 0 ranks is asked for; give at least 1");
+    assert_eq!(said(square(8), 0), "cannot search for a schedule on 0 ranks; give at least 1");
     assert_eq!(
         said(square(8).split("k", "ko", "ki", 2), 2),
-        "the schedule has 1 step already, the first of them `split(k, ko, ki, 2)`; search for one of the kernel alone"
+        "the schedule already has 1 step, beginning with `split(k, ko, ki, 2)`; start the search from a kernel \
+         without steps"
     );
     assert_eq!(
         said(square(64), 8),
-        "the program is of 8 ranks, but switch has 4 devices; take a larger machine, or fewer ranks"
+        "the program is for 8 ranks, but switch has 4 devices; use a larger one, or fewer ranks"
     );
     let one = Schedule::from_spec(example::matmul(3, 1, 1));
     assert_eq!(
         one.auto(4, &machine).all_ranks().find().expect_err("refused").to_string(),
-        "the loops of `matmul` cannot be divided over exactly 4 ranks; leave some of them idle"
+        "the loops of `matmul` cannot be divided over exactly 4 ranks; allow idle ranks"
     );
     assert!(one.auto(4, &machine).find().expect("a choice").best().ranks() <= 3);
     // Twelve loops on a great number of ranks: more grids than anybody compares.

@@ -212,7 +212,7 @@ fn memory_of_a_search_that_was_ended_is_said_to_be_what_was_seen() {
     let exact = least(search.clone().find()).expect("it does not fit");
     let refused = search.at_most(Duration::ZERO).find().expect_err("it does not fit");
     let said = refused.to_string();
-    assert!(said.contains("not all were compared, and the least that one of those needs is"), "{said}");
+    assert!(said.contains("not all were compared, and the smallest compared needs"), "{said}");
     let SearchError::Memory { least: seen, is_least: false, .. } = refused else { panic!("{said}") };
     assert!(seen >= exact, "{seen} {exact}");
     assert!(sequence([0, 0], &[24, 20, 16, 12], 6, &machine).memory(seen).find().is_ok());
@@ -291,13 +291,16 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
         let (_, rest) = said.split_once(" on up to 2 ranks fits into ")?;
         Some(rest.split_once(": ")?.1.to_owned())
     };
-    assert_eq!(ends(said(search.clone())), Some(format!("allow that, or {fewest} ranks, the fewest that would do")));
+    assert_eq!(
+        ends(said(search.clone())),
+        Some(format!("allow that, or use {fewest} ranks, the fewest that would be enough"))
+    );
     let late = ends(said(search.clone().at_most(Duration::ZERO)));
     assert_eq!(late.as_deref(), Some("allow that, or more ranks"));
     let mesh = ends(said(search.clone().on(&Mesh::new([("x", 2)]))));
     assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
     let never = ends(said(search.memory(1)));
-    assert_eq!(never.as_deref(), Some("allow that; no number of ranks would do"));
+    assert_eq!(never.as_deref(), Some("allow that; no number of ranks would be enough"));
     // An order of its own may do with fewer ranks than one kernel, with which these do.
     let chain = chain(3, 24);
     let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");
@@ -505,7 +508,7 @@ fn a_sequence_says_what_else_there_was_and_what_no_other_can_beat() {
         assert!(why.contains("the chosen one is faster"), "{why}");
     }
     let refused = choice.why_not(std::slice::from_ref(&product)).expect_err("one is missing");
-    assert_eq!(refused.to_string(), "the sequence has 2 kernels, and 1 schedule is given; give one for each");
+    assert_eq!(refused.to_string(), "the sequence has 2 kernels, but 1 schedule is given; give one for each");
     // A value that two kernels read may stay where the first one has it.
     let again = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "V"], "Z");
     let again = again.find().expect("a choice").bound().words;

@@ -167,7 +167,8 @@ fn what_is_no_order_is_refused() {
         &greatest.check().expect("a kernel"),
         "ij,jk",
         expect![
-            "`C[i, l] max= A0[i, j] * A1[j, k] * A2[k, l]` is no product of several tensors by plain indices that is summed up; leave the order out"
+            "`C[i, l] max= A0[i, j] * A1[j, k] * A2[k, l]` is not a summed product of several tensors with plain \
+             indices; leave the order out"
         ],
     );
 }

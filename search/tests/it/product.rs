@@ -357,7 +357,7 @@ fn axes_that_are_not_there_or_taken_are_refused() {
     );
     check(
         "A[I, J] * B[J, K] -> C[I, K] {U_Z}",
-        expect!["`C[I, K] {U_Z}` is unreduced along `Z`, which is no axis; the mesh is (X: 2, Y: 4, rows: 2)"],
+        expect!["`C[I, K] {U_Z}` is unreduced along `Z`, which is not an axis; the mesh is (X: 2, Y: 4, rows: 2)"],
     );
     check(
         "A[I, J_X] * B[J_X, K] -> C[I_X, K] {U_X}",
@@ -365,13 +365,11 @@ fn axes_that_are_not_there_or_taken_are_refused() {
     );
     check(
         "A[I, J] * B[J, K] -> C[I, K] {U_XX}",
-        expect!["`C[I, K] {U_XX}` is unreduced along `X` twice; once says it"],
+        expect!["`C[I, K] {U_XX}` is unreduced along `X` twice; name it once"],
     );
     check(
         "A[I, J] {U_{rows}} * B[J, K] -> C[I, K]",
-        expect![
-            "`A[I, J] {U_{rows}}` is a factor with open sums, and sums of terms are needed to multiply; reduce it first"
-        ],
+        expect!["`A[I, J] {U_{rows}}` is a factor with unreduced sums; reduce it first"],
     );
 }
 
@@ -379,11 +377,11 @@ fn axes_that_are_not_there_or_taken_are_refused() {
 fn dimensions_that_make_no_product_are_refused() {
     check(
         "A[I, J] * B[K] -> C[I, K]",
-        expect!["dimension `J` is in `A[I, J]` alone; a dimension of a product is in two arrays or in all three"],
+        expect!["dimension `J` is only in `A[I, J]`; a dimension of a product is in two arrays or in all three"],
     );
     said(
         read("A[I] * B[I] -> C[K]", &[("I", 8), ("K", 8)]),
-        expect!["dimension `K` is in the result `C[K]` alone; the factors have I"],
+        expect!["dimension `K` is only in the result `C[K]`; the factors have I"],
     );
 }
 
@@ -411,13 +409,16 @@ fn memory_that_does_not_suffice_is_refused_with_what_would_fit() {
     said(
         plan("A[I, J] * B[J, K] -> C[I, K]", 700),
         expect![
-            "no sequence fits into 700 bytes per device: `A * B` takes least, 1664 bytes; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
+            "no sequence fits into 700 bytes per device: `A * B`, the smallest, takes 1664; even with `A[I_Y, \
+             J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
     said(
         plan("A[I, J_Y] * B[J_X, K] -> C[I, K]", 600),
         expect![
-            "no sequence fits into 600 bytes per device: `exchange A; A * B; all_reduce(X), exchange C` takes least, 1344 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
+            "no sequence fits into 600 bytes per device: the smallest, `exchange A; A * B; all_reduce(X), exchange \
+             C`, takes 1344 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, so copies are needed; even with \
+             `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
 }
@@ -438,27 +439,29 @@ fn searches_machines_and_meshes_that_make_no_sense_are_refused() {
     let product = read("A[I_X, J] * B[J, K] -> C[I, K]", &SIZES).expect("a product");
     said(
         product.search(&machine(&mesh(), 1 << 30), Free::Both),
-        expect!["`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free"],
+        expect!["the search shards `A[I_X, J]`, but it has axes; write `A[I, J]`, or keep its sharding fixed"],
     );
     assert!(product.search(&machine(&mesh(), 1 << 30), Free::Right).is_ok());
     let other = Mesh::new([("X", 4), ("Y", 4)]);
     said(
         product.plan(&machine(&other, 1 << 30)),
         expect![
-            "the product is over the mesh (X: 2, Y: 4, rows: 2), but (X: 4, Y: 4) is placed; place the product's mesh"
+            "the product is over the mesh (X: 2, Y: 4, rows: 2), but the placement is of (X: 4, Y: 4); place the \
+             product's mesh"
         ],
     );
     let whole = Product::new("A[I, J] * B[J, K] -> C[I, K]", &mesh(), &SIZES, DType::F64).expect("a product");
     said(
         whole.plan(&machine(&mesh(), 1 << 30)),
-        expect!["switches states no operations per second for f64, but for f32; add `f64` to its `flops`"],
+        expect!["switches has no operations per second for f64, only for f32; add `f64` to its `flops`"],
     );
     let many = Mesh::new(["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, 2)));
     let product = Product::new("A[I, J] * B[J, K] -> C[I, K]", &many, &SIZES, DType::F32).expect("a product");
     said(
         product.plan(&machine(&many, 1 << 30)),
         expect![
-            "3 dimensions over 7 axes of more than one rank have more than 4000 ways to be laid out; join axes of equal links, or dimensions that lie alike"
+            "3 dimensions over 7 axes of more than one rank have more than 4000 layouts; join axes with equal links, \
+             or dimensions with equal shardings"
         ],
     );
 }

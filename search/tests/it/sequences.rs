@@ -265,18 +265,13 @@ fn rounds_that_are_not_of_kernels_are_refused() {
         let rounds = rounds.iter().map(|&(first, end)| Rounds::new(3, first..end));
         search(&stages, 4, &machine).rounds(rounds).find().expect_err("it is refused").to_string()
     };
-    let asked = "rounds of the kernels";
-    assert_eq!(said(&[(1, 4)]), format!("{asked} 1..4 are asked for, but the sequence has 3 kernels, numbered from 0"));
-    assert_eq!(
-        said(&[(2, 2)]),
-        format!(
-            "{asked} 2..2 are asked for, but that is no kernel; give the numbers of those that run again and again"
-        )
-    );
-    let order = "give rounds in the order of their kernels, those around others first";
-    assert_eq!(said(&[(0, 2), (1, 3)]), format!("{asked} 1..3 are asked for, but those of 0..2 come before; {order}"));
-    assert_eq!(said(&[(0, 1), (0, 3)]), format!("{asked} 0..3 are asked for, but those of 0..1 come before; {order}"));
-    assert_eq!(said(&[(2, 3), (0, 1)]), format!("{asked} 0..1 are asked for, but those of 2..3 come before; {order}"));
+    let asked = "cannot repeat the kernels";
+    assert_eq!(said(&[(1, 4)]), format!("{asked} 1..4: the sequence has 3 kernels, numbered from 0"));
+    assert_eq!(said(&[(2, 2)]), format!("{asked} 2..2: the range is empty; give the numbers of the kernels to repeat"));
+    let order = "give rounds in the order of their kernels, outer ones first";
+    assert_eq!(said(&[(0, 2), (1, 3)]), format!("{asked} 1..3: 0..2 come before; {order}"));
+    assert_eq!(said(&[(0, 1), (0, 3)]), format!("{asked} 0..3: 0..1 come before; {order}"));
+    assert_eq!(said(&[(2, 3), (0, 1)]), format!("{asked} 0..1: 2..3 come before; {order}"));
 }
 
 #[test]

@@ -45,9 +45,9 @@ fn extents_whose_product_overflows_are_refused() {
 #[test]
 fn unknown_types_are_refused_with_those_that_exist() {
     let message =
-        "invalid value 'u8' for '--type <TYPE>': no element type `u8`; there are i8, bf16, f32, f64, i32, i64";
+        "invalid value 'u8' for '--type <TYPE>': no element type `u8`; the types are i8, bf16, f32, f64, i32, i64";
     refused_everywhere("summa --type u8", message);
-    let message = "programs do not compute in bf16; the types that they compute in are f32, f64, i32, i64";
+    let message = "programs cannot compute in bf16; they compute in f32, f64, i32, i64";
     refused_everywhere("summa --type bf16", message);
 }
 

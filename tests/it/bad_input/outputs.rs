@@ -33,7 +33,8 @@ fn by_shell(line: &str, program: &Path, arguments: &[&str]) -> Ended {
 fn a_folder_that_is_not_there_is_said_before_the_work() {
     let none = test_folder!("no_folder").join("none");
     let path = none.join("C.npy");
-    let message = format!("cannot write `{}`: there is no folder `{}`; make it first", path.display(), none.display());
+    let message =
+        format!("cannot write `{}`: the folder `{}` does not exist; create it first", path.display(), none.display());
     refused_everywhere(&format!("summa --size 3,4,5 --out {}", path.display()), &message);
     // Inputs that cannot be read are found later.
     refused_everywhere(

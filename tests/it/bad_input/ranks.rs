@@ -82,8 +82,7 @@ fn a_leaf_that_one_process_has_not_registered_ends_all() {
     #[cfg(feature = "mpi")]
     {
         let message = "rank 1: no leaf `lonely` for f64; none are registered: call `leaf::register(\"lonely\", \
-                       &kernel, function)`, where the kernel is `C[m, n] += A[m, k] * B[k, n]`, before the program runs, on \
-                       each rank's process\n";
+                       &kernel, function)`, where the kernel is `C[m, n] += A[m, k] * B[k, n]`, before the program runs, in each rank's process\n";
         refused(Start::Mpi(2), &this, &arguments, message);
     }
 }

@@ -156,7 +156,7 @@ fn an_axis_used_twice_in_a_sharding_is_refused() {
         tiled().shard("A", [m.at(x), k.at(x)]),
         expect![[r#"
             schedule step 3, `shard(A, m @ x, k @ x)`:
-            axis `x` is used twice, so that elements off the diagonal would have no owner;
+            axis `x` is used twice, so elements off the diagonal would have no owner;
             use each axis once, or skew the second, `(x + y) % parts`
         "#]],
     );
@@ -170,7 +170,7 @@ fn blocks_are_divided_again_by_axes_that_are_left() {
         tiled().shard("A", [m.at(x).at([y, x])]),
         expect![[r#"
         schedule step 3, `shard(A, m @ x @ [y, x])`:
-        axis `x` is used twice, so that elements off the diagonal would have no owner;
+        axis `x` is used twice, so elements off the diagonal would have no owner;
         use each axis once, or skew the second, `(x + y) % parts`
     "#]],
     );
@@ -203,7 +203,7 @@ fn blocks_are_divided_again_by_axes_that_are_left() {
         expect![[r#"
         schedule step 3, `shard(A, m @ x, m @ y)`:
         dimension 0 is placed twice;
-        give several axes as one list, major first, or levels as one clause, `.at(x).at(y)`
+        list several axes, major first, or chain levels in one clause, `.at(x).at(y)`
     "#]],
     );
 }
@@ -276,7 +276,7 @@ fn copies_own_what_they_compute() {
         expect![[r#"
             schedule step 3, `shard(C, m @ x, n @ y)`:
             all ranks along `y` compute `C`, but it is sharded [0 @ x, 1 @ y];
-            each has to own what it computes: leave `y` out of the sharding of `C`, or distribute a loop over `y` in place of `replicate`
+            each rank has to own its result: leave `y` out of the sharding of `C`, or distribute a loop over `y` instead of `replicate`
         "#]],
     );
     check(
@@ -284,7 +284,7 @@ fn copies_own_what_they_compute() {
         expect![[r#"
         schedule step 3, `shard(C, m @ x, partial(y))`:
         all ranks along `y` compute `C`, but it is sharded [0 @ x, partial(y)];
-        each has to own what it computes: leave `y` out of the sharding of `C`, or distribute a loop over `y` in place of `replicate`
+        each rank has to own its result: leave `y` out of the sharding of `C`, or distribute a loop over `y` instead of `replicate`
     "#]],
     );
     check(
@@ -415,8 +415,8 @@ fn shards_before_a_mesh_are_told_who_defines_it() {
         matmul().shard("A", [m.at(x)]),
         expect![[r#"
             schedule step 1, `shard(A, m @ x)`:
-            there is no mesh yet;
-            call `distribute` first: it defines the mesh
+            the mesh is not defined yet;
+            call `distribute` first
         "#]],
     );
 }

@@ -65,7 +65,7 @@ fn a_perceptron_that_cannot_be_planned_is_refused_with_what_would_fit() {
     );
     check(
         &["--size", "1000000,1000000,1000000"],
-        "no sequence fits into 40000000000 bytes per device: `X * W1` takes least, 5000000000000 bytes; even with `X[B_d, \
-         M]` and `W1[M, F_t]` it would take 5000000000000: use more devices or smaller sizes",
+        "no sequence fits into 40000000000 bytes per device: `X * W1`, the smallest, takes 5000000000000; even \
+         with `X[B_d, M]` and `W1[M, F_t]` it would take 5000000000000: use more devices or smaller sizes",
     );
 }

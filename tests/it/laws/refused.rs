@@ -54,14 +54,15 @@ fn an_array_of_another_length() {
         let sum = Reduction::new(world, &placed, &["x"], 4, Strategy::Direct)?;
         sum.run(&mut [1.0f32, 2.0, 3.0], ReduceOp::Sum)
     };
-    check_on(4, run, "rank 0: an array of 3 elements is given to a reduction of 4; make one for 3");
+    check_on(4, run, "rank 0: the reduction is for 4 elements, but the array has 3; make one for 3");
 }
 
 #[test]
 fn an_array_that_fits_no_memory() {
     let placed = placed(false);
     let run = |world: &World| Reduction::<f64>::new(world, &placed, &["x"], 1 << 60, Strategy::Best).map(drop);
-    let expected = "rank 0: no array has 1152921504606846976 elements of `f64`; give at most 1152921504606846975";
+    let expected = "rank 0: an array cannot have 1152921504606846976 elements of `f64`; give at most \
+                    1152921504606846975";
     check_on(4, run, expected);
 }
 
@@ -88,15 +89,15 @@ fn a_world_of_another_size_or_placed_otherwise() {
     check_on(
         4,
         |world| reduce(&*place(world, &other)?),
-        "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 nodes x 2 gpus cannot run in a world that is \
-         placed otherwise, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; give the world that `spmd` gives, or \
-         that one placed alike",
+        "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 nodes x 2 gpus cannot run in a world with \
+         another placement, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; pass the world of `spmd`, or place \
+         it like the reduction",
     );
     check_on(
         4,
         |world| place(&*place(world, &other)?, &one).map(drop),
-        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; give \
-         `place` the world that `spmd` gives",
+        "rank 0: the world is already placed, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 nodes x 2 gpus; call `place` \
+         with the world of `spmd`",
     );
 }
 
@@ -143,8 +144,8 @@ fn steps_that_do_not_reduce() {
     );
     check_steps(
         &[(Broadcast, all)],
-        "step 1, Broadcast in the group [0, 1, 2, 3]: device 1 knows something that the first, 0, does not, and a \
-         broadcast would lose it",
+        "step 1, Broadcast in the group [0, 1, 2, 3]: a broadcast from device 0 would discard partial sums held only \
+         by device 1",
     );
     check_steps(&[(AllReduce, &[&[0, 1, 2]])], "after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps");
 }
@@ -156,8 +157,7 @@ fn steps_for_other_groups() {
         check(
             lowered(groups, 1, &[(AllReduce, groups)]),
             &format!(
-                "rank 0: the steps reduce in the groups {shown}, but over {ALL} these are {{0 1 2 3}}; make them for these \
-                 groups"
+                "rank 0: the steps reduce in the groups {shown}, but the groups over {ALL} are {{0 1 2 3}}; make steps for these groups"
             ),
         );
     }
@@ -173,7 +173,7 @@ fn ranks_that_make_different_reductions() {
     check_on(
         4,
         run,
-        "rank 0: ranks disagree: rank 0 creates a reduction of 8 elements, rank 2 creates a reduction of 9 elements; all \
-         ranks must create the same, in the same order",
+        "rank 0: ranks disagree: rank 0 creates a reduction of 8 elements, rank 2 creates a reduction of 9 elements; \
+         all ranks must create the same objects in the same order",
     );
 }

@@ -88,7 +88,7 @@ fn no_schedule_moves_less_than_the_bound_of_where_its_arrays_lie() {
         tight += usize::from(here.words > 0.0 && here.elements() == words);
     }
     println!("{even} even, {elsewhere} not in one copy, {bounded} of them bounded, {tight} attained");
-    println!("{uneven} not in even shares, {more} of them bounded by more, {no_more} of these attained");
+    println!("{uneven} not divided evenly, {more} of them bounded by more, {no_more} of these attained");
     assert!(uneven > 100 && more > 30, "{uneven} {more}");
     assert!(even > 100 && elsewhere > 50 && bounded > 10 && tight > 10, "{even} {elsewhere} {bounded} {tight}");
 }

@@ -53,7 +53,7 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
         V: no more of it is read than [1..9]
         W: all of [1..9] is written
         V: all that `squares` reads of it is in [1..9], which `inner` writes
-        all that is read is of an input, or was written by a statement before
+        all that is read is of an input, or was written by an earlier statement
     "#]],
     );
     let doubled = kernel! { fn doubled(V: [i64; 10]) -> W: [i64; 10] { W[i] = 2 * V[i] } };
@@ -65,8 +65,8 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
         expect![[r#"
         U: no more of it is read than [0..8], [2..10]
         V: all of [1..9] is written
-        each array that is read is an input, or was written by a statement before
-        hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; what is not written holds 0: write all that is read, or read what is written alone
+        each array that is read is an input, or was written by an earlier statement
+        hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
     );
     // What the hint says that they hold.
@@ -81,7 +81,7 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
         expect![[r#"
         U: no more of it is read than [0..8], [2..10]
         V: all of [1..9] is written
-        all that is read is of an input, or was written by a statement before
+        all that is read is of an input, or was written by an earlier statement
     "#]],
     );
 }
@@ -97,8 +97,8 @@ fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
         expect![[r#"
         U: no more of it is read than [0..8], [2..10]
         V: all of [1..9] is written
-        all that is read is of an input, or was written by a statement before
-        each round writes all arrays that it leaves to the next one
+        all that is read is of an input, or was written by an earlier statement
+        each round writes all arrays that it carries to the next
     "#]],
     );
     let doubled = kernel! { fn doubled(V: [i64; 10]) -> W: [i64; 10] { W[i] = 2 * V[i] } };
@@ -109,9 +109,9 @@ fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
         expect![[r#"
         U: no more of it is read than [0..8], [2..10]
         V: all of [1..9] is written
-        each array that is read is an input, or was written by a statement before
-        each round writes all arrays that it leaves to the next one
-        hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; what is not written holds 0: write all that is read, or read what is written alone
+        each array that is read is an input, or was written by an earlier statement
+        each round writes all arrays that it carries to the next
+        hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
     );
     // All points are written, and beyond the ends there is a value.
@@ -127,8 +127,8 @@ fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
         &Sequence::new().repeat(3, round).build().expect("rounds"),
         expect![[r#"
         U: no more of it is read than [0..9], [1..10]
-        all that is read is of an input, or was written by a statement before
-        each round writes all arrays that it leaves to the next one
+        all that is read is of an input, or was written by an earlier statement
+        each round writes all arrays that it carries to the next
     "#]],
     );
 }
@@ -154,7 +154,7 @@ fn elements_at_distances_are_followed_and_diagonals_are_not() {
         V: all of [1..12 by 2] is written
         V: no more of it is read than [3..12 by 4]
         V: all that `gathered` reads of it is in [1..12 by 2], which `spread` writes
-        all that is read is of an input, or was written by a statement before
+        all that is read is of an input, or was written by an earlier statement
     "#]],
         ),
         (
@@ -162,8 +162,8 @@ fn elements_at_distances_are_followed_and_diagonals_are_not() {
             expect![[r#"
         V: all of [1..12 by 2] is written
         V: no more of it is read than [2..11 by 4]
-        each array that is read is an input, or was written by a statement before
-        hint: `shifted` reads [2..11 by 4] of `V`, of which `spread` writes [1..12 by 2]; what is not written holds 0: write all that is read, or read what is written alone
+        each array that is read is an input, or was written by an earlier statement
+        hint: `shifted` reads [2..11 by 4] of `V`, of which `spread` writes [1..12 by 2]; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
         ),
     ] {
@@ -178,8 +178,8 @@ fn elements_at_distances_are_followed_and_diagonals_are_not() {
     check(
         &both.expect("stages that fit"),
         expect![[r#"
-        each array that is read is an input, or was written by a statement before
-        hint: `rows` reads [0..4, 0..4] of `V`, of which `diagonal` is not known to write all; what is not written holds 0: write all that is read, or read what is written alone
+        each array that is read is an input, or was written by an earlier statement
+        hint: `rows` reads [0..4, 0..4] of `V`, of which `diagonal` is not known to write all; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! What has come to a rank and was not written since comes once: kernels read it in the tile of the first one that needed it.
+//! Data that a rank still holds is not fetched again: kernels read it in the tile of the first kernel that needed it.
 
 use super::rounds::run;
 use super::{element, whole};
@@ -145,8 +145,8 @@ fn three_products_of_one_matrix_gather_it_once() {
     let second: String = second.lines().take(5).map(|line| format!("{line}\n")).collect();
     expect![[r#"
          K = projection(X, V), Y[m, n] += X[m, k] * W[k, n]
-        X: kept by `projection`, nothing is sent
-            it is in the tile of X there, and nothing has written it since
+        X: reused from `projection`, nothing is sent
+            its tile of X holds it, and nothing has written it since
         W: local, once, outside all serial loops
             tile [5, 3] of W[0..5, 3*x..min(7, 3*x + 3)]
     "#]]
@@ -199,24 +199,24 @@ fn a_halo_that_a_later_kernel_needs_says_so() {
             tile [8] of U[max(0, 4*x - 2)..min(13, min(15, 4*x + 6))]
             at most 32 bytes received per rank and step
             messages with at most 2 other ranks
-            what a rank owns itself is read in place
-            the same in all iterations: who sends what is worked out once
-            where ranks share memory it is read there, elsewhere it comes by messages
-            - `far` needs more of it later and is brought nothing, so all that it needs comes here:
-            -   what one rank needs has several owners
+            a rank's own elements are read in place
+            the same in all iterations: messages are planned once
+            read in place where ranks share memory, else sent in messages
+            - `far` needs more of it later and reuses this, so all that it needs is fetched here:
+            -   the needed region has several owners
             -   axis x: neither aligned, nor the same region for all x
             -   owners are at the offsets x: -1..=1 from the rank
-            -   a few neighbours own it, around what the rank owns itself: halo
+            -   a few neighbours own it, around the rank's own elements: halo
     "#]]
     .assert_eq(&first);
     let (_, second) = explained.split_once("2. run").expect("a second kernel");
-    assert!(second.contains("U: kept by `near`, nothing is sent"), "{explained}");
+    assert!(second.contains("U: reused from `near`, nothing is sent"), "{explained}");
     let (_, proved) = explained.split_once("proved").expect("proofs");
     let of_u = proved.lines().filter(|line| line.contains(" of U:"));
     let of_u: String = of_u.map(|line| format!("{}\n", line.trim())).collect();
     expect![[r#"
         - flow of U: no more of it is read than [0..12], [1..13]
-        - residency of U: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside U; what is needed of it is inside of what `far` needs, all of which is brought; `near` has it in a tile already, and nothing has written it since
+        - residency of U: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside U; the region needed of it is inside the region that `far` needs, which is fetched whole; `near` has it in a tile already, and nothing has written it since
         - matching of U: sender and receiver work out the same pieces; owners are at the offsets x: -1..=1 from the rank
     "#]]
     .assert_eq(&of_u);

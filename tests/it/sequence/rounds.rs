@@ -381,16 +381,16 @@ fn what_are_no_rounds_is_refused() {
     let repeated = |round: Sequence| refused(Sequence::new().repeat(3, round));
     assert_eq!(
         refused(round().carry("C", "A")),
-        "`carry` is of rounds; give the sequence that has it to `repeat` of another one"
+        "`carry` is for rounds; pass the sequence that has it to `repeat` of another"
     );
     assert_eq!(
         repeated(round().carry("C", "A").keep("C")),
-        "`keep` is of the whole, not of its rounds; say it of the sequence that repeats the rounds"
+        "`keep` is for the whole, not for its rounds; call it on the sequence that repeats the rounds"
     );
     assert_eq!(repeated(Sequence::new()), "the sequence has no stage; add one with `stage`");
     assert_eq!(
         repeated(round()),
-        "rounds carry nothing from one to the next, so that each does what the first does; carry what a round writes, of C, with `carry`"
+        "rounds carry nothing, so each repeats the first; `carry` a value that a round writes: C"
     );
     assert_eq!(
         repeated(round().carry("Q", "A")),
@@ -406,18 +406,18 @@ fn what_are_no_rounds_is_refused() {
     );
     assert_eq!(
         repeated(round().carry("C", "A").until("C", 1.0)),
-        "`C` has shape [4, 4], and its bound is 1; rounds end by a value without dimensions and a number"
+        "`C` has shape [4, 4], and its bound is 1; rounds end when a scalar, of no dimensions, is below a number"
     );
     assert_eq!(
         repeated(round().carry("C", "A").until("s", 1.0)),
-        "`s` is what ends the rounds, but no stage of the round writes it; its stages write C"
+        "`s` is the value that ends the rounds, but no stage of the round writes it; its stages write C"
     );
     let taken = repeated(round().stage(&square, ["A", "B"], "A").carry("C", "A"));
     assert!(taken.starts_with("stage 2, `product` writes `A`, which is carried from round to round"), "{taken}");
     let wide = Sequence::new().stage(&first, ["P", "Q"], "A").repeat(2, round().carry("C", "A"));
-    assert_eq!(refused(wide), "`C` has shape [4, 4], but `A`, which it is in the next round, [6, 7]; make them match");
+    assert_eq!(refused(wide), "`C` has shape [4, 4], but becomes `A`, which has [6, 7]; make them match");
     let many = refused(Sequence::new().repeat(u64::MAX, round().carry("C", "A")));
-    assert_eq!(many, "there are 18446744073709551615 rounds; at most 1099511627776 can be counted");
+    assert_eq!(many, "18446744073709551615 rounds are too many; give at most 1099511627776");
     let gone = refused(Sequence::new().repeat(2, round().carry("C", "A")).keep("C"));
     assert_eq!(gone, "no stage writes the output `C`; the stages write A");
 }
@@ -442,5 +442,5 @@ fn rounds_do_not_end_by_sums_in_any_order() {
     assert!(rounds(square.clone()).is_ok());
     // The largest is the same in any order.
     assert!(rounds(largest.reassociate("s")).is_ok());
-    expect![["rounds end by `s`, but the terms of `s` are added up in any order, so that not all ranks might end after the same round; leave `reassociate(s)` out of the schedule"]].assert_eq(&rounds(square.reassociate("s")).expect_err("it is refused").to_string());
+    expect![["rounds end by `s`, but the terms of `s` are added in any order, so ranks might end after different rounds; leave `reassociate(s)` out of the schedule"]].assert_eq(&rounds(square.reassociate("s")).expect_err("it is refused").to_string());
 }

@@ -134,7 +134,7 @@ fn what_contradicts_is_shown_where_it_stands() {
     refused(
         &["--shard", "A=i.at(x), j.on(y)"],
         expect![[r#"
-        error: no way to divide a dimension is called `on`
+        error: unknown division of a dimension, `on`
          --> --shard:1:14
           |
         1 | A=i.at(x), j.on(y)

@@ -32,7 +32,7 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
     both(
         "no/folder/out.npy",
         expect![[r#"
-            error: cannot write `no/folder/out.npy`: there is no folder `no/folder`; make it first
+            error: cannot write `no/folder/out.npy`: the folder `no/folder` does not exist; create it first
         "#]],
     );
     both(
@@ -71,7 +71,7 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
         both(
             "locked.npy",
             expect![[r#"
-            error: cannot write `locked.npy`: there is no permission to write to it; write elsewhere, or change that
+            error: cannot write `locked.npy`: no permission to write to it; write elsewhere, or change the permission
         "#]],
         );
     }
@@ -150,8 +150,8 @@ fn hints_are_printed_on_standard_error() {
         stderr
     };
     let lone = expect![[r#"
-        hint: `j` occurs in `A[i, j]` alone and not in the output, so `A[i, j]` is summed over `j` again for each value of k: if another index was meant, write that one; else sum first, in a kernel of its own
-        hint: `k` occurs in `C[k]` alone and not in the output, so `C[k]` is summed over `k` again for each value of i, j: if another index was meant, write that one; else sum first, in a kernel of its own
+        hint: `j` occurs only in `A[i, j]`, so `A[i, j]` is summed over `j` again for each value of k: if you meant another index, write that one; else sum first, in a kernel of its own
+        hint: `k` occurs only in `C[k]`, so `C[k]` is summed over `k` again for each value of i, j: if you meant another index, write that one; else sum first, in a kernel of its own
     "#]];
     lone.assert_eq(&hinted("ij,k->i", &["A.npy", "C.npy"], &["--out", &out]));
     lone.assert_eq(&hinted("ij,k->i", &["A.npy", "C.npy"], &["--dry-run"]));
@@ -223,6 +223,6 @@ fn a_check_that_fails_is_said_once() {
     fs::write(&poly, text).expect("the folder is ours");
     let arguments = ["run", &poly, &path, "--out", &files.path("out.npy"), "--check"];
     let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Mpi(2), &arguments);
-    assert!(!success && stderr.contains("the answer is wrong: `B` at [0] is NaN, but inf"), "{stderr}");
+    assert!(!success && stderr.contains("wrong result: `B` at [0] is NaN, but inf"), "{stderr}");
     assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
 }

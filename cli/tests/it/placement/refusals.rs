@@ -28,7 +28,7 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     let many = "20000000000000000000";
     let counted = format!("`{many}` in the hierarchy `{many}` does not fit in 64 bits; give a smaller number");
     place(many, "4", &counted);
-    let levels = "the levels [4294967296, 4294967296] multiply to more than can be counted; give smaller ones";
+    let levels = "the product of the levels [4294967296, 4294967296] does not fit in 64 bits; give smaller ones";
     place("4294967296,4294967296", "4", levels);
     place("2097152", "2097152", "the hierarchy [2097152] has 2097152 devices; give at most 1048576");
     let long = "`--mesh` has 9 axes; give at most 8, and leave out those of extent 1";
@@ -110,7 +110,7 @@ fn reductions_that_cannot_be_are_refused() {
     sum("[[0,4]]", "0", &[], "the matrix `[[0,4]]`: axis 0 has size 0; give 1 or more");
     sum("[]", "0", &[], "the matrix `[]`: no axis to place; give at least one");
     let most = "[[4294967296,4294967296]]";
-    let large = "the axes [4294967296, 4294967296] multiply to more than can be counted; give smaller ones";
+    let large = "the product of the axes [4294967296, 4294967296] does not fit in 64 bits; give smaller ones";
     sum(most, "0", &[], &format!("the matrix `{most}`: {large}"));
     let other = "the matrix [[1 4] [4 4]] is for the hierarchy [4, 16], not for";
     let fits = "the axes [4, 16] make 64 ranks, but the hierarchy [2, 16] has 32 devices; 2 for axis 0 or 8 for axis 1 \
@@ -170,12 +170,12 @@ fn products_that_cannot_be_are_refused() {
     let elements = "in `A[I_X,J]`: the array has 2^63 elements or more";
     product(text, mesh, "I=4611686018427387904,J=4,K=64", &[], elements);
     product(text, "X=4,X=4", sizes, &[], "the mesh has two axes named `X`; give each axis its own name");
-    product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
-    let free = "`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free";
+    product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; the types are i8, bf16, f32, f64, i32, i64");
+    let free = "the search shards `A[I_X, J]`, but it has axes; write `A[I, J]`, or keep its \
+                sharding fixed";
     product(text, mesh, sizes, &["--search", "left"], free);
-    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B` takes least, 5120 bytes; `J` \
-                  is cut not at all in `A` and by `X` in `B`, and to bring it together takes copies; even with \
-                  `A[I_X, J]` and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
+    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B`, the smallest, takes 5120; `J` is cut not at all in `A` and by `X` in `B`, so copies are needed; even with `A[I_X, J]` \
+                  and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
     product(text, mesh, sizes, &["--memory-bytes", "1000"], memory);
 }
 
@@ -192,8 +192,8 @@ fn devices_and_links_that_are_none_are_refused() {
     let levels = "no placement of the mesh on a100: 4 nodes x 16 gpus; give `--matrix`, choose one of tpu-v4p, tpu-v5e, \
                   tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis";
     with(&["--machine", "a100"], levels);
-    let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], and the mesh has \
-                [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
+    let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], \
+                but the mesh has [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
     with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "`--memory-bytes` must be 1 or more, found 0");
     with(&["--machine", "tpu-v5e", "--flops", "-1"], "device: flops of `bf16` is -1; give more than 0");
@@ -217,13 +217,13 @@ fn runs_and_pictures_that_are_too_large_are_refused() {
     let sum = ["reduce", "--reduce", "0", "--machine", "a100", "--bytes", "1", "--top", "1"];
     let threads = "`--run` starts a thread per rank, at most 64, but the machine has 128 ranks; run a smaller one";
     COMMAND_LINE.refused(&[&sum[..], &["--matrix", "[[8,16]]", "--run"]].concat(), threads);
-    let room = "`--draw` has room for 20000 devices, 1024 to a panel, but this takes 1 x 2048; draw fewer";
+    let room = "`--draw`: room for at most 20000 devices, 1024 in a panel, but this is 1 x 2048; draw fewer";
     COMMAND_LINE.refused(
         &[&sum[..], &["--matrix", "[[128,16]]", "--draw", "never.svg", "--program", "AllReduce"]].concat(),
         room,
     );
     let gone = ["--matrix", "[[2,2]]", "--draw", "/none/such"];
-    let why = "there is no folder `/none`; make it first";
+    let why = "the folder `/none` does not exist; create it first";
     COMMAND_LINE.refused(&[&sum[..], &gone].concat(), &format!("cannot write `/none/such`: {why}"));
     let ended = COMMAND_LINE
         .run(Start::Plain, &[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());

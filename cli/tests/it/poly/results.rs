@@ -82,7 +82,7 @@ fn a_run_writes_what_the_last_kernel_computes_or_the_arrays_of_these_names() {
         let said = said.replace("`before` and `U`", "`U` and `before`").replace("`before`, `U`", "`U`, `before`");
         expect![[r#"
             error: rank 0: cannot write `/dev/full`: the file system is full; write elsewhere, or make room
-            error: cannot write `no/x.npy`: there is no folder `no`; make it first
+            error: cannot write `no/x.npy`: the folder `no` does not exist; create it first
             error: `U` and `before` cannot both be written to `x.npy`; give each `--out` a file of its own
             error: two files are given for the result `U`; give one
             error: `--out x.npy` does not say which of the results `U`, `before`; write `--out NAME=x.npy`

@@ -100,7 +100,7 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
     refuse(
         &format!("repeat(5, A = B, until B < 1.0) {{ {kernel} }}"),
         expect![[r#"
-        error: `B` has shape [8], and its bound is 1; rounds end by a value without dimensions and a number
+        error: `B` has shape [8], and its bound is 1; rounds end when a scalar, of no dimensions, is below a number
          --> kernels.poly:1:1
           |
         1 | repeat(5, A = B, until B < 1.0) { fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
@@ -134,13 +134,13 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
     refuse(
         &format!("{}{kernel}{}", "repeat(1, A = B) {".repeat(9), "}".repeat(9)),
         expect![[r#"
-            error: these are too many rounds within rounds
+            error: rounds are nested too deeply
              --> kernels.poly:1:145
               |
             1 | ...A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
               |                                                                  ^^^^^^
               |
-              = help: write at most 8 of them inside of one another
+              = help: nest at most 8 of them
         "#]],
     );
 }

@@ -34,7 +34,7 @@ fn types_that_break_a_rule_are_refused_with_the_dimension() {
     to("[12, 4{x}12]", &format!("[12, 4{{x}}12]: {tiles}"));
     to("[12, 2{x,y}12]", "[12, 2{x,y}12]: dimension 1: tiles of 2 in 24 pieces make 48, not 12");
     to("12", "cannot read `12` at column 1: a type begins with `[`, as in `[3{x}12, 8]`");
-    let shapes = "a redistribution keeps the array as it is";
+    let shapes = "a redistribution keeps the shape";
     to("[12, 13]", &format!("the source [12, 12] has shape [12, 12], but the target [12, 13] has [12, 13]; {shapes}"));
     to("[144]", &format!("the source [12, 12] has shape [12, 12], but the target [144] has [144]; {shapes}"));
 }
@@ -93,7 +93,7 @@ fn links_that_are_none_are_refused() {
 fn more_ranks_than_threads_or_the_page_hold_are_refused() {
     let message = "`--run` starts a thread per rank, at most 256, but the mesh has 257 ranks; run a smaller one";
     refused(&["--mesh", "x=257", "[257, 1{x}257]", "[1{x}257, 257]", "--run"], message);
-    let message = "`--draw` has room for 512 ranks, but the mesh has 513; draw a smaller one";
+    let message = "`--draw`: room for at most 512 ranks, but the mesh has 513; draw a smaller mesh";
     refused(&["--mesh", "x=513", "[1{x}513]", "[513]", "--draw", "never.svg"], message);
 }
 
@@ -110,6 +110,6 @@ fn arrays_that_no_memory_holds_are_not_run() {
 fn files_that_are_not_there_are_named() {
     let gone = "/none/such";
     refused(&["--batch", gone], &format!("cannot open `{gone}`: No such file or directory (os error 2)"));
-    let why = "there is no folder `/none`; make it first";
+    let why = "the folder `/none` does not exist; create it first";
     refused(&["--mesh", "x=4", "[2{x}8]", "[8]", "--draw", gone], &format!("cannot write `{gone}`: {why}"));
 }

@@ -129,7 +129,7 @@ pub(in super::super) fn leg(leg: &Leg, ends: Ends<'_>) -> TokenStream {
             let along = along_of(reach);
             quote! { Leg::exchange(#along) }
         }
-        (leg, Ends::Arrays) => unreachable!("no array is moved by {leg:?}; this is a bug of polyshard"),
+        (leg, Ends::Arrays) => unreachable!("no array is moved by {leg:?}; this is a bug in polyshard"),
     }
 }
 

@@ -73,9 +73,9 @@ fn a_part_of_the_modulus_is_no_index() {
         "fn f(A: [f32; n]) -> B: [f32; n] { B[i] = A[(i + n) % (2 * n)] + A[(i + m) % (n / m)] + A[(i + 2*n + 3) % (n + 1)] }",
         expect![[r#"
             error on `(i + n)`: `n` is part of the modulus, so it is not an index
-              help: in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`
+              help: in the index, it may only occur in multiples of the modulus, such as `(i + n - 1) % n`
             error on `(i + m)`: `m` is part of the modulus, so it is not an index
-              help: in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`
+              help: in the index, it may only occur in multiples of the modulus, such as `(i + n - 1) % n`
         "#]],
     );
 }

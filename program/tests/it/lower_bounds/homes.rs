@@ -171,7 +171,8 @@ fn an_explanation_says_what_of_the_start_and_of_the_end_is_not_one_copy() {
     };
     check(
         product.clone().shard("B", [k.at(x)]).shard("C", [partial(x)]),
-        "    - C stays a sum of 4 terms, which need not meet\n    - so with these shardings, at least 0 bytes\nproved",
+        "    - C stays a sum of 4 terms, which no rank has to add\n    - so with these shardings, at least 0 \
+         bytes\nproved",
     );
     check(
         product.clone().shard("B", []).shard("C", []),
@@ -180,12 +181,12 @@ fn an_explanation_says_what_of_the_start_and_of_the_end_is_not_one_copy() {
     );
     check(
         product.clone().shard("B", [k.at(x)]).shard("C", [pin(x, 1)]),
-        "    - C is not in even shares, which does not change the bound\nproved",
+        "    - C is not divided evenly, which does not change the bound\nproved",
     );
     let pinned = Schedule::from_spec(example::matmul(8, 8, 64)).distribute(["k"], ["ko"], ["ki"], &mesh);
     check(
         pinned.shard("A", [pin(x, 0)]).shard("B", [k.at(x)]).shard("C", [pin(x, 1)]),
-        "    - A, C are not in even shares, so some ranks must receive more than others\n    \
+        "    - A, C are not divided evenly, so some ranks must receive more than others\n    \
          - so with these shardings, at least ",
     );
 }

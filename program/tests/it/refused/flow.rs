@@ -17,7 +17,7 @@ fn ahead(depth: usize) -> Program {
     panels.pipeline("ko", depth).lower().expect("a program")
 }
 
-/// A stencil that leaves out the ends of what it writes.
+/// A stencil that does not write the ends of its output.
 pub(super) fn near() -> KernelSpec {
     let near = |by| Value::Access(Access::new(Name::new("u"), vec![Affine::new([(Name::new("i"), 1)], by)]));
     KernelSpec {

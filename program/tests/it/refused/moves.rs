@@ -31,13 +31,13 @@ fn moves_between_arrays_that_do_not_fit() {
         DType::F32,
         arrays(),
         of_part(kept),
-        expect!["statement 1: what is kept of `A` is of [4, 4] on (x: 3), not of [4, 4] on (x: 2)"],
+        expect!["statement 1: the sharding to keep of `A` has [4, 4] on (x: 3), not [4, 4] on (x: 2)"],
     );
     check(
         DType::F32,
         arrays(),
         of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
-        expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
+        expect!["statement 1: the sharding to keep of `A` has [4] on (x: 2), not [4, 4] on (x: 2)"],
     );
     let mut freed = moves([(0, 1)]);
     freed.statements.push(Statement::Free(ArrayId(0)));
@@ -64,20 +64,21 @@ fn moves_by_ways_that_they_cannot_go() {
         DType::F64,
         arrays(),
         by(Way::closing([parts()])),
-        expect!["statement 1: `A` cannot be moved so: its way closes sums, but the target closes none"],
+        expect!["statement 1: `A` has an invalid route: it adds up partial sums, but the target keeps them"],
     );
     check(
         DType::F64,
         sums(),
         by(exchange()),
-        expect!["statement 1: `A` cannot be moved so: its way closes no sums, but the target closes some"],
+        expect!["statement 1: `A` has an invalid route: it keeps partial sums, but the target needs them added up"],
     );
     check(
         DType::F64,
         sums(),
         by(Way::closing([Leg::collective(vec![0], Owners::All)]).in_pieces()),
         expect![
-            "statement 1: `A` cannot be moved so: its sums meet in groups, but the target divides them among the ranks of a group"
+            "statement 1: `A` has an invalid route: it leaves sums on all ranks of a group, but the target divides \
+             them among these ranks"
         ],
     );
     let summed = vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
@@ -86,7 +87,8 @@ fn moves_by_ways_that_they_cannot_go() {
         summed,
         by(Way::closing([parts()])),
         expect![
-            "statement 1: `A` cannot be moved so: each rank sums up a part of the terms of its group, but wants more than these, or they are not a block"
+            "statement 1: `A` has an invalid route: a reduce-scatter needs each rank's part to be one block of its \
+             group's terms"
         ],
     );
     check(
@@ -94,7 +96,8 @@ fn moves_by_ways_that_they_cannot_go() {
         arrays(),
         by(Way::new([parts()])),
         expect![
-            "statement 1: `A` cannot be moved so: its shards are gathered, but there are no groups in which they are, one after the other, what each rank wants"
+            "statement 1: `A` has an invalid route: an all-gather needs groups whose shards, in order, make up each \
+             rank's part of the target"
         ],
     );
     let everywhere =
@@ -134,10 +137,12 @@ fn moves_by_ways_that_they_cannot_go() {
         scalars,
         by(exchange().laid_out()),
         expect![
-            "statement 1: `s` cannot be moved so: its rows are laid out in messages, but it is not exchanged, or has no rows"
+            "statement 1: `s` has an invalid route: rows are to be sent without packing, but it is not an exchange, \
+             or there are no rows"
         ],
     );
-    let misled = "statement 1: `A` cannot be moved so: its legs do not lead from its sharding to the target's";
+    let misled = "statement 1: `A` has an invalid route: its legs do not lead from the source's sharding to the \
+                  target's";
     for way in [
         Way::new([]),
         Way::new([Leg::exchange([Reach::All; 2])]),
@@ -162,7 +167,9 @@ fn moves_by_ways_that_they_cannot_go() {
         DType::F64,
         arrays(),
         by(exchange().in_pieces()),
-        expect!["statement 1: `A` cannot be moved so: each rank sums up a piece, but no sums meet in groups"],
+        expect![
+            "statement 1: `A` has an invalid route: each rank is to add up a piece, but no partial sums are added in groups"
+        ],
     );
     let mut maxima = by(Way::closing([Leg::collective(vec![0], Owners::All)]));
     maxima.moves[0].op = Assign::Max;
@@ -170,6 +177,6 @@ fn moves_by_ways_that_they_cannot_go() {
         DType::F64,
         open_everywhere(),
         maxima,
-        expect!["statement 1: the terms of `A` meet by `max=`; without a procedure they are summed up"],
+        expect!["statement 1: the terms of `A` are combined by `max=`, but only `+` works without a procedure"],
     );
 }

@@ -51,14 +51,14 @@ fn procedures_that_do_not_add_up_an_output_of_all() {
         .shard("A", [m.at(x)])
         .shard("B", [Var::new("n").at(x)])
         .shard("C", [m.at(x)]);
-    let number = |tile: usize, why: &str| format!(" a transfer, number {tile}, by a procedure that cannot be: {why}");
+    let number = |tile: usize, why: &str| format!(" a transfer, number {tile}, by an invalid procedure: {why}");
     for (schedule, tile, procedure, why) in [
         (gathered, 1, direct(&both), number(1, "it adds up sums, but this is an input")),
         (
             summed().shard("C", [pin(x, 1)]),
             2,
             direct(&both),
-            number(2, "it leaves the sums on all its ranks, but one of them owns them"),
+            number(2, "it leaves the sums on all its ranks, but only one of them owns them"),
         ),
         (
             summed().shard("C", [m.at(x)]),
@@ -76,7 +76,7 @@ fn procedures_that_do_not_add_up_an_output_of_all() {
             everywhere().reassociate("C"),
             2,
             in_order(&both),
-            number(2, "it is in the order of the ranks, but the communication library is to choose"),
+            number(2, "it adds in the order of the ranks, but the communication library is to choose the order"),
         ),
         (everywhere(), 2, direct(&[vec![0], vec![1]]), " combines the groups {0} {1}; it must combine {0 1}".into()),
         (everywhere(), 2, direct(&[vec![0, 1, 2]]), " is for 3 ranks, but the mesh (x: 2) has 2".into()),

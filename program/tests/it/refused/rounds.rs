@@ -39,7 +39,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     };
     refused(
         &|_, repeat, _| repeat.times = u64::MAX,
-        expect!["statement 1: it has 18446744073709551615 rounds, and may have 1099511627776"],
+        expect!["statement 1: it has 18446744073709551615 rounds, but at most 1099511627776 are allowed"],
     );
     refused(
         &|_, repeat, _| repeat.carried[0].next = ArrayId(9),
@@ -47,11 +47,13 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     );
     refused(
         &|_, repeat, _| repeat.carried[0].next = ArrayId(2),
-        expect!["statement 1: `A`, [0 @ x], becomes `V`, [0 @ x], and then `T`, [1 @ x]; all three must lie alike"],
+        expect![
+            "statement 1: `A`, [0 @ x], becomes `V`, [0 @ x], and then `T`, [1 @ x]; all three need the same sharding"
+        ],
     );
     refused(
         &|_, repeat, _| repeat.carried[0].next = ArrayId(0),
-        expect!["statement 1: `A` is of each round, so it must be a temporary"],
+        expect!["statement 1: `A` is written in each round, so it must be a temporary"],
     );
     refused(
         &|_, repeat, _| repeat.carried[0].value = ArrayId(0),
@@ -63,7 +65,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     );
     refused(
         &|_, repeat, _| repeat.carried.clear(),
-        expect!["statement 1: it carries nothing from one round to the next, so that each does what the first does"],
+        expect!["statement 1: it carries nothing, so each round repeats the first"],
     );
     refused(
         &|arrays, _, _| arrays[2].kind = ArrayKind::Output,
@@ -72,7 +74,8 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     refused(
         &|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(3), below: 1.0 }),
         expect![
-            "statement 1: `N` ends the rounds, so each of them must write it, and every rank must have it, a single element"
+            "statement 1: `N` ends the rounds, so each round must write it, and every rank must hold it, a single \
+             element"
         ],
     );
     refused(
@@ -94,7 +97,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
         DType::F32,
         arrays,
         body,
-        expect!["statement 4: repetition 0, numbered from 0, runs again, or its statements are not together"],
+        expect!["statement 4: repetition 0, numbered from 0, runs twice, or its statements are not adjacent"],
     );
     let (arrays, mut body) = rounds(|_, _, _| ());
     body.repeats.clear();
@@ -119,7 +122,8 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
         arrays,
         run(nest, &[0, 1, 2]),
         expect![
-            "statement 1: `matmul` brings `B` in the first round alone, but no rounds are around it that leave `B` as it is"
+            "statement 1: `matmul` fetches `B` in the first round only, but is not inside rounds that leave `B` \
+             unchanged"
         ],
     );
 }

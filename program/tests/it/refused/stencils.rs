@@ -48,7 +48,7 @@ fn an_interior_is_that_of_what_the_rank_owns() {
     refused(
         &|nest| nest.transfers[1].interior_first = true,
         expect![
-            "statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it comes, but it does not come as a halo"
+            "statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it is in flight, but it is not fetched as a halo"
         ],
     );
     let ahead = |body: &mut Body| body.nests[0].transfers[0].ahead = 1;
@@ -100,11 +100,11 @@ fn time_steps_find_what_they_read() {
     );
     refused(
         &|nest| of(nest).region.ranges[0].0 = Expr::constant(5),
-        expect!["statement 1: `blur` has time steps, of which the last one does not compute what its rank has to"],
+        expect!["statement 1: `blur` has time steps, of which the last does not compute its rank's part"],
     );
     refused(
         &|nest| nest.loops[0].extent = 5,
-        expect!["statement 1: `blur` has time steps, of which the last one does not compute what its rank has to"],
+        expect!["statement 1: `blur` has time steps, of which the last does not compute its rank's part"],
     );
     let once = in_blocks();
     let stepped = |nest: &mut Nest| nest.time_steps = steps.lower().expect("a program").nest().time_steps.clone();

@@ -175,7 +175,7 @@ impl Transfer for TimedTransfer {
         self.flight.wait()?;
         match self.arrival()? {
             Some(arrival) => self.network.sleep_until(arrival, &self.ranks),
-            None => panic!("a flight was waited for and is not done: this is a bug of polyshard"),
+            None => panic!("a flight was waited for and is not done: this is a bug in polyshard"),
         }
     }
 

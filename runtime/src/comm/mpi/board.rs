@@ -1,12 +1,11 @@
-//! A board in memory that all ranks share, on which they tell each other of themselves and wait for each other.
+//! A shared-memory mailbox, by which ranks exchange notices and wait for each other.
 //!
 //! ```text
-//! each writes its notice, and counts itself in  |  the last wakes the others  |  each reads all notices
+//! each writes its notice, and increments a counter  |  the last wakes the others  |  each reads all notices
 //! ```
 //!
-//! Where ranks are more than cores, who waits should sleep: a collective of the library asks again and again, in several rounds,
-//! and takes the cores from those that the others wait for. Notices are written in two places in turn, so that nobody
-//! waits for the readers of the last ones.
+//! With more ranks than cores, a waiting rank should sleep: a collective of the library polls, in several rounds, and takes cores from
+//! the ranks that have not arrived. Notices alternate between two slots, so that no rank waits for readers of the previous ones.
 #![expect(unsafe_code, reason = "memory that several processes write")]
 
 use crate::comm::Header;
@@ -126,7 +125,7 @@ impl Board {
 
     /// The words of a notice.
     fn notice(&self, place: usize) -> &[AtomicU64] {
-        assert!(place < 2 * self.size, "the board has no place {place}; this is a bug of polyshard");
+        assert!(place < 2 * self.size, "the board has no place {place}; this is a bug in polyshard");
         // SAFETY: as above; the place is inside of it.
         unsafe {
             let start = self.memory.as_ptr().cast::<AtomicU64>().add(HEAD + place * WORDS);

@@ -90,8 +90,8 @@ impl NodeMemory {
         {
             let why = refused.map_or_else(String::new, |why| why.to_string());
             eprintln!(
-                "polyshard: rank {rank} cannot map memory of another process of its node ({why}), so ranks of that node \
-                 communicate by messages"
+                "polyshard: rank {rank} cannot map memory of another process of its node ({why}), so ranks of that \
+                 node communicate in messages"
             );
         }
         let near = |(rank, header): (usize, &[u64; 5])| {

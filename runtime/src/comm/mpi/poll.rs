@@ -77,7 +77,7 @@ pub(super) fn wait_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::M
 
 /// Returns what the library says, and whether all requests are done.
 fn test_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status]) -> (c_int, bool) {
-    assert_eq!(requests.len(), statuses.len(), "a request has one status; this is a bug of polyshard");
+    assert_eq!(requests.len(), statuses.len(), "a request has one status; this is a bug in polyshard");
     let mut done = 0;
     // SAFETY: both arrays have the length given, and `done` is a local.
     let code =

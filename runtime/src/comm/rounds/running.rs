@@ -149,18 +149,18 @@ impl Running {
     /// As [`Communicator::wait`] and [`poll`](Self::poll).
     ///
     /// # Panics
-    /// If the machine has lost a segment: a bug of polyshard.
+    /// If the machine has lost a segment: a bug in polyshard.
     pub fn wait(mut self, comm: &(impl Carrier + ?Sized)) -> Result<Piece> {
         while !self.poll(comm)? {
             // The oldest comes first in the order that all ranks keep, so it depends on nothing that waits here.
             match (self.received.front_mut(), self.sent.front_mut()) {
                 (Some((.., flight)), _) | (None, Some((_, flight))) => comm.wait(&mut [flight])?,
-                (None, None) => panic!("rounds wait for nothing and are not done: this is a bug of polyshard"),
+                (None, None) => panic!("rounds wait for nothing and are not done: this is a bug in polyshard"),
             }
         }
         let pieces = self.segments.into_iter().map(|segment| {
             let piece = segment.piece.and_then(Arc::into_inner);
-            piece.expect("nobody else has a segment of rounds that are done: this is a bug of polyshard")
+            piece.expect("nobody else has a segment of rounds that are done: this is a bug in polyshard")
         });
         match pieces.reduce(Piece::join) {
             Some(data) => Ok(data),
@@ -192,7 +192,7 @@ impl Running {
             let pieces = step.segments.iter().map(|(nth, _)| match arrival {
                 Arrival::Replace => {
                     let piece = self.segments[*nth].piece.take().and_then(Arc::into_inner);
-                    Ok(piece.expect("a segment that is not in flight has one owner: this is a bug of polyshard"))
+                    Ok(piece.expect("a segment that is not in flight has one owner: this is a bug in polyshard"))
                 }
                 Arrival::Combine => {
                     let bytes = self.segments[*nth].piece.as_ref().map_or(0, |piece| piece.len());
@@ -242,7 +242,7 @@ impl Running {
         match (arrival, self.combining) {
             (Arrival::Combine, Some(Combining { dtype, op, .. })) => {
                 let own = segment.piece.as_mut().and_then(Arc::get_mut);
-                let own = own.expect("what is combined has one owner: this is a bug of polyshard");
+                let own = own.expect("what is combined has one owner: this is a bug in polyshard");
                 if !own.len().is_multiple_of(dtype.size()) {
                     return Err(CommError::PartialElement { bytes: own.len(), dtype }.into());
                 }

@@ -76,7 +76,7 @@ impl Arrivals {
     /// What each rank called, if they do not call the same.
     pub(super) fn arrive(&mut self, rank: usize, call: Call<'static>, brings: Brings) -> Result<Option<Round>, String> {
         let before = self.present[rank].replace((call, brings));
-        assert!(before.is_none(), "a rank came twice to one collective: this is a bug of polyshard");
+        assert!(before.is_none(), "a rank came twice to one collective: this is a bug in polyshard");
         self.arrived += 1;
         if self.arrived < self.members.len() {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Arrivals {
         }
         let data = brought.into_iter().map(|brings| match brings {
             Brings::Data(data) => data,
-            Brings::Header(_) => panic!("a header got into a collective: this is a bug of polyshard"),
+            Brings::Header(_) => panic!("a header got into a collective: this is a bug in polyshard"),
         });
         let data = data.collect();
         let chunks = match calls[0] {

@@ -131,7 +131,7 @@ impl Transfer for ThreadTransfer {
 
     fn take(&mut self) -> Vec<Piece> {
         let mut arrived = self.progress.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.drain(..).map(|piece| piece.expect("all have been copied: this is a bug of polyshard")).collect()
+        arrived.drain(..).map(|piece| piece.expect("all have been copied: this is a bug in polyshard")).collect()
     }
 }
 

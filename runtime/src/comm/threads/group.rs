@@ -34,7 +34,7 @@ pub(super) fn divide(calls: &[Call<'_>]) -> Vec<Vec<usize>> {
         .enumerate()
         .map(|(rank, call)| match call {
             Call::Split { color, key } => (*color, *key, rank),
-            other => panic!("{other} got into a split: this is a bug of polyshard"),
+            other => panic!("{other} got into a split: this is a bug in polyshard"),
         })
         .collect();
     ranks.sort_unstable();

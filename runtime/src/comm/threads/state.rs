@@ -243,7 +243,7 @@ impl Shared {
     ) -> Result<Arc<Contributions>> {
         let mut state = self.arrive(group, [rank, this], call, Brings::Data(data))?;
         let contributions = state.ranks[this].contributions.take();
-        Ok(contributions.expect("a rank left a collective that was not over: this is a bug of polyshard"))
+        Ok(contributions.expect("a rank left a collective that was not over: this is a bug in polyshard"))
     }
 
     /// Brings a header to the group's next collective, waits until all members have, and reads what they have brought; takes no
@@ -357,11 +357,11 @@ impl State {
 
     /// The error that the failure is to a rank that waits or would.
     pub(super) fn failed(&self) -> Error {
-        self.failure.as_ref().expect("a wait ended without its end: this is a bug of polyshard").to_waiting()
+        self.failure.as_ref().expect("a wait ended without its end: this is a bug in polyshard").to_waiting()
     }
 
     fn arrivals(&mut self, group: GroupId) -> &mut Arrivals {
-        self.groups.get_mut(&group).expect("a group is gone before its members: this is a bug of polyshard")
+        self.groups.get_mut(&group).expect("a group is gone before its members: this is a bug in polyshard")
     }
 
     fn next_message(&self, group: GroupId, this: usize, from: usize) -> Option<&Message> {

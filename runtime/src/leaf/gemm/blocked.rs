@@ -63,7 +63,7 @@ floats!(f32, f32x8, 8, 384, splat_f32x8, mul_add_f32x8);
 /// Computes the product; `c` is overwritten with the same bits as if it was added to 0.
 ///
 /// # Panics
-/// If the processor has no AVX2 and FMA, or a panel leaves its data: a bug of polyshard.
+/// If the processor has no AVX2 and FMA, or a panel leaves its data: a bug in polyshard.
 pub(super) fn multiply<T: Floats>(product: MatrixProduct<'_, T>) {
     let product = if row_major(product.c.strides) { product } else { product.turned() };
     let simd = V3::try_new().expect("blocked products are for processors with AVX2 and FMA");

@@ -96,9 +96,9 @@ fn what_cannot_be_registered_is_refused() {
     assert_eq!(said(register("a b", &computes::<f32>(PRODUCT), product::<f32>)), name);
     let operands = "`y[i] += x[i]` has 1 operand (x), but the function of leaf `few` takes 2; make them match";
     assert_eq!(said(register("few", &computes::<f32>(COPY), product::<f32>)), operands);
-    let types = "the kernel of leaf `typed` is of f64, but its function takes tiles of f32; make them match";
+    let types = "the kernel of leaf `typed` is for f64, but its function takes tiles of f32; make them match";
     assert_eq!(said(register("typed", &computes::<f64>(PRODUCT), product::<f32>)), types);
-    let overwrites = "`C[m, n] = A[m, k] * B[k, n]` cannot be what leaf `set` computes: a leaf combines into what the \
+    let overwrites = "leaf `set` cannot compute `C[m, n] = A[m, k] * B[k, n]`: a leaf combines into what the \
                       output's tile holds: write `+=`, `*=`, `max=` or `min=`";
     assert_eq!(said(register("set", &computes::<f32>(&PRODUCT.replace("+=", "=")), product::<f32>)), overwrites);
 }
@@ -120,9 +120,9 @@ fn a_leaf_that_is_missing_or_other_is_refused_with_what_to_do() {
             if name == "missing" && known.contains(&Name::new("given"))
     ));
     let missing = said("missing", COPY);
-    assert!(missing.starts_with("no leaf `missing` for f64; those that are registered are `given`"), "{missing}");
-    let call = ": call `leaf::register(\"missing\", &kernel, function)`, where the kernel is `y[i] += x[i]`, before the \
-                program runs, on each rank's process";
+    assert!(missing.starts_with("no leaf `missing` for f64; the registered leaves are `given`"), "{missing}");
+    let call = ": call `leaf::register(\"missing\", &kernel, function)`, where the kernel is `y[i] += x[i]`, before \
+                the program runs, in each rank's process";
     assert!(missing.ends_with(call), "{missing}");
     let typed = Named::<i32>::find("given", &["i"], &needed(COPY)).err().expect("a refusal").to_string();
     assert!(typed.starts_with("no leaf `given` for i32; it is registered for f64: call `leaf::"), "{typed}");

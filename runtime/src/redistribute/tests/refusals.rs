@@ -36,7 +36,8 @@ fn other_shapes_meshes_and_ranks_are_refused() {
             let open = Sharding::new(mesh, &[4, 6], &[Placement::partial("x")]).expect("a sharding");
             Redistribution::new(world, &open, &by(&Mesh::new([("y", 2)]), &[4, 6], 1))
         }),
-        "partial sums of an array on the mesh (x: 2) cannot be closed on the mesh (y: 2); write both shardings over one mesh"
+        "partial sums of an array on the mesh (x: 2) cannot be added up on the mesh (y: 2); write both shardings over \
+         one mesh"
     );
     assert_eq!(
         said(|world, _| {
@@ -63,7 +64,7 @@ fn arrays_that_lie_otherwise_are_refused() {
     let there = |world: &World, mesh: &Mesh| Redistribution::new(world, &by(mesh, &shape, 0), &by(mesh, &shape, 1));
     assert_eq!(
         said(|world, mesh| there(world, mesh)?.run(world, &columns(world, mesh)?)),
-        "an array of shape [4, 6] over (x: 2), sharded [1 @ x], is given to a redistribution that takes arrays of shape \
+        "an array of shape [4, 6] over (x: 2), sharded [1 @ x], cannot be the input of a redistribution that takes arrays of shape \
          [4, 6] over (x: 2), sharded [0 @ x]; make one for this array's sharding"
     );
     assert_eq!(
@@ -71,7 +72,7 @@ fn arrays_that_lie_otherwise_are_refused() {
             let rows = DistArray::from_fn(world, &by(mesh, &shape, 0), element::<i32>)?;
             there(world, mesh)?.run_into(world, &rows, &mut rows.clone())
         }),
-        "an array of shape [4, 6] over (x: 2), sharded [0 @ x], is given to a redistribution that makes arrays of shape \
+        "an array of shape [4, 6] over (x: 2), sharded [0 @ x], cannot be the output of a redistribution that makes arrays of shape \
          [4, 6] over (x: 2), sharded [1 @ x]; get the array from `output`"
     );
 }
@@ -86,7 +87,7 @@ fn ranks_that_mean_different_redistributions_are_told() {
     assert_eq!(
         told.expect("both ranks go on"),
         ["ranks disagree: rank 0 creates a redistribution from [0 @ x] to [0 @ x], rank 1 creates a redistribution from \
-          [0 @ x] to [1 @ x]; all ranks must create the same, in the same order"; 2]
+          [0 @ x] to [1 @ x]; all ranks must create the same objects in the same order"; 2]
     );
     let said = said(|world, mesh| {
         let rows = by(mesh, &[4, 6], 0);

@@ -143,19 +143,19 @@ fn open_sums_are_not_taken_for_elements() {
         let refused = a.gather(world).expect_err("sums are open").cause().to_string();
         assert_eq!(
             refused,
-            "an array sharded [0 @ x, partial(z)] cannot be gathered: its elements are sums that are still open along \
-             z; close them first, by `redistribute` to a sharding without `partial`"
+            "an array sharded [0 @ x, partial(z)] cannot be gathered: its elements are partial sums along z; \
+             `redistribute` it to a sharding without `partial` first"
         );
         let path = std::env::temp_dir().join("polyshard-open-sums.npy");
         assert!(a.to_npy(world, &path).expect_err("sums are open").to_string().contains("written to a file"));
         assert!(!path.exists());
         let opening = Redistribution::new(world, &closed, &open).err().expect("nothing is opened").cause().to_string();
-        assert!(opening.contains("its elements are no sums along z"), "{opening}");
+        assert!(opening.contains("its elements are not partial sums along z"), "{opening}");
         let whole = a.redistribute(world, &closed)?.gather(world)?;
         assert!(whole.is_none_or(|whole| whole.iter().copied().eq((1..7).map(f64::from))));
         Ok(())
     });
     let indexed = crate::spmd(4, |world| Ok::<_, Error>(DistArray::filled(world, &open, 1.0)?.get(&[2])));
     let message = indexed.expect_err("sums are open").to_string();
-    assert!(message.contains("cannot be indexed: its elements are sums that are still open along z"), "{message}");
+    assert!(message.contains("cannot be indexed: its elements are partial sums along z"), "{message}");
 }

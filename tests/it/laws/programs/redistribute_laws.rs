@@ -316,7 +316,7 @@ fn open_sums(world: &World) -> Result<()> {
         let program = Program::redistribution("A", [source, target], DType::I64);
         if holders(source) != holders(target) {
             let error = made.err().expect("terms would be lost").cause().to_string();
-            let why = ["have their terms on other ranks", "no sums along", "cannot be closed on the mesh"];
+            let why = ["have their terms on other ranks", "not partial sums along", "cannot be added up on the mesh"];
             assert!(why.iter().any(|why| error.contains(why)), "{error}");
             let refused = program.expect_err("terms would be lost").to_string();
             assert_eq!(refused, format!("statement 1: {error}"));

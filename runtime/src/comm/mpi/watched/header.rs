@@ -113,7 +113,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Vec<usize>, &str)> {
 }
 
 pub(super) fn unreadable() -> Error {
-    Error::Mpi("ranks that check each other do not understand each other: they must run the same program".into())
+    Error::Mpi("ranks exchanged headers that do not match: they must run the same program".into())
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_no_header_is_an_error() {
         for bytes in [&[][..], &[1; 8], &with_text(&[99], ""), &with_text(&[5, 1, 9, 9], ""), &with_text(&[7], "")[..9]]
         {
-            assert!(to_call(bytes).unwrap_err().to_string().contains("do not understand each other"));
+            assert!(to_call(bytes).unwrap_err().to_string().contains("headers that do not match"));
         }
     }
 }

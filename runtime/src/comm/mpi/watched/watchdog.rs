@@ -257,7 +257,7 @@ impl Watchdog {
         if waited >= self.least + PATIENCE && !is_heard && !self.told.contains(&wait) {
             let rank = self.watch.rank;
             let here = progress([(rank, report.operation)]);
-            say(&format!("after {} s, {here}; the other ranks cannot be asked where they are", waited.as_secs()));
+            say(&format!("after {} s, {here}; the other ranks do not answer", waited.as_secs()));
             (self.told, self.least) = (vec![wait], 2 * waited);
         }
     }
