@@ -235,7 +235,9 @@ pub mod guide {
     );
 }
 
-/// The README's program compiles.
+/// The README's program compiles, and the examples of the macros do.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../dsl-macros/src/kernel.md")]
+#[doc = include_str!("../dsl-macros/src/vars.md")]
 struct Readme;

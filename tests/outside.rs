@@ -53,8 +53,6 @@ impl Workspace {
         workspace.write("Cargo.toml", &manifest);
         workspace.write("features/Cargo.toml", &features_manifest());
         workspace.write("features/src/lib.rs", "");
-        // With other flags, all that it depends on would be built again.
-        workspace.write(".cargo/config.toml", include_str!("../.cargo/config.toml"));
         fs::copy(Path::new(ROOT).join("Cargo.lock"), workspace.folder.join("Cargo.lock")).expect("the lock file");
         workspace
     }
