@@ -369,7 +369,9 @@ fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
     // Tests share what is registered: one for f64 is named whichever runs first.
     register("of_floats", &computes::<f64>(COPY), |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| {})
         .expect("a leaf");
-    for (name, found) in [("absent", "; those that"), ("of_integers", "; it is registered for i32: call")] {
+    for (name, found) in
+        [("absent", "; the registered leaves are"), ("of_integers", "; it is registered for i32: call")]
+    {
         let told = refusals(&copy().tensorize_with(["ii"], name));
         let start = format!("no leaf `{name}` for f64{found}");
         let end = format!(

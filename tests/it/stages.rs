@@ -222,8 +222,8 @@ fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     // A chain in the order of the devices crosses nodes once.
     let staged = waiting.on(&placed).expect("it has a price");
     assert!(!is_staged(&staged) && staged == staged.on(&placed).expect("it has a price"), "{staged}");
-    assert!(staged.explain().contains("stages: at once, "), "{}", staged.explain());
-    assert!(staged.explain().contains("nothing else takes less"), "{}", staged.explain());
+    assert!(staged.explain().contains("stages: as one call, "), "{}", staged.explain());
+    assert!(staged.explain().contains("no stages take less"), "{}", staged.explain());
     let ahead = panels(1).1.on(&placed).expect("it has a price");
     assert!(!is_staged(&ahead) && ahead.explain().contains("stages: as one call, since it is pipelined"), "{ahead}");
     let other = waiting.on(&on(&Mesh::new([("y", 8)]), vec![vec![2, 4]])).expect_err("another mesh");

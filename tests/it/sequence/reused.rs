@@ -66,7 +66,8 @@ fn two_transfers_of_one_kernel_read_the_tile_of_an_earlier_one() {
         assert_eq!(run(&program, element), [products.clone(), inner.clone()], "{program}");
         let explained = program.explain();
         let (_, second) = explained.split_once("2. run").expect("a second kernel");
-        let kept: Vec<_> = second.lines().filter(|line| line.contains("kept by `project`, nothing is sent")).collect();
+        let kept: Vec<_> =
+            second.lines().filter(|line| line.contains("reused from `project`, nothing is sent")).collect();
         assert_eq!(kept.len(), 2, "{explained}");
         // Emitted source borrows the tile twice.
         let source = rust_source(&program, &SourceOptions::default());
