@@ -416,8 +416,8 @@ fn memory_that_does_not_suffice_is_refused_with_what_would_fit() {
     said(
         plan("A[I, J_Y] * B[J_X, K] -> C[I, K]", 600),
         expect![
-            "no sequence fits into 600 bytes per device: the smallest, `exchange A; A * B; all_reduce(X), exchange \
-             C`, takes 1344 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, so copies are needed; even with \
+            "no sequence fits into 600 bytes per device: `exchange A; A * B; all_reduce(X), exchange \
+             C`, the smallest, takes 1344; `J` is cut by `Y` in `A` and by `X` in `B`, so copies are needed; even with \
              `A[I_Y, J]` and `B[J, K_{X,rows}]` it would take 776: use more devices or smaller sizes"
         ],
     );
