@@ -17,6 +17,7 @@ use crate::placement::PlacedMesh;
 use legs::{Action, Groups, Operation};
 pub use parts::{Cost, CostedPart, PartCost, Spent};
 use polyshard_layout::{DType, Mesh, Neighbours, Sharding};
+use polyshard_machine::units::counted;
 use polyshard_machine::{Algorithm, GroupedCollective, Machine, MachineError, Seconds, seconds, seconds_of_messages};
 use polyshard_program::{Priced, Program};
 use pricing::Pricing;
@@ -29,7 +30,10 @@ use std::collections::HashMap;
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum CostError {
     /// The machine is too small.
-    #[error("the program is for {ranks} ranks, but {machine} has {devices} devices; use a larger one, or fewer ranks")]
+    #[error(
+        "the program is for {}, but {machine} has {}; use a larger one, or fewer ranks",
+        counted(.ranks, "rank"), counted(.devices, "device")
+    )]
     Devices { ranks: usize, machine: String, devices: usize },
     /// The placement is of another mesh.
     #[error("the program runs on the mesh ({program}), but the placement is of ({placed}); place the program's mesh")]

@@ -29,8 +29,6 @@ pub enum Start {
     Mpi(usize),
     /// From `mpirun` on these nodes, which are there while it runs.
     Nodes(Nodes),
-    /// From a launcher: the environment says so.
-    Launched,
 }
 
 /// Runs a program to its end.
@@ -52,11 +50,6 @@ pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) ->
         Start::Nodes(nodes) => {
             let mut command = nodes.mpirun();
             command.arg(program);
-            command
-        }
-        Start::Launched => {
-            let mut command = Command::new(program);
-            command.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "4");
             command
         }
     };

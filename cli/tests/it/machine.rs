@@ -128,10 +128,8 @@ fn found(start: Start, ranks: usize, arguments: &[&str]) {
     assert!(answer["noise"]["spread"].as_f64().unwrap() >= 0.0, "{said}");
     // As text, since a number that is read from JSON may differ in its last bit.
     assert!(said.contains(&serde_json::to_string(&measured).unwrap()), "{said}");
-    // Threads see one another's memory.
-    let device = measured.device();
-    let in_place = (device.memory_of_others.is_some(), device.in_place_latency > 0.0);
-    assert!(!matches!(start, Start::Plain) || in_place == (true, true), "{text}");
+    // Threads see one another's memory; what it takes to begin may drown in noise.
+    assert!(!matches!(start, Start::Plain) || measured.device().memory_of_others.is_some(), "{text}");
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
     assert_eq!((measured.devices(), measured.profiles().len()), (ranks, 8 * groups));
     let points = answer["points"].as_array().unwrap();

@@ -112,13 +112,3 @@ fn a_mesh_that_is_not_that_of_the_processes_is_refused_with_what_to_start() {
     let message = "rank 0: the program is for 2 ranks, but runs on 3: start it with `mpirun -n 2`\n";
     refused(Start::Mpi(3), &example_path!("ag_gemm"), &["--mesh", "2"], message);
 }
-
-#[cfg(not(feature = "mpi"))]
-#[test]
-fn a_launcher_without_mpi_is_refused_with_what_to_build() {
-    let message = "error: the process was started by Open MPI (`OMPI_COMM_WORLD_RANK` is set), but polyshard was built \
-                   without MPI: build it with the feature `mpi`, or start the program without a launcher\n";
-    for arguments in [&[][..], &["--mesh", "2x3"], &["--print", "program"]] {
-        refused(Start::Launched, &example_path!("summa"), arguments, message);
-    }
-}
