@@ -3,6 +3,7 @@
 use super::refused;
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::prelude::*;
+#[cfg(feature = "mpi")]
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Start, run};
 
