@@ -41,6 +41,7 @@
 //!
 //! | you want to | look at |
 //! | --- | --- |
+//! | install it, start a crate, copy an example | guides: [building](guide::building), [examples](guide::examples) |
 //! | write a kernel and a schedule for it | [`kernel!`], [`vars!`], [`schedule::Schedule`]; [guide](guide::schedules) |
 //! | say which rank owns what | [`layout::Mesh`], [`layout::Sharding`]; [guide](guide::shardings) |
 //! | make, read, write and gather arrays | [`runtime::DistArray`] |
@@ -56,6 +57,7 @@
 //! | call BLAS or your own function on tiles | [`leaf`]; [guide](guide::leaves) |
 //! | emit the program as Rust | [`source`]; or a schedule inside [`kernel!`], compiled with your crate |
 //! | translate from NumPy, JAX, ScaLAPACK or DISTAL | [guide](guide::coming_from) |
+//! | know its limits | [guide](guide::limits) |
 
 mod error;
 mod reduce;
@@ -79,9 +81,8 @@ pub use polyshard_layout as layout;
 pub use polyshard_program as program;
 /// Ranks, their arrays, and running programs on them.
 ///
-/// Most programs name [`World`], [`DistArray`](runtime::DistArray), [`Execute`](runtime::Execute) and
-/// [`Collectives`](runtime::Collectives) alone; emitted source calls the rest.
-///
+/// Most programs need only [`World`], [`DistArray`](runtime::DistArray), [`Execute`](runtime::Execute) and
+/// [`Collectives`](runtime::Collectives); emitted source calls the rest.
 #[doc(inline)]
 pub use polyshard_runtime as runtime;
 #[doc(inline)]
@@ -89,8 +90,8 @@ pub use polyshard_search as search;
 
 /// Schedules: where and when the iterations of a kernel run, written as steps on it.
 ///
-/// A [`kernel!`] is a [`Schedule`](schedule::Schedule) without steps, on one rank. Steps take variables made by [`vars!`], and where an array
-/// lies is said in clauses: `m.at(x)`, [`pin`](schedule::pin), [`partial`](schedule::partial).
+/// A [`kernel!`] is a [`Schedule`](schedule::Schedule) without steps, on one rank. Steps take variables made by
+/// [`vars!`]; clauses place an array: `m.at(x)`, [`pin`](schedule::pin), [`partial`](schedule::partial).
 pub mod schedule {
     pub use polyshard_dsl::{Clause, Dim, Share, Step, Var, dim, partial, pin};
     pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
@@ -147,15 +148,15 @@ pub mod source {
 /// ```
 ///
 /// # Errors
-/// The first failure of a rank, on threads. On MPI a failure is said once and ends all processes, also that ranks wait for
-/// what can never come; [`runtime::spmd()`] says how that is found.
+/// The first failure of a rank, on threads. On MPI, a failure is reported once and ends all processes. A deadlock is a
+/// failure too; [`runtime::spmd()`] describes how it is found.
 pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
     polyshard_runtime::spmd(ranks, f)
 }
 
-/// As [`spmd`], and on MPI ranks that call different collectives end with an error that says what each of them does, as they
-/// do on threads. `POLYSHARD_CHECK=1` in the environment does that for a program that
-/// calls [`spmd`]; [`runtime::spmd_checked`] says what is checked and what it costs.
+/// Like [`spmd`], but MPI ranks that call different collectives end, as threads do, with an error that names the call
+/// of each rank. `POLYSHARD_CHECK=1` in the environment has the same effect on programs that call [`spmd`];
+/// [`runtime::spmd_checked`] lists the checks and their cost.
 ///
 /// ```
 /// use polyshard::prelude::*;
