@@ -213,7 +213,7 @@ pub mod __private {
 pub mod guide {
     macro_rules! pages {
         ($($name:ident $file:literal),* $(,)?) => {$(
-            #[doc = include_str!(concat!("../docs/", $file))]
+            #[doc = include_str!(concat!(env!("OUT_DIR"), "/", $file))]
             pub mod $name {}
         )*};
     }

@@ -58,7 +58,8 @@ use std::process::ExitCode;
     version,
     after_help = "Examples:
   polyshard random --shape 512,2048 --seed 1 --out A.npy
-  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]'
+  polyshard random --shape 2048,512 --seed 2 --out B.npy
+  polyshard einsum 'ij,jk->ik' A.npy B.npy --out C.npy
 
 `polyshard COMMAND --help` has more examples."
 )]
@@ -69,6 +70,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Compute an einsum of `.npy` arrays on several ranks, by the schedule predicted to be fastest.
+    Einsum(einsum::Arguments),
+    /// Run the kernels of a `.poly` file over `.npy` arrays, by the schedules in the file or, for `auto`, by chosen ones.
+    Run(run::Arguments),
+    /// Lower the kernels of a `.poly` file and print the result: a program, its proofs, Rust source, or a whole Rust crate.
+    Lower(lower::Arguments),
     /// Write a `.npy` array of random numbers: floats in [-1, 1), integers from -9 to 9.
     #[command(after_help = "Examples:
   polyshard random --shape 512,2048 --seed 1 --out A.npy
@@ -119,12 +126,6 @@ enum Command {
     },
     /// Plan how an array moves from one sharding to another; print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
-    /// Compute an einsum of `.npy` arrays on several ranks, by the schedule predicted to be fastest.
-    Einsum(einsum::Arguments),
-    /// Run the kernels of a `.poly` file over `.npy` arrays, by the schedules in the file or, for `auto`, by chosen ones.
-    Run(run::Arguments),
-    /// Lower the kernels of a `.poly` file and print the result: a program, its proofs, Rust source, or a whole Rust crate.
-    Lower(lower::Arguments),
     /// List the placements of a mesh on a machine with levels, such as nodes and cores; the best for a workload first.
     Placement(placement::Arguments),
     /// List the programs of collectives that sum over axes of a placed mesh, fastest first.
@@ -280,13 +281,19 @@ fn compare_elements<T: Element>(one: &ArrayD<T>, other: &ArrayD<T>, tolerance: f
         }
     }
     let (distance, at) = worst;
-    let mut text = format!("largest difference {distance:e}");
+    let mut text = format!("largest difference {}", short(distance));
     if let Some((index, a, b)) = at {
         // Writing to a string cannot fail.
         let _ = write!(text, " at {:?}: {a} and {b}", Dimension::slice(&index));
     }
     if distance > tolerance {
-        return Err(CliError::Different { what: format!("{text}; at most {tolerance:e} is allowed") });
+        return Err(CliError::Different { what: format!("{text}; at most {} is allowed", short(tolerance)) });
     }
     Ok(text + "\n")
+}
+
+/// A number in four digits, without an exponent where that is as short.
+fn short(number: f64) -> String {
+    let rounded: f64 = format!("{number:.3e}").parse().expect("a number reads as it prints");
+    if rounded == 0.0 || (1e-3..1e6).contains(&rounded) { rounded.to_string() } else { format!("{rounded:e}") }
 }

@@ -308,7 +308,10 @@ fn in_letters(text: &str, operands: &[Operand<'_>]) -> Option<String> {
     let fits = parts[0].iter().zip(operands).all(|(term, operand)| term.chars().count() == operand.shape.len());
     let are_words = known.iter().all(|(word, _)| word.chars().all(char::is_alphabetic));
     let parts: Vec<String> = parts.iter().map(|terms| terms.join(",")).collect();
-    (fits && are_words && known.iter().any(|(word, _)| word.chars().count() > 1)).then(|| parts.join("->"))
+    // Two or three letters are rather indices of an array of other dimensions.
+    let is_spaced = text.split("->").flat_map(|part| part.split(',')).any(|term| term.split_whitespace().count() > 1);
+    let is_word = |word: &str| word.chars().count() > if is_spaced { 1 } else { 3 };
+    (fits && are_words && known.iter().any(|(word, _)| is_word(word))).then(|| parts.join("->"))
 }
 
 /// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`

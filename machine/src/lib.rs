@@ -489,10 +489,26 @@ impl Device {
     }
 }
 
+impl Machine {
+    /// Returns the levels with their counts, outermost first, as text.
+    ///
+    /// ```
+    /// use polyshard::machine::Machine;
+    /// assert_eq!(Machine::preset("v100")?.shape(), "4 nodes x 8 gpus");
+    /// assert_eq!(Machine::preset("tpu-v5e")?.shape(), "4 x, 4 y");
+    /// # Ok::<(), polyshard::machine::MachineError>(())
+    /// ```
+    #[must_use]
+    pub fn shape(&self) -> String {
+        let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
+        // Of a torus `4 x x 4 y` would be hard to read.
+        levels.join(if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
+    }
+}
+
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
-        write!(f, "{}: {}", self.name, levels.join(" x "))
+        write!(f, "{}: {}", self.name, self.shape())
     }
 }
 

@@ -67,7 +67,7 @@ impl Nest {
             if transfer.direction == Direction::In
                 && matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }])
             {
-                writeln!(text, "    messages with at most {} other ranks", route.partners(&self.mesh))?;
+                writeln!(text, "    messages with at most {}", counted(route.partners(&self.mesh), "other rank"))?;
             }
             if transfer.ahead > 0 {
                 writeln!(text, "    {}", self.show_overlap(transfer))?;

@@ -26,7 +26,7 @@ pub(crate) struct Hardware {
     /// Algorithm of collectives.
     #[arg(long, value_enum, default_value_t = Carried::Ring)]
     algorithm: Carried,
-    /// Maximum number of steps of a reduction program.
+    /// Maximum number of steps of the reduction programs that are considered.
     #[arg(long, default_value = "5", value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     max_steps: usize,
 }

@@ -58,9 +58,9 @@ fn machines_with_a_name_are_listed() {
         name     levels             devices  memory each  operations each
         a100     4 nodes x 16 gpus       64        40 GB  624 TOP/s in i8
         v100     4 nodes x 8 gpus        32        16 GB  125 TFLOP/s in f16
-        tpu-v4p  4 x x 4 y x 4 z         64        32 GB  275 TOP/s in i8
-        tpu-v5e  4 x x 4 y               16        16 GB  394 TOP/s in i8
-        tpu-v5p  4 x x 4 y x 4 z         64        96 GB  918 TOP/s in i8
+        tpu-v4p  4 x, 4 y, 4 z           64        32 GB  275 TOP/s in i8
+        tpu-v5e  4 x, 4 y                16        16 GB  394 TOP/s in i8
+        tpu-v5p  4 x, 4 y, 4 z           64        96 GB  918 TOP/s in i8
     "#]]
     .assert_eq(&list);
     let machines = json(&said(Start::Plain, &["list", "--json"]));
@@ -92,7 +92,7 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     std::fs::write(&file, &text).unwrap();
     let file = file.to_str().unwrap();
     let shown = said(Start::Plain, &["show", file]);
-    assert!(shown.starts_with("mine: 4 x x 4 y, 16 devices\n"), "{shown}");
+    assert!(shown.starts_with("mine: 4 x, 4 y, 16 devices\n"), "{shown}");
     let device =
         "device: 16 GB of memory at 810 GB/s, 1 TB/s for a device alone, and 200 ns per non-contiguous row; bf16";
     assert!(shown.contains(device), "{shown}");

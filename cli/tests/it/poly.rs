@@ -150,7 +150,7 @@ fn what_a_run_prints() {
         memory   at most 36.58 kB a rank, and up to 86.86 kB that products of matrices copy
         read     X from 0.npy, W from 1.npy, V from 2.npy
         ran ..
-        checked  53 of 53 rows against a sequential computation: largest error 1.8e-7 of the largest element
+        checked  53 of 53 rows against a sequential computation: largest error 1.8e-7, relative to the largest element
         wrote    out.npy: Z, 53 x 29, f32
     "#]]
     .assert_eq(&said);
@@ -164,7 +164,7 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     folder.refused(
         &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
         expect![[r#"
-        error: the mesh has 4 ranks, but the program runs on 3 ranks; start as many as the mesh has, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; run on as many as the mesh has, or leave the mesh out to have one chosen
     "#]],
     );
     // Two are idle.

@@ -121,6 +121,11 @@ fn what_is_wrong_is_said_with_the_files() {
     );
     check("batch seq, seq dim -> batch dim", fits, expect!["error: indices are letters, not words; write `bs,sd->bd`"]);
     check("row rank, rank row -> row", fits, expect!["error: indices are letters, not words; write `ra,ar->r`"]);
+    check(
+        "ij->i",
+        &[&[8]],
+        expect!["error: the term `ij` has 2 indices, but A.npy (8) has 1 dimension; write one index for each"],
+    );
     check("...i...,jk", fits, expect!["error: `...` is twice in the term `...i...`; write it once"]);
     check(
         "...j,jk->k",

@@ -23,8 +23,8 @@ impl Plan {
     ///   [4{a}8, 8]
     /// 1 AllToAll of a, in groups {0 1}: costs 256 bytes per device, receives at most 128, tiles of at most 256 bytes
     ///   [8, 4{a}8]
-    /// cost 256 bytes per device: the whole tiles that the steps work on
-    /// if tiles could end on any rank, the cost would be 256
+    /// cost 256 bytes per device: the tiles of all steps
+    /// without fixed target ranks, the cost would be 256
     /// received 128 bytes per device, 256 in all; no plan receives less than 256 in all
     /// peak 256 bytes per device; the source tile has 256 and the target tile 256
     /// all-gather and slice would cost 512 bytes per device, with a peak of 512
@@ -60,12 +60,12 @@ impl Plan {
         let received = if min == max { max.to_string() } else { format!("{min} to {max}") };
         let counted_as = match self.steps.first().map(PlanStep::op) {
             Some(Collective::Exchange) => "the largest amount that one device receives",
-            _ => "the whole tiles that the steps work on",
+            _ => "the tiles of all steps",
         };
         let _ = write!(
             text,
             "cost {} bytes per device: {counted_as}\n\
-             if tiles could end on any rank, the cost would be {}\n\
+             without fixed target ranks, the cost would be {}\n\
              received {received} bytes per device, {} in all; no plan receives less than {} in all\n\
              peak {} bytes per device; the source tile has {} and the target tile {}\n\
              all-gather and slice would cost {} bytes per device, with a peak of {}\n",

@@ -150,8 +150,8 @@ fn plans_explain_themselves() {
           [1{x%2,y}12, 6{x/2}12]
         3 AllToAll of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, receives at most 24, tiles of at most 48 bytes
           [2{y}12, 3{x}12]
-        cost 144 bytes per device: the whole tiles that the steps work on
-        if tiles could end on any rank, the cost would be 96
+        cost 144 bytes per device: the tiles of all steps
+        without fixed target ranks, the cost would be 96
         received 56 to 104 bytes per device, 2304 in all; no plan receives less than 992 in all
         peak 48 bytes per device; the source tile has 48 and the target tile 48
         all-gather and slice would cost 1344 bytes per device, with a peak of 1152

@@ -176,7 +176,7 @@ fn blocks_of_a_stencil_have_rims() {
                 exchange with the owners at x..=x + 1 around the axis
                 tile [24] of A[4*x .. +54 by blocks of 6 every 16]
                 at most 32 bytes received per rank and step
-                messages with at most 1 other ranks
+                messages with at most 1 other rank
                 the same in all iterations: messages are planned once
                 read in place where ranks share memory, else sent in messages
                 - the needed region has several owners

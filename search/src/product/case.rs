@@ -12,9 +12,9 @@ use std::fmt;
 /// How the factors of a product are cut (J. Austin et al., "How to Scale Your Model", part 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Case {
-    /// Case 1: no factor is cut along a contracted dimension; local products are the result.
+    /// Case 1: no factor is sharded along a contracted dimension; local products are the result.
     NotContracted,
-    /// Case 3: both factors are cut in the same way along a contracted dimension; local products are terms of a sum.
+    /// Case 3: both factors are sharded in the same way along a contracted dimension; local products are terms of a sum.
     BothContracted,
     /// Case 2: a dimension of both factors is cut in one and not, or otherwise, in the other.
     OneContracted,
@@ -38,10 +38,10 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
-            Self::NotContracted => "no factor is cut along a contracted dimension",
-            Self::OneContracted => "the factors cut a shared dimension differently",
-            Self::BothContracted => "both factors are cut in the same way along a contracted dimension",
-            Self::SameAxis => "one axis cuts a dimension of each factor that the other lacks",
+            Self::NotContracted => "no factor is sharded along a contracted dimension",
+            Self::OneContracted => "the factors shard a dimension that they share differently",
+            Self::BothContracted => "both factors are sharded in the same way along a contracted dimension",
+            Self::SameAxis => "one axis shards a dimension of each factor that the other lacks",
         };
         write!(f, "case {}: {what}", self.number())
     }

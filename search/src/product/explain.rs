@@ -21,7 +21,7 @@ impl ProductPlan {
     /// let plan = product.plan(&PlacedMesh::on_torus(&mesh, "tpu-v4p")?)?;
     /// assert_eq!(plan.explain(), "\
     /// A[I, J_X] * B[J, K] -> C[I, K] over (X: 4), bf16, I = 512, J = 4096, K = 8192
-    /// case 2: the factors cut a shared dimension differently
+    /// case 2: the factors shard a dimension that they share differently
     ///     work        moved      comm      math       max       sum    memory  steps
     /// *1  I_X J K   7.08 MB  85.56 us  60.29 us  85.56 us  145.8 us  81.79 MB  all_to_all(X) A; A * B; all_gather(X) C
     ///  2  I J K     3.15 MB  36.95 us  124.9 us  124.9 us  161.9 us  85.98 MB  all_gather(X) A; A * B

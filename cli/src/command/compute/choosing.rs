@@ -105,7 +105,7 @@ impl Choosing {
             let what = format!("the mesh has {needed}, but the program runs on {ranks}");
             return Err(CliError::refused(
                 what,
-                "start as many as the mesh has, or leave the mesh out to have one chosen",
+                "run on as many as the mesh has, or leave the mesh out to have one chosen",
             ));
         }
         // Errors in the other options are reported before anything runs, too.

@@ -219,8 +219,9 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         let all = counted(all, "row");
         let _ = writeln!(
             text,
-            "{}  {rows} of {all} against a sequential computation: largest error {error:.1e} of {of}",
-            label("checked")
+            "{}  {rows} of {all} against a sequential computation: largest error {}, relative to {of}",
+            label("checked"),
+            if *error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") }
         );
     }
     for Written { name, path, shape, rounds } in &ran.written {

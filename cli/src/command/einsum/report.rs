@@ -29,7 +29,7 @@ pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String 
 fn grid(choice: &Choice) -> String {
     let divided = choice.best().grid().iter().filter(|(_, ranks)| *ranks > 1);
     let divided: Vec<_> = divided.map(|(name, ranks)| format!("{name} {ranks}")).collect();
-    let divided = if divided.is_empty() { "none".to_owned() } else { divided.join(", ") };
+    let divided = if divided.is_empty() { "nothing divided".to_owned() } else { divided.join(", ") };
     let used = match (choice.best().ranks(), choice.ranks()) {
         (used, all) if used == all => format!("all {}", counted(all, "rank")),
         (used, all) => format!("{used} of {all} ranks"),

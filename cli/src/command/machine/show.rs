@@ -9,11 +9,10 @@ use std::collections::BTreeSet;
 pub fn list(machines: &[Machine]) -> String {
     let mut rows = vec![["name", "levels", "devices", "memory each", "operations each"].map(String::from).to_vec()];
     for machine in machines {
-        let levels = machine.levels().iter().map(|level| counted(level.count, &level.name));
         let fastest = machine.device().flops.iter().max_by(|left, right| left.1.total_cmp(right.1));
         rows.push(vec![
             machine.name().into(),
-            levels.collect::<Vec<_>>().join(" x "),
+            machine.shape(),
             machine.devices().to_string(),
             scaled(machine.device().memory_capacity as f64, "B"),
             fastest.map_or(String::new(), |(kind, rate)| format!("{} in {kind}", operations(kind, *rate))),

@@ -13,7 +13,7 @@ fn arrays_that_lie_on_a_mesh_stay_there() {
     let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--out", &out, "--check"];
     let said = files.said(Start::Plain, "ij,jk->ik", &["A.npy", "B.npy"], &more);
     assert!(
-        said.contains("\nchecked  8 of 13 rows against a sequential computation: largest error 0.0e0 of "),
+        said.contains("\nchecked  8 of 13 rows against a sequential computation: largest error 0, relative to "),
         "{said}"
     );
     let more = ["--mesh", "p=2,q=2", "--shard", "A=i @ q, j @ p", "--shard", "B=", "--print", "chain"];
@@ -188,7 +188,7 @@ fn what_contradicts_is_shown_where_it_stands() {
     refused(
         &["--ranks", "3"],
         expect![[r#"
-        error: the mesh has 4 ranks, but the program runs on 3 ranks; start as many as the mesh has, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; run on as many as the mesh has, or leave the mesh out to have one chosen
     "#]],
     );
 }

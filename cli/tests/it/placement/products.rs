@@ -15,7 +15,7 @@ fn a_product_is_told_with_its_case_its_sequences_and_the_cheapest() {
     let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
     expect![[r#"
         A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y] over (X: 4, Y: 4), bf16, I = 8192, J = 8192, K = 8192
-        case 2: the factors cut a shared dimension differently
+        case 2: the factors shard a dimension that they share differently
             work          moved      comm      math       max       sum    memory  steps
         *1  I_X J K_Y  25.17 MB  562.2 us  348.8 us  562.2 us  911.1 us  83.89 MB  all_gather(X) B; A * B
          2  I J_X K_Y  50.33 MB   1.31 ms  348.8 us   1.31 ms   1.66 ms  144.7 MB  all_to_all(X) A; A * B; reduce_scatter(X) C

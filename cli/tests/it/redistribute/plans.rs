@@ -102,8 +102,8 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
           [4{a}8, 4{b}8]
         1 AllToAll of b, in groups {0 1} {2 3}: costs 64 bytes per device, receives at most 32, tiles of at most 64 bytes
           [2{b,a}8, 8]
-        cost 64 bytes per device: the whole tiles that the steps work on
-        if tiles could end on any rank, the cost would be 64
+        cost 64 bytes per device: the tiles of all steps
+        without fixed target ranks, the cost would be 64
         received 32 bytes per device, 128 in all; no plan receives less than 128 in all
         peak 64 bytes per device; the source tile has 64 and the target tile 64
         all-gather and slice would cost 384 bytes per device, with a peak of 256
