@@ -59,7 +59,7 @@ use std::process::ExitCode;
     after_help = "Examples:
   polyshard random --shape 512,2048 --seed 1 --out A.npy
   polyshard random --shape 2048,512 --seed 2 --out B.npy
-  polyshard einsum 'ij,jk->ik' A.npy B.npy --out C.npy
+  polyshard einsum 'ij,jk->ik' A.npy B.npy --out AB.npy
 
 `polyshard COMMAND --help` has more examples."
 )]

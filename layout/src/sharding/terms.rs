@@ -67,7 +67,7 @@ impl Sharding {
     /// assert_eq!(
     ///     source.closed_axes(&open(&[("x", 8), ("z", 2)])?).expect_err("other ranks hold the terms").to_string(),
     ///     "partial sums along z of the mesh (x: 2, y: 2, z: 4) have their terms on other ranks than those along z of the \
-    ///      mesh (x: 8, z: 2), so terms would be lost or count twice; close the sums first, by a sharding over the first mesh \
+    ///      mesh (x: 8, z: 2), so terms would be lost or count twice; add them up first, by a sharding over the first mesh \
     ///      without `partial`"
     /// );
     /// # Ok::<(), polyshard::Error>(())

@@ -94,7 +94,7 @@ impl PlacedMesh {
     /// let switch = |bandwidth| Level::new("", 1, Interconnect::Switch, bandwidth, 1e-6);
     /// let mesh = Mesh::new([("X", 4), ("one", 1), ("Y", 2)]);
     /// let placed = PlacedMesh::along_axes(&mesh, "mine", device, |axis| switch(if axis == 0 { 1e9 } else { 1e10 }))?;
-    /// assert_eq!(placed.machine().to_string(), "mine: 4 X x 2 Y");
+    /// assert_eq!(placed.machine().to_string(), "mine: 4 X, 2 Y");
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///

@@ -423,8 +423,8 @@ impl Schedule {
     /// in_panels(8).lower()?; // 87.5 %
     /// let error = in_panels(4).lower().expect_err("too few panels");
     /// assert!(error.to_string().contains(
-    ///     "at most 75.0 % of the transfer of `B`, broadcast(x), can be hidden, not 80.0 %: the first of 4 iterations of `ko` comes while \
-    ///      nothing is computed"
+    ///     "at most 75.0 % of the transfer of `B`, broadcast(x), can be hidden, not 80.0 %: nothing is computed during the transfer of the \
+    ///      first of 4 iterations of `ko`"
     /// ), "{error}");
     /// assert_eq!(error.help().as_deref(), Some("divide into 5 iterations of `ko` or more, or expect 0.750 or less"));
     /// # Ok::<(), polyshard::Error>(())

@@ -376,7 +376,7 @@ fn the_memory_that_is_printed_is_enough() {
         let refused = search.clone().memory(memory).find().expect_err("it does not fit");
         let SearchError::Memory { least, .. } = refused else { panic!("{refused}") };
         let said = refused.to_string();
-        let (_, printed) = said.split_once("needs is ").expect("the memory is said");
+        let (_, printed) = said.split_once(" needs ").expect("the memory is said");
         let (printed, _) = printed.split_once(": allow").expect("something follows");
         let (number, unit) = printed.split_once(' ').expect("a unit");
         let unit = match unit {
