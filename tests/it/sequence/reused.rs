@@ -208,7 +208,7 @@ fn kernels_that_reuse_tiles_compute_what_loops_do() {
     let sequences = (mesh, 1..8usize, 0..4usize, stages);
     // Few random sequences share a tile.
     for _ in 0..5 {
-        runner.run(&sequences, &law).unwrap_or_else(|error| panic!("{error}"));
+        runner.run(&sequences, law).unwrap_or_else(|error| panic!("{error}"));
         if shared.get() > 3 {
             return;
         }
