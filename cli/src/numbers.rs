@@ -96,6 +96,12 @@ fn times(number: &str, unit: u128) -> Option<u128> {
     whole.parse::<u128>().ok()?.checked_mul(unit)?.checked_add(part)
 }
 
+/// Returns the extents of an array as text: `4 x 5`, or `one element` if it has no dimensions.
+pub(crate) fn extents(shape: &[usize]) -> String {
+    let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
+    if extents.is_empty() { "one element".to_owned() } else { extents.join(" x ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -280,15 +280,15 @@ impl Definitions {
                         errors.push(extent, message, help);
                     }
                     None => {
-                        let (is, instead) = match written(extent) {
-                            text if text == value.to_string() => (text, "declare the extent by a name".to_owned()),
-                            text if text.chars().all(|letter| letter.is_alphanumeric() || letter == '_') => {
-                                (format!("{text} = {value}"), format!("do not set `{text}`"))
-                            }
-                            text => (format!("{text} = {value}"), "declare the extent by a name".to_owned()),
+                        let is = match written(extent) {
+                            text if text == value.to_string() => text,
+                            text => format!("{text} = {value}"),
                         };
                         let message = format!("dimension {dim} of `{}` is {is}, but {found} in {array}", tensor.name);
-                        let help = format!("give an array of this extent, or {instead}");
+                        let help = match alone(extent) {
+                            Some(ident) => format!("give an array of this extent, or do not set `{ident}`"),
+                            None => "give an array of this extent, or declare the extent by a name".to_owned(),
+                        };
                         errors.push(extent, message, help);
                     }
                 }

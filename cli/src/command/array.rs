@@ -1,6 +1,7 @@
 //! `polyshard show FILE.npy`: an array as text, much as NumPy prints it.
 
 use crate::error::Result;
+use crate::numbers::extents;
 use crate::with_type;
 use polyshard::ndarray::ArrayD;
 use polyshard::runtime::{Element, NpyFile};
@@ -28,8 +29,7 @@ pub(super) fn show(path: &Path) -> Result<String> {
 
 /// The shape, the order if it is Fortran's, and the elements in columns.
 fn text<T: Element>(array: &ArrayD<T>) -> String {
-    let shape: Vec<_> = array.shape().iter().map(usize::to_string).collect();
-    let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
+    let shape = extents(array.shape());
     let order = if array.is_standard_layout() { "" } else { ", Fortran order" };
     let shown = array.map(|&element| Shown(element));
     let width = shown.iter().take(MEASURED).map(|element| element.to_string().len()).max().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! The report on a program before it runs, and after.
 
 use super::{Checked, Found, Ran, Written};
+use crate::numbers::extents;
 use crate::say::remark;
 use polyshard::launched_ranks;
 use polyshard::machine::units::{counted, scaled, seconds, table};
@@ -225,8 +226,7 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         );
     }
     for Written { name, path, shape, rounds } in &ran.written {
-        let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
-        let shape = if shape.is_empty() { "one element".to_owned() } else { shape.join(" x ") };
+        let shape = extents(shape);
         let after = rounds.map_or_else(String::new, |rounds| format!(" after {}", counted(rounds, "round")));
         let _ = writeln!(text, "{}  {path}: {name}{after}, {shape}, {}", label("wrote"), ran.dtype);
     }
