@@ -6,13 +6,18 @@
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
+/// How long the other processes leave rank 0, which alone writes files, to remove its partial ones: Open MPI sends `SIGTERM` to all
+/// processes of a run that is interrupted, and as soon as one has ended, `SIGKILL`.
+#[cfg(unix)]
+const REMOVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
 #[cfg(not(unix))]
 pub(super) fn install() {}
 
 /// Installs the handlers. If that is not possible, the system's own remain.
 #[cfg(unix)]
 pub(super) fn install() {
-    use polyshard::runtime::remove_partial_files;
+    use polyshard::runtime::{launched_rank, remove_partial_files};
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // `nohup` and shells ignore some of them in background jobs.
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
@@ -21,6 +26,9 @@ pub(super) fn install() {
         let end = move || {
             if let Some(signal) = signals.forever().next() {
                 remove_partial_files();
+                if launched_rank().is_some_and(|rank| rank > 0) {
+                    std::thread::sleep(REMOVAL);
+                }
                 signal_hook::low_level::exit(128 + signal);
             }
         };
