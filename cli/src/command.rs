@@ -219,6 +219,11 @@ fn without_command(error: &clap::Error) -> ExitCode {
 
 fn show(path: &Path, print: Print) -> Result<String> {
     let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
+    if path.extension().is_some_and(|end| end == "poly") {
+        let path = path.display();
+        let what = format!("`{path}` has kernels, where a program or a trace is expected");
+        return Err(CliError::refused(what, format!("`polyshard lower {path}` shows the program of these kernels")));
+    }
     // Of the two, only a program has statements.
     #[derive(Deserialize)]
     struct Contents {

@@ -11,7 +11,7 @@
 //!
 //! Of several kernels, `program` is a `Sequence` with a stage for each, and rounds as they are nested.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, counted};
 use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn main(program: &Program, package: &str) -> String {
         }
     };
     format!(
-        r#"//! Computes `{statements}` on {ranks} {noun}.
+        r#"//! Computes `{statements}` on {ranks}.
 //!
 //! ```text
 //! cargo build --release
@@ -143,8 +143,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
 }}
 "#,
         statements = statements.join("`, `"),
-        ranks = program.mesh().size(),
-        noun = if program.mesh().size() == 1 { "rank" } else { "ranks" },
+        ranks = counted(program.mesh().size(), "rank"),
         files = files.join(" "),
         modules = modules.join("\n"),
         count = inputs.len(),

@@ -31,14 +31,14 @@ pub use rounds::Rounds;
 use crate::chain;
 use crate::check::check;
 use crate::einsum::Operand;
-use crate::errors::{Errors, count, error, listed};
+use crate::errors::{Errors, error, listed};
 use crate::form::Form;
 use crate::name::name;
 use crate::spec;
 use crate::step::Step;
 use crate::syntax::{Block, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
-use polyshard_layout::{DType, Name, nearest};
+use polyshard_layout::{DType, Name, counted, nearest};
 use polyshard_program::{KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use rounds::Repeated;
@@ -247,7 +247,7 @@ impl Definitions {
         let mut errors = Errors::default();
         let both = || declared.iter().zip(arrays);
         for (tensor, array) in both().filter(|(tensor, array)| tensor.extents.len() != array.shape.len()) {
-            let dimensions = count(tensor.extents.len(), "dimension", "dimensions");
+            let dimensions = counted(tensor.extents.len(), "dimension");
             let message = format!("`{}` has {dimensions}, but {array} has {}", tensor.name, array.shape.len());
             errors.push(&tensor.name, message, "declare an extent for each dimension of the array");
         }

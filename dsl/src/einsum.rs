@@ -14,9 +14,8 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
-use crate::errors::count;
 use crate::text::ParseError;
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, are, counted};
 use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
 use std::fmt;
 
@@ -56,7 +55,7 @@ impl fmt::Display for Operand<'_> {
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum EinsumError {
     /// There is not one term for each array.
-    #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", count(*terms, "term", "terms"), count(*arrays, "array", "arrays"))]
+    #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", counted(*terms, "term"), counted(*arrays, "array"))]
     Terms { terms: usize, arrays: usize },
     /// An arrow of another kind.
     #[error("`{found}` is not an einsum arrow; write `->` between the terms and the output")]
@@ -76,7 +75,7 @@ pub enum EinsumError {
     /// A term has not one index for each dimension.
     #[error(
         "the term `{term}` has {}, but {operand} has {}; write one index for each",
-        count(*indices, "index", "indices"), count(*ndim, "dimension", "dimensions")
+        counted(*indices, "index"), counted(*ndim, "dimension")
     )]
     Dimensions { term: String, indices: usize, operand: String, ndim: usize },
     /// An index has two extents.
@@ -100,7 +99,9 @@ pub enum EinsumError {
     #[error("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")]
     NoStatement,
     /// Arrays of the statement and those that are given.
-    #[error("the statement reads {names}, and {} given; give one for each, in this order", count(*arrays, "array is", "arrays are"))]
+    #[error(
+        "the statement reads {names}, and {} {} given; give one for each, in this order", counted(*arrays, "array"), are(*arrays)
+    )]
     Tensors { names: String, arrays: usize },
     /// An index of the output of which no input says the extent.
     #[error("the extent of index `{index}` of the output is unknown; it must be alone in a dimension of an input")]

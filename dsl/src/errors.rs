@@ -91,8 +91,3 @@ pub fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
         None => "none".into(),
     }
 }
-
-/// Returns a count with its noun: `1 index`, `2 indices`.
-pub fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}

@@ -17,7 +17,7 @@
 //! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums`, `sweep` | what groups of ranks do, and in which order |
-//! | `dtype`, `name`, `nearest`, `message` | element types, names and errors |
+//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors and numbers in sentences |
 
 mod along;
 mod axis;
@@ -40,6 +40,7 @@ mod source;
 mod stages;
 mod sums;
 mod sweep;
+mod words;
 
 pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, AxisExpr};
@@ -58,3 +59,4 @@ pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::SumKind;
 pub use sweep::SweepStage;
+pub use words::{are, counted};

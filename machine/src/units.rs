@@ -2,34 +2,7 @@
 //!
 //! For text only: reports as data keep all digits, in bytes and seconds.
 
-use std::fmt;
-
-/// Returns a number with its noun, singular or plural.
-///
-/// ```
-/// use polyshard::machine::units::counted;
-/// assert_eq!([counted(1, "rank"), counted(4, "rank")], ["1 rank", "4 ranks"]);
-/// assert_eq!([counted(2, "axis"), counted(0, "matrix"), counted(3, "process")], ["2 axes", "0 matrices", "3 processes"]);
-/// ```
-#[must_use]
-pub fn counted(count: impl fmt::Display, noun: &str) -> String {
-    let count = count.to_string();
-    if count == "1" {
-        return format!("1 {noun}");
-    }
-    for (one, many) in [("axis", "axes"), ("matrix", "matrices"), ("index", "indices")] {
-        if let Some(before) = noun.strip_suffix(one) {
-            return format!("{count} {before}{many}");
-        }
-    }
-    let plural = match noun {
-        // Names such as `level0` and `x` have no plural.
-        _ if noun.len() == 1 || noun.ends_with(|last: char| last.is_ascii_digit()) => "",
-        _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => "es",
-        _ => "s",
-    };
-    format!("{count} {noun}{plural}")
-}
+pub use polyshard_layout::counted;
 
 /// Returns bytes as `1.05 MB`, a MB being a million.
 ///

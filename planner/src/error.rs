@@ -1,7 +1,7 @@
 //! Errors of distributed types and of redistribution plans.
 #![expect(missing_docs, reason = "the messages explain the fields")]
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, counted};
 use std::fmt;
 
 /// Why a distributed type is invalid.
@@ -18,7 +18,7 @@ pub enum TypeError {
     #[error("dimension {dim}: axis `{axis}` has extent {extent} in the mesh, not {given}")]
     AxisExtent { dim: usize, axis: Name, extent: usize, given: usize },
     /// A dimension uses an axis by a position that the mesh lacks.
-    #[error("dimension {dim}: no axis {axis}; the mesh has axes 0..{axes}")]
+    #[error("dimension {dim}: no axis {axis}; the mesh has {}, numbered from 0", counted(*axes, "axis"))]
     NoAxis { dim: usize, axis: usize, axes: usize },
     /// A part of an axis that is not a digit of its coordinate.
     #[error("dimension {dim}: `{part}` does not fit axis `{axis}`: divisor and extent of a part must divide {extent}")]

@@ -1,8 +1,7 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
 //! Tests: `tests/it/bad_input/schedules.rs`.
 
-use polyshard_dsl::errors::count;
-use polyshard_layout::{Mesh, Name, ShardingError, did_you_mean};
+use polyshard_layout::{Mesh, Name, ShardingError, counted, did_you_mean};
 use polyshard_program::{KernelError, Pattern, list};
 use std::fmt;
 use std::panic::Location;
@@ -107,7 +106,7 @@ pub enum ErrorKind {
     /// A pipeline of no iterations, or of too many.
     #[error(
         "transfers cannot begin {} ahead; give a number from 1 to {most}; 1 is enough where panels are equal",
-        count(*depth, "iteration", "iterations")
+        counted(*depth, "iteration")
     )]
     BadDepth { depth: usize, most: usize },
     /// A list names a loop twice.
@@ -134,7 +133,7 @@ pub enum ErrorKind {
     /// Lists of a `distribute` have different lengths.
     #[error(
         "distributes {} into {outer} outer and {inner} inner over {} ({mesh}); {}",
-        count(*loops, "loop", "loops"), count(mesh.ndim(), "axis", "axes"), lists([*loops, *outer, *inner], mesh.ndim())
+        counted(*loops, "loop"), counted(mesh.ndim(), "axis"), lists([*loops, *outer, *inner], mesh.ndim())
     )]
     DistributeCounts { loops: usize, outer: usize, inner: usize, mesh: Mesh },
     /// Two steps use one axis.
@@ -178,7 +177,7 @@ pub enum ErrorKind {
     )]
     NoTimeSteps { tensor: Name, why: &'static str },
     /// A number of time steps that is 0 or too large.
-    #[error("a halo cannot serve {}; give a number from 1 to {most}", count(*steps, "time step", "time steps"))]
+    #[error("a halo cannot serve {}; give a number from 1 to {most}", counted(*steps, "time step"))]
     BadTimeSteps { steps: usize, most: usize },
     /// The sums of an input are to be reassociated.
     #[error("`{tensor}` is an input, so ranks do not sum it; reassociate the sums of the output, `{output}`")]
@@ -284,7 +283,7 @@ fn known(many: &str, name: &Name, names: &[Name]) -> String {
 fn lists([loops, outer, inner]: [usize; 3], axes: usize) -> String {
     match axes.checked_sub(loops) {
         Some(more @ 1..) if [outer, inner] == [loops; 2] && loops > 0 => {
-            let fitting = count(loops, "axis", "axes");
+            let fitting = counted(loops, "axis");
             format!("list {more} more, so that each axis has a loop, or distribute over a mesh of {fitting}")
         }
         _ => "list one loop, one outer and one inner loop per axis".into(),

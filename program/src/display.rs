@@ -6,14 +6,14 @@ use crate::leg_text::LegText;
 use crate::nest::{Direction, LeafOp, Loop, LoopBlock, Nest, Product, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::statement::{Iteration, Statement};
-use polyshard_layout::Sharding;
+use polyshard_layout::{Sharding, counted};
 use std::fmt;
 
 /// Writes a nest, which runs these statements, as a page.
 pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "// {}: {}, {}", nest.kernel.name(), nest.kernel.statement(), nest.kernel.dtype())?;
     let size = nest.mesh.size();
-    writeln!(f, "// mesh({}), {size} {}", nest.mesh, if size == 1 { "rank" } else { "ranks" })?;
+    writeln!(f, "// mesh({}), {}", nest.mesh, counted(size, "rank"))?;
     for (tensor, sharding) in nest.kernel.tensors().zip(&nest.shardings) {
         writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, nest.placement(tensor.name.as_str(), sharding))?;
     }

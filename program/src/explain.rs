@@ -3,8 +3,7 @@
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
 use crate::nest::{Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
-use crate::reduction::counted;
-use polyshard_layout::{Name, Sharding};
+use polyshard_layout::{Name, Sharding, are, counted};
 use std::fmt::Write;
 
 /// How a transfer is carried out: a line for each decision.
@@ -166,7 +165,7 @@ impl Nest {
         }
         let is_even = uneven.is_empty() || is_single && here.elements() == single.elements();
         if !uneven.is_empty() {
-            let (names, verb) = (uneven.join(", "), if uneven.len() == 1 { "is" } else { "are" });
+            let (names, verb) = (uneven.join(", "), are(uneven.len()));
             let so =
                 if is_even { "which does not change the bound" } else { "so some ranks must receive more than others" };
             writeln!(text, "    - {names} {verb} not divided evenly, {so}")?;

@@ -1,7 +1,6 @@
 //! What can be wrong with a kernel.
 
-use crate::reduction::counted;
-use polyshard_layout::{Name, NotNative};
+use polyshard_layout::{Name, NotNative, counted};
 
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use crate::ids::{AxisId, Depth, LoopId, TensorId};
 use crate::nest::{Brought, CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
-use crate::reduction::counted;
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{Mesh, Name, counted};
 
 /// What is decided about one program.
 pub struct Matching<'a> {

@@ -31,11 +31,6 @@ pub use procedure::{MoveReduction, Procedure};
 pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 
-/// A number with its noun, singular or plural.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 /// Returns groups of ranks as they are written: the first few, and how many more there are.
 #[must_use]
 pub fn listed(groups: &[Vec<usize>]) -> String {

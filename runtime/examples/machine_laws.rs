@@ -8,6 +8,7 @@
 //! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine. Nodes of
 //! different sizes, and ranks of a node that do not follow one another, are refused on all ranks alike.
 
+use polyshard_layout::counted;
 use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::machine::{MeasureOptions, Topology, detect, measure};
@@ -25,8 +26,7 @@ fn main() -> Result<()> {
         let said = match levels {
             Some(levels) => {
                 found(world, levels)?;
-                let s = if levels[0] == 1 { "" } else { "s" };
-                format!("machines are found on {ranks} ranks of {} node{s}", levels[0])
+                format!("machines are found on {ranks} ranks of {}", counted(levels[0], "node"))
             }
             None => format!("no machine is found on {ranks} ranks: {}", refused(world)?),
         };

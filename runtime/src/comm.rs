@@ -38,7 +38,7 @@ mod words;
 pub(crate) use alone::Alone;
 pub(crate) use collective::received_in_sum;
 pub(crate) use combine::{CHUNK, combine, combine_in_chunks, combine_terms};
-pub(crate) use words::{plural, sentence};
+pub(crate) use words::sentence;
 
 pub use collective::{CollectiveCall, Combining, Order};
 pub use flight::Flight;

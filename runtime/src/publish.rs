@@ -9,8 +9,9 @@
 //! decide alike: ranks that run different programs find out before anybody touches another's memory, and so do all others.
 //! What one member cannot map, all treat as hidden: it goes by messages.
 
-use crate::comm::{Communicator, Header, SharedMemory, plural, sentence};
+use crate::comm::{Communicator, Header, SharedMemory, sentence};
 use crate::{DType, Error, Result, Segment};
+use polyshard_layout::counted;
 use smallvec::SmallVec;
 use std::cell::{Cell, Ref, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -266,9 +267,9 @@ fn said(header: &Header) -> [String; 3] {
     if says != Says::Publishes {
         return ["is in", "are in", purpose.tag()].map(String::from);
     }
-    let bytes: Vec<_> = (0..count.min(BLOCKS)).map(|nth| plural(published(header, nth).1, "byte")).collect();
+    let bytes: Vec<_> = (0..count.min(BLOCKS)).map(|nth| counted(published(header, nth).1, "byte")).collect();
     let what = match purpose {
-        Purpose::Inputs => format!("{} of {dtype} of {}", plural(count, "input"), bytes.join(" and ")),
+        Purpose::Inputs => format!("{} of {dtype} of {}", counted(count, "input"), bytes.join(" and ")),
         Purpose::PartialSums => format!("partial sums of {dtype} of {}", bytes.join(" and ")),
         Purpose::Redistribution => {
             format!("a tile of redistribution {} of {dtype} of {}", header[0] >> 32, bytes.join(" and "))

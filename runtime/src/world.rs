@@ -592,7 +592,7 @@ mod tests {
             let mesh = Mesh::new([("x", 2)]);
             let refused = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused");
             assert_eq!(*refused(&[1]).cause(), Error::Group(GroupError::NoAxis { axis: 1, mesh: mesh.clone() }));
-            assert_eq!(refused(&[1]).cause().to_string(), "no axis 1: the mesh (x: 2) has axes 0..1");
+            assert_eq!(refused(&[1]).cause().to_string(), "no axis 1: the mesh (x: 2) has 1 axis, numbered from 0");
             assert!(matches!(refused(&[0, 0]).cause(), Error::Group(GroupError::AxisTwice { axis: 0, .. })));
             let twice = "axis 0 of the mesh (x: 2) is given twice for one group";
             assert_eq!(refused(&[0, 0]).cause().to_string(), twice);

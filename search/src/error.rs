@@ -1,6 +1,6 @@
 //! Why no schedule is found.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, are};
 use polyshard_machine::units::{counted, scaled};
 use polyshard_planner::SequenceError;
 use polyshard_planner::cost::CostError;
@@ -120,7 +120,7 @@ fn least_is(is_least: bool) -> &'static str {
 }
 
 fn schedules_are(count: usize) -> String {
-    format!("{} {}", counted(count, "schedule"), if count == 1 { "is" } else { "are" })
+    format!("{} {}", counted(count, "schedule"), are(count))
 }
 
 /// How many ranks would be enough, where no schedule on the given ones fits into the memory.

@@ -61,6 +61,13 @@ fn arrays_are_shown_with_their_type_and_shape() {
         let Ended { success, stderr, .. } = COMMAND_LINE.run(Start::Plain, arguments);
         assert!(!success && stderr.contains(message), "{stderr}");
     }
+    let kernels = test_folder!("shown_kernels").join("copy.poly");
+    fs::write(&kernels, "fn copy(A: [f64; 4]) -> B: [f64; 4] { B[i] = A[i] }").expect("the folder is ours");
+    let kernels = kernels.to_str().expect("cargo's folder has a plain name");
+    let message = format!(
+        "`{kernels}` has kernels, where a program or a trace is expected; `polyshard lower {kernels}` shows the program of these kernels"
+    );
+    COMMAND_LINE.refused(&["show", kernels], &message);
 }
 
 #[test]

@@ -4,10 +4,10 @@
 //! instances of a statement. An access with a mistake stays in the list, without its tensor, so that its indices still count as used.
 
 use super::index;
-use crate::errors::{Errors, count, listed};
+use crate::errors::{Errors, listed};
 use crate::syntax::{Block, Tensor};
 use crate::value;
-use polyshard_layout::did_you_mean;
+use polyshard_layout::{are, counted, did_you_mean};
 use polyshard_program::{Access, Affine};
 use quote::ToTokens;
 use syn::Ident;
@@ -88,18 +88,13 @@ fn right_count(access: &value::Access, tensor: &Tensor, errors: &mut Errors) -> 
     if ndim == given {
         return true;
     }
-    let dimensions = count(ndim, "dimension", "dimensions");
-    let indices = count(given, "index is", "indices are");
+    let dimensions = counted(ndim, "dimension");
     let help = match ndim {
         0 => format!("write `{}[]`", tensor.name),
-        _ => format!(
-            "`{}` is declared as `{}`: write {}",
-            tensor.name,
-            tensor.declared(),
-            count(ndim, "index", "indices")
-        ),
+        _ => format!("`{}` is declared as `{}`: write {}", tensor.name, tensor.declared(), counted(ndim, "index")),
     };
-    let message = format!("`{}` has {dimensions}, but {indices} given", tensor.name);
+    let indices = counted(given, "index");
+    let message = format!("`{}` has {dimensions}, but {indices} {} given", tensor.name, are(given));
     errors.push(access.to_token_stream(), message, help);
     false
 }

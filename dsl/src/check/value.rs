@@ -6,10 +6,10 @@
 
 use super::access::Site;
 use crate::checked::Element;
-use crate::errors::{Errors, count};
+use crate::errors::Errors;
 use crate::syntax::Block;
 use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax, instead};
-use polyshard_layout::did_you_mean;
+use polyshard_layout::{are, counted, did_you_mean};
 use polyshard_program::{Affine, Conditional, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
@@ -106,10 +106,10 @@ impl Context<'_> {
             }
         };
         if values.len() != takes {
-            let (takes, given) = (count(takes, "argument", "arguments"), count(values.len(), "is", "are"));
+            let (takes, given) = (counted(takes, "argument"), values.len());
             let arguments = if function.is_some() { "a" } else { "a, b" };
             let help = format!("write `{text}({arguments})`");
-            self.errors.push(name, format!("`{name}` takes {takes}, but {given} given"), help);
+            self.errors.push(name, format!("`{name}` takes {takes}, but {given} {} given", are(given)), help);
             return None;
         }
         let known = self.element.and_then(|element| element.known);

@@ -83,10 +83,20 @@ impl Cost {
         leaves.map(|part| part.seconds).sum()
     }
 
-    /// Returns the seconds of transfers that do not pass while a leaf computes.
+    /// Returns the seconds of transfers that do not pass while a leaf computes, [`copying`](Self::copying) included.
     #[must_use]
     pub fn moving(&self) -> f64 {
         self.seconds() - self.computing()
+    }
+
+    /// Returns the seconds of transfers within the memory of a rank, which the program does not list as moves.
+    #[must_use]
+    pub fn copying(&self) -> f64 {
+        let copies = self
+            .parts
+            .iter()
+            .filter(|part| matches!((&part.part, &part.spent), (CostedPart::Transfer(_), Spent::Memory)));
+        copies.map(PartCost::added).sum()
     }
 
     /// Returns the part that takes the most of the time, if any takes some.

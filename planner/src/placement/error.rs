@@ -42,7 +42,7 @@ pub enum PlacementError {
     #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
     UnknownAxis { axis: String, mesh: String },
     /// An axis that the matrix lacks.
-    #[error("no axis {axis}; the matrix {matrix} has axes 0..{axes}")]
+    #[error("no axis {axis}; the matrix {matrix} has {}, numbered from 0", counted(axes, "axis"))]
     NoAxis { axis: usize, matrix: String, axes: usize },
     /// An axis named twice.
     #[error("axis {axis} is named twice; name each axis once")]

@@ -1,7 +1,7 @@
 //! Why stages do not fit together.
 
 use crate::PlanError;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, are};
 use polyshard_machine::units::counted;
 use polyshard_program::DType;
 use std::fmt;
@@ -43,9 +43,8 @@ pub enum SequenceError {
     Opened { value: Name, source_sharding: String, target_sharding: String },
     /// A stage and its kernel differ in their number of inputs.
     #[error(
-        "{stage}: the kernel reads {} ({tensors}), but {} given ({values})",
-        counted(*.expected, "tensor"),
-        if *.given == 1 { "1 value is".to_owned() } else { format!("{given} values are") }
+        "{stage}: the kernel reads {} ({tensors}), but {} {} given ({values})",
+        counted(*.expected, "tensor"), counted(*.given, "value"), are(*.given)
     )]
     Inputs { stage: String, expected: usize, tensors: String, given: usize, values: String },
     /// A value has another shape than the tensor that a kernel reads it as.

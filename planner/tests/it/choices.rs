@@ -118,7 +118,7 @@ fn what_cannot_be_reduced_is_refused() {
         1.0,
         expect!["the matrix [[4 8]] is for the hierarchy [4, 8], but `a100` has [4, 16]"],
     );
-    refused(&fits, &[1], 1.0, expect!["no axis 1; the matrix [[4 16]] has axes 0..1"]);
+    refused(&fits, &[1], 1.0, expect!["no axis 1; the matrix [[4 16]] has 1 axis, numbered from 0"]);
     refused(&fits, &[0, 0], 1.0, expect!["axis 0 is named twice; name each axis once"]);
     refused(&fits, &[0], f64::INFINITY, expect!["an amount of data must be 0 bytes or more, found inf"]);
 }

@@ -9,8 +9,7 @@ use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
-use crate::reduction::counted;
-use polyshard_layout::{AxisSource, Reach};
+use polyshard_layout::{AxisSource, Reach, counted};
 
 impl Nest {
     /// Checks it; the report's proofs are taken over.

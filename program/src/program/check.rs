@@ -5,10 +5,10 @@ use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
 use crate::nest::{Brought, Nest};
-use crate::reduction::{Procedure, counted};
+use crate::reduction::Procedure;
 use crate::statement::Statement;
 use crate::way::{Way, WayError};
-use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding};
+use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding, counted};
 
 /// Why statements are not a program. A statement, which is a kernel, a move or a repetition here, is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,6 +10,7 @@ use crate::nest::Leg;
 use crate::proof;
 use crate::reduction::Procedure;
 use crate::way::{Packing, Way};
+use polyshard_layout::counted;
 use std::fmt::{self, Write as _};
 
 /// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
@@ -176,7 +177,7 @@ impl Program {
     /// Returns how often something is repeated, as a page has it: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
     pub fn shown_rounds(&self, Repeat { times, until, .. }: &Repeat) -> String {
-        let rounds = if *times == 1 { "1 round".to_owned() } else { format!("{times} rounds") };
+        let rounds = counted(times, "round");
         match until {
             None => rounds,
             Some(until) => format!("at most {rounds}, until {} < {:e}", self.shown(until.scalar), until.below),

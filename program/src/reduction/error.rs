@@ -1,8 +1,7 @@
 //! Errors in the steps of a reduction.
 
-use super::counted;
 use super::rules::Violation;
-use polyshard_layout::Collective;
+use polyshard_layout::{Collective, counted};
 use std::fmt;
 
 /// Why steps are not a reduction.

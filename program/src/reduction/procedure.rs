@@ -2,10 +2,10 @@
 
 use super::chunk::chunk;
 use super::error::ReductionError;
+use super::listed;
 use super::lowered::{Lowered, ranks_of};
-use super::{counted, listed};
 use crate::kernel::Assign;
-use polyshard_layout::{Collective, Mesh};
+use polyshard_layout::{Collective, Mesh, counted};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;

@@ -13,9 +13,8 @@
 //! that holds nothing is left alone by the three reducing operations, so `Parallel` may follow a `Reduce`; and an
 //! all-gather needs something of everyone. With them the totals of the paper's tables come out.
 
-use super::counted;
 use super::state::Context;
-use polyshard_layout::Collective;
+use polyshard_layout::{Collective, counted};
 use std::fmt;
 
 /// The collectives that reductions are made of.

@@ -3,10 +3,11 @@
 //! Ranks tell each other in one small collective before the data move, and with the lengths what they are about to do,
 //! so that ranks with another root or another element type are an error on all of them, on every communicator.
 
-use crate::comm::{Communicator, exchange_words, plural, sentence};
+use crate::comm::{Communicator, exchange_words, sentence};
 use crate::memory::split_mut;
 use crate::{CommError, DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_layout::counted;
 
 /// A collective to which ranks bring different lengths.
 #[derive(Clone, Copy)]
@@ -105,7 +106,7 @@ impl Lengths {
         Err(Error::Mismatch(format!(
             "rank {} scatters {}, but the ranks have room for {wanted}, {:?}: pass an `into` for each part",
             comm.world_rank(root),
-            plural(held, "element"),
+            counted(held, "element"),
             self.elements
         )))
     }

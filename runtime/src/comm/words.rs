@@ -2,6 +2,8 @@
 //!
 //! Ranks that do the same are named together, so that what hundreds of ranks do is one line.
 
+use polyshard_layout::counted;
+
 /// What a rank does while others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -70,12 +72,7 @@ pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2], more: bool) ->
 
 /// Says a number of bytes.
 pub(super) fn amount(bytes: usize) -> String {
-    plural(bytes, "byte")
-}
-
-/// Says a number of things: `1 rank`, `2 ranks`.
-pub(crate) fn plural(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+    counted(bytes, "byte")
 }
 
 /// Joins what ranks do into one sentence, equal parts once: `rank 0 calls X, ranks 1 and 2 call Y`.

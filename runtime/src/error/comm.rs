@@ -1,7 +1,6 @@
 //! Errors in the arguments of communicators and collectives.
 
-use crate::comm::plural;
-use crate::layout::{DType, NotNative};
+use crate::layout::{DType, NotNative, are, counted};
 
 /// Why a communicator or a collective refuses its arguments, before anything is sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,30 +27,30 @@ pub enum CommError {
     #[error("rank {rank} dropped a flight before it completed: `poll` it until it has, or `wait` for it")]
     DroppedFlight { rank: usize },
     /// The number of counts differs from the number of ranks.
-    #[error("{} for a group of {}: give one per rank", plural(*.counts, "count"), plural(*.size, "rank"))]
+    #[error("{} for a group of {}: give one per rank", counted(*.counts, "count"), counted(*.size, "rank"))]
     Counts { counts: usize, size: usize },
     /// The number of parts differs from the number of ranks.
     #[error(
-        "{} for a group of {}: give one per rank, which may be empty", plural(*.parts, "part"), plural(*.size, "rank")
+        "{} for a group of {}: give one per rank, which may be empty", counted(*.parts, "part"), counted(*.size, "rank")
     )]
     Parts { parts: usize, size: usize },
     /// The counts do not sum to the number of elements.
-    #[error("the counts sum to {}, but the data have {len}: send each element to one rank", plural(*.sum, "element"))]
+    #[error("the counts sum to {}, but the data have {len}: send each element to one rank", counted(*.sum, "element"))]
     ElementCounts { sum: usize, len: usize },
     /// The counts do not sum to the bytes of a buffer.
-    #[error("the counts sum to {}, but `{buffer}` has {len}", plural(*.sum, "byte"))]
+    #[error("the counts sum to {}, but `{buffer}` has {len}", counted(*.sum, "byte"))]
     ByteCounts { sum: usize, buffer: &'static str, len: usize },
     /// The count of this rank is not the number of bytes of its buffer.
-    #[error("this rank's count is {}, but `{buffer}` has {len}", plural(*.count, "byte"))]
+    #[error("this rank's count is {}, but `{buffer}` has {len}", counted(*.count, "byte"))]
     OwnCount { count: usize, buffer: &'static str, len: usize },
     /// The ranks do not compute in the element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
     /// Data end in the middle of an element.
-    #[error("{} {} not a whole number of `{dtype}`", plural(*.bytes, "byte"), if *bytes == 1 { "is" } else { "are" })]
+    #[error("{} {} not a whole number of `{dtype}`", counted(*.bytes, "byte"), are(*.bytes))]
     PartialElement { bytes: usize, dtype: DType },
     /// A count ends in the middle of an element.
-    #[error("a count of {} is not a whole number of `{dtype}`", plural(*.bytes, "byte"))]
+    #[error("a count of {} is not a whole number of `{dtype}`", counted(*.bytes, "byte"))]
     PartialCount { bytes: usize, dtype: DType },
     /// Data are not aligned to their element type.
     #[error("data of `{dtype}` are not aligned to {} bytes: cast them from `[{dtype}]`", .dtype.size())]

@@ -1,8 +1,7 @@
 //! Errors of meshes, their axes and orders of ranks.
 
 use crate::Backend;
-use crate::comm::plural;
-use crate::layout::{Mesh, StagesError};
+use crate::layout::{Mesh, StagesError, counted};
 
 /// Why the ranks of a world cannot be grouped or numbered along a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,12 +11,12 @@ pub enum GroupError {
     /// The mesh has more or fewer ranks than the world.
     #[error(
         "the mesh ({mesh}) has {}, but the program runs on {size}: {}",
-        plural(.mesh.size(), "rank"),
+        counted(.mesh.size(), "rank"),
         started(*.backend, .mesh.size())
     )]
     Mesh { mesh: Mesh, size: usize, backend: Backend },
     /// The mesh has no such axis.
-    #[error("no axis {axis}: the mesh ({mesh}) has axes 0..{}", .mesh.ndim())]
+    #[error("no axis {axis}: the mesh ({mesh}) has {}, numbered from 0", counted(.mesh.ndim(), "axis"))]
     NoAxis { axis: usize, mesh: Mesh },
     /// A group along one axis twice.
     #[error("axis {axis} of the mesh ({mesh}) is given twice for one group")]

@@ -1,6 +1,6 @@
 //! Errors of starting ranks.
 
-use crate::comm::plural;
+use polyshard_layout::counted;
 
 /// Why ranks cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum LaunchError {
     )]
     OtherMpi { launcher: &'static str, started: usize, size: usize },
     /// The program is for more or fewer ranks than there are MPI processes.
-    #[error("the program is for {}, but runs on {size}: start it with `mpirun -n {ranks}`", plural(*.ranks, "rank"))]
+    #[error("the program is for {}, but runs on {size}: start it with `mpirun -n {ranks}`", counted(*.ranks, "rank"))]
     Processes { ranks: usize, size: usize },
     /// Another thread of the process uses MPI.
     #[error("MPI belongs to the thread that used it first: call `spmd` on that thread")]

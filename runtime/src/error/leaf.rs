@@ -1,8 +1,7 @@
 //! Errors of leaves that users register or programs name.
 
 use super::joined;
-use crate::comm::plural;
-use crate::layout::{DType, Name};
+use crate::layout::{DType, Name, counted};
 
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +20,7 @@ pub enum LeafError {
     /// The function takes more or fewer operands than the statement has.
     #[error(
         "`{statement}` has {} ({}), but the function of leaf `{name}` takes {taken}; make them match",
-        plural(.operands.len(), "operand"), joined(.operands)
+        counted(.operands.len(), "operand"), joined(.operands)
     )]
     Operands { name: Name, statement: Box<str>, operands: Box<[Name]>, taken: usize },
     /// Another function is registered under the name.

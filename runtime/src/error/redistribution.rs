@@ -1,7 +1,6 @@
 //! Errors of redistributions and sweeps.
 
-use crate::comm::plural;
-use crate::layout::{Mesh, Sharding, SumsError};
+use crate::layout::{Mesh, Sharding, SumsError, counted};
 use polyshard_program::WayError;
 
 /// Why an array cannot be redistributed or swept.
@@ -73,7 +72,7 @@ fn layout(sharding: &Sharding) -> String {
 }
 
 fn sweep_mesh(swept: usize, mesh: &Mesh) -> String {
-    let (most, ranks) = (swept - 1, plural(mesh.size(), "rank"));
+    let (most, ranks) = (swept - 1, counted(mesh.size(), "rank"));
     let cure = match most {
         0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
         1 => format!("put its {ranks} on 1 axis, `{}`", mesh.size()),
@@ -81,7 +80,7 @@ fn sweep_mesh(swept: usize, mesh: &Mesh) -> String {
     };
     format!(
         "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {}; {cure}",
-        plural(swept, "dimension"),
+        counted(swept, "dimension"),
         if most == 1 { "axis" } else { "axes" },
         mesh.ndim(),
     )

@@ -1,7 +1,6 @@
 //! Errors of running reductions.
 
-use crate::comm::plural;
-use crate::layout::{DType, Sharding};
+use crate::layout::{DType, Sharding, counted};
 use polyshard_program::reduction::{ReductionError, listed};
 
 /// Why a reduction cannot run on the given ranks and arrays.
@@ -10,7 +9,7 @@ use polyshard_program::reduction::{ReductionError, listed};
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum ReductionRunError {
     /// The reduction is for more or fewer ranks than the world has.
-    #[error("the reduction is for {}, but the program runs on {size}", plural(*.ranks, "rank"))]
+    #[error("the reduction is for {}, but the program runs on {size}", counted(*.ranks, "rank"))]
     Ranks { ranks: usize, size: usize },
     /// The array has more or fewer elements than the reduction is made for.
     #[error("the reduction is for {elements} elements, but the array has {given}; make one for {given}")]

@@ -1,7 +1,7 @@
 //! Errors in the arrays and scalars that a program or a kernel runs on.
 
 use super::joined;
-use crate::layout::{DType, Name, Sharding};
+use crate::layout::{DType, Name, Sharding, are};
 use polyshard_machine::units::counted;
 use polyshard_program::KernelError;
 
@@ -102,11 +102,6 @@ pub enum RunError {
     /// A kernel is evaluated on a whole array that has another shape than its tensor.
     #[error("`{tensor}` has shape {wanted:?}, but the array given has {given:?}")]
     WholeShape { tensor: Name, wanted: Vec<usize>, given: Box<[usize]> },
-}
-
-/// The verb behind a count.
-fn are(count: usize) -> &'static str {
-    if count == 1 { "is" } else { "are" }
 }
 
 /// How messages name a program: by its kernel, if it has exactly one.

@@ -7,6 +7,7 @@
 
 use crate::comm::exchange_words;
 use crate::{DetectError, Result, World};
+use polyshard_layout::counted;
 use serde::Serialize;
 use std::fmt;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -77,11 +78,10 @@ impl Topology {
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let memory = self.memory as f64 / f64::from(1 << 30);
         let each = if self.nodes == 1 { "" } else { " each" };
-        write!(f, "{} with {}{each}, ", many(self.nodes, "node"), many(self.ranks_per_node, "rank"))?;
-        write!(f, "{memory:.1} GiB per node, {} that a rank may run on", many(self.cores, "core"))
+        write!(f, "{} with {}{each}, ", counted(self.nodes, "node"), counted(self.ranks_per_node, "rank"))?;
+        write!(f, "{memory:.1} GiB per node, {} that a rank may run on", counted(self.cores, "core"))
     }
 }
 

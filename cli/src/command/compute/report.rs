@@ -5,7 +5,7 @@ use crate::numbers::extents;
 use crate::say::remark;
 use polyshard::launched_ranks;
 use polyshard::machine::units::{counted, scaled, seconds, table};
-use polyshard::planner::cost::{Cost, CostedPart, PartCost, Spent};
+use polyshard::planner::cost::Cost;
 use polyshard::program::{Pattern, Program};
 use std::fmt::Write as _;
 
@@ -83,12 +83,7 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     };
     row("memory", format!("at most {} a rank{beside}", scaled(memory as f64, "B")));
     if let Some((_, cost)) = chosen {
-        // Copies within the memory of a rank are not listed as moves.
-        let copies = cost
-            .parts
-            .iter()
-            .filter(|part| matches!((&part.part, &part.spent), (CostedPart::Transfer(_), Spent::Memory)));
-        let copying: f64 = copies.map(PartCost::added).sum();
+        let copying = cost.copying();
         let moving = (cost.moving() - copying).max(0.0);
         let copying = if copying > 0.0 { format!(", copying {}", seconds(copying)) } else { String::new() };
         let [all, computing, moving] = [cost.seconds(), cost.computing(), moving].map(seconds);
