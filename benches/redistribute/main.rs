@@ -3,7 +3,7 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `move` | seconds of each way to redistribute a matrix, and of copying a tile, in turns |
-//! | `sweep` | the same for the move of a sweep over slabs, which `fft3d` makes |
+//! | `slabs` | the same for the move between slabs that `fft3d` makes |
 //! | `memory` | the peak memory of a rank against what the plan states |
 //! | `plan` | seconds to find plans of random problems |
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
@@ -34,8 +34,8 @@ enum Part {
         #[arg(long, default_value_t = 1)]
         runs: usize,
     },
-    /// Times the move between the stages of a sweep over slabs of complex `f64`, in turns.
-    Sweep {
+    /// Times the move between slabs of complex `f64`, in turns.
+    Slabs {
         /// The number of ranks.
         #[arg(long)]
         ranks: usize,
@@ -103,8 +103,8 @@ impl From<Way> for Transport {
 fn main() -> polyshard::Result<()> {
     match part() {
         None => Ok(()),
-        Some(Part::Move { problem, runs }) => time::matrix(&problem.problem()?, runs),
-        Some(Part::Sweep { ranks, size, runs }) => time::sweep(&Problem::slabs(ranks, size)?, runs),
+        Some(Part::Move { problem, runs }) => time::ways(&problem.problem()?, runs),
+        Some(Part::Slabs { ranks, size, runs }) => time::ways(&Problem::slabs(ranks, size)?, runs),
         Some(Part::Memory { problem, way }) => memory::measure(&problem.problem()?, way.into()),
         Some(Part::Plan { count }) => {
             planning::measure(count);

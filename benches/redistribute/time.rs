@@ -1,44 +1,26 @@
 //! All ways, timed in turns.
 
 use crate::problem::Problem;
-use crate::ways::{Plan, Way};
+use crate::ways::Way;
 use polyshard::prelude::*;
-use polyshard::runtime::{Redistribution, Sweep, Transport};
+use polyshard::runtime::{Redistribution, Transport};
 use polyshard_testing::bench::record::Record;
 
-/// Times our two ways, the way over the whole matrix and the copy of a tile `runs` times, in turns.
-pub(crate) fn matrix(problem: &Problem, runs: usize) -> polyshard::Result<()> {
+/// Times our two ways and the copy of a tile `runs` times, in turns, and the way over the whole of a matrix.
+pub(crate) fn ways(problem: &Problem, runs: usize) -> polyshard::Result<()> {
     polyshard::spmd(problem.source.mesh().size(), |world| {
         let plan = |transport| {
             let plan = Redistribution::new(world, &problem.source, &problem.target)?;
-            Ok::<_, polyshard::Error>(Plan::Own(Box::new(plan.with_transport(transport))))
+            Ok::<_, polyshard::Error>(plan.with_transport(transport))
         };
-        let ways = vec![
-            Way::copy(world, problem)?,
-            Way::plan(world, problem, "messages", plan(Transport::Messages)?, false)?,
-            Way::plan(world, problem, "shared", plan(Transport::Shared)?, true)?,
-            Way::gather(world, problem)?,
-        ];
-        in_turns(world, problem, ways, runs)
-    })?;
-    Ok(())
-}
-
-/// Times the move of a sweep over slabs by our two ways, and the copy of a slab, `runs` times, in turns.
-pub(crate) fn sweep(problem: &Problem, runs: usize) -> polyshard::Result<()> {
-    let shape = problem.source.shape();
-    let mesh = problem.source.mesh();
-    polyshard::spmd(mesh.size(), |world| {
-        let slabs = Mesh::new([("x", mesh.size())]);
-        let plan = |transport| {
-            let sweep = Sweep::new(world, &slabs, shape, 3)?.with_transport(transport);
-            Ok::<_, polyshard::Error>(Plan::First(sweep))
-        };
-        let ways = vec![
+        let mut ways = vec![
             Way::copy(world, problem)?,
             Way::plan(world, problem, "messages", plan(Transport::Messages)?, false)?,
             Way::plan(world, problem, "shared", plan(Transport::Shared)?, true)?,
         ];
+        if problem.source.shape().len() == 2 {
+            ways.push(Way::gather(world, problem)?);
+        }
         in_turns(world, problem, ways, runs)
     })?;
     Ok(())

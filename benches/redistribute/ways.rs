@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use polyshard::prelude::*;
-use polyshard::runtime::{Redistribution, Result, Sweep};
+use polyshard::runtime::{Redistribution, Result};
 use polyshard_testing::bench::clock::together;
 
 /// A contestant with arrays of its own, so that none warms another's.
@@ -18,29 +18,11 @@ pub(crate) struct Way {
 /// What a way does.
 enum How {
     /// A plan of ours.
-    Plan(Plan),
+    Plan(Box<Redistribution>),
     /// Every rank gets the whole matrix and takes its part.
     Gather { whole: Vec<f64> },
     /// No redistribution: each rank copies its tile with `memcpy`, all at the same time.
     Copy,
-}
-
-/// Where a plan comes from.
-pub(crate) enum Plan {
-    /// It was made for this problem.
-    Own(Box<Redistribution>),
-    /// It is the first move of a sweep.
-    First(Sweep),
-}
-
-impl Plan {
-    /// Returns the plan.
-    pub(crate) fn redistribution(&self) -> &Redistribution {
-        match self {
-            Self::Own(redistribution) => redistribution,
-            Self::First(sweep) => sweep.forward(0),
-        }
-    }
 }
 
 impl Way {
@@ -49,12 +31,11 @@ impl Way {
         world: &World,
         problem: &Problem,
         name: &'static str,
-        plan: Plan,
+        plan: Redistribution,
         shared: bool,
     ) -> polyshard::Result<Self> {
-        let target =
-            if shared { plan.redistribution().output(world)? } else { DistArray::filled(world, &problem.target, 0.0)? };
-        Ok(Self { name, source: problem.before(world)?, target, how: How::Plan(plan) })
+        let target = if shared { plan.output(world)? } else { DistArray::filled(world, &problem.target, 0.0)? };
+        Ok(Self { name, source: problem.before(world)?, target, how: How::Plan(Box::new(plan)) })
     }
 
     /// Returns the way over the whole matrix.
@@ -77,7 +58,7 @@ impl Way {
     pub(crate) fn turn(&mut self, world: &World) -> polyshard::Result<f64> {
         let Self { source, target, how, .. } = self;
         Ok(together(world, || match how {
-            How::Plan(plan) => plan.redistribution().run_into(world, source, target),
+            How::Plan(plan) => plan.run_into(world, source, target),
             How::Gather { whole } => gather(world, source, whole, target),
             How::Copy => {
                 target.block_mut().copy_from_slice(source.block());

@@ -1,9 +1,9 @@
 //! A Fourier transform of three dimensions, forward and back, on slabs or on pencils.
 //!
-//! Each rank transforms whole lines, so every dimension must be whole on it once: a [`Sweep`] moves the array from
-//! one such layout to the next. On a mesh of one axis ranks have slabs, two dimensions are whole at first, and one
-//! move is enough; on a mesh of two axes they have pencils. T. Birkeland and T. Sorevik, "Parallel Redistribution
-//! of Multidimensional Data", ParCo 2007.
+//! Each rank transforms whole lines, so every dimension must be whole on it once: redistributions move the array from
+//! one such layout to the next, each along one axis of the mesh. On a mesh of one axis ranks have slabs, two dimensions
+//! are whole at first, and one move is enough; on a mesh of two axes they have pencils. T. Birkeland and T. Sorevik,
+//! "Parallel Redistribution of Multidimensional Data", ParCo 2007, section 3.2.
 //!
 //! ```text
 //! cargo run --release --example fft3d -- --mesh 2x2 --size 60,70,80
@@ -12,12 +12,13 @@
 
 use clap::Parser;
 use polyshard::launched_ranks;
+use polyshard::layout::AxisExpr;
 use polyshard::machine::{Device, Interconnect, Level};
-use polyshard::planner::sweep::best_grid;
+use polyshard::planner::cost;
 use polyshard::prelude::*;
-use polyshard::runtime::Sweep;
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
+use std::cmp::Reverse;
 use std::error::Error;
 use std::f64::consts::TAU;
 use std::time::Instant;
@@ -45,31 +46,40 @@ fn main() {
 fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let &[n0, n1, n2] = &args.size[..] else { return Err("`--size` takes n0, n1 and n2, such as 64,64,64".into()) };
     let size = [n0, n1, n2];
-    // A sweep refuses a mesh of three axes, and says why.
     let best = || grid(launched_ranks().unwrap_or(4), size);
     let mesh = args.mesh.clone().map_or_else(best, Ok)?;
+    if mesh.ndim() > 2 {
+        let axes = mesh.ndim();
+        return Err(format!("`--mesh` takes one axis for slabs or two for pencils, but ({mesh}) has {axes}").into());
+    }
+    let stages = stages(&mesh, size)?;
     polyshard::spmd(mesh.size(), |world| {
-        // The fourth dimension has the real and the imaginary part.
-        let sweep = Sweep::new(world, &mesh, &[n0, n1, n2, 2], 3)?;
-        let stages = sweep.stages();
         if world.is_root() {
-            stages.iter().for_each(|stage| println!("{}: lines along {:?}", stage.sharding(), stage.new_dims()));
+            stages.iter().for_each(|stage| println!("{}: lines along {:?}", stage.sharding, stage.new));
         }
-        // One array per stage, made once: what the moves reach best.
-        let arrays = (0..stages.len()).map(|stage| sweep.array(world, stage)).collect::<Result<_, _>>();
-        let mut arrays: Vec<DistArray<f64>> = arrays?;
-        let input = DistArray::from_fn(world, stages[0].sharding(), |index| part(wave(index), index))?;
+        let between = |from: &Stage, to: &Stage| Redistribution::new(world, &from.sharding, &to.sharding);
+        let moves = stages.windows(2).map(|pair| Ok((between(&pair[0], &pair[1])?, between(&pair[1], &pair[0])?)));
+        let moves: Vec<_> = moves.collect::<polyshard::Result<_>>()?;
+        // One array per stage, made once, in memory that the moves can write to directly.
+        let mut arrays: Vec<DistArray<f64>> = match moves.first() {
+            Some((_, back)) => vec![back.output(world)?],
+            None => vec![DistArray::filled(world, &stages[0].sharding, 0.0)?],
+        };
+        for (there, _) in &moves {
+            arrays.push(there.output(world)?);
+        }
+        let input = DistArray::from_fn(world, &stages[0].sharding, |index| part(wave(index), index))?;
         arrays[0].block_mut().copy_from_slice(input.block());
 
         let mut planner = FftPlanner::new();
         let (start, mut moving) = (Instant::now(), 0.0);
         for (nth, stage) in stages.iter().enumerate() {
-            for &dim in stage.new_dims() {
+            for &dim in &stage.new {
                 transform(&mut arrays[nth], dim, &*planner.plan_fft_forward(size[dim]));
             }
             if let Some((here, [next, ..])) = arrays.split_at_mut_checked(nth + 1) {
                 let start = Instant::now();
-                sweep.forward(nth).run_into(world, &here[nth], next)?;
+                moves[nth].0.run_into(world, &here[nth], next)?;
                 moving += start.elapsed().as_secs_f64();
             }
         }
@@ -81,13 +91,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
         let (start, mut moving) = (Instant::now(), 0.0);
         for (nth, stage) in stages.iter().enumerate().rev() {
-            for &dim in stage.new_dims() {
+            for &dim in &stage.new {
                 transform(&mut arrays[nth], dim, &*planner.plan_fft_inverse(size[dim]));
             }
             if let Some(before) = nth.checked_sub(1) {
                 let (earlier, here) = arrays.split_at_mut(nth);
                 let start = Instant::now();
-                sweep.backward(before).run_into(world, &here[0], &mut earlier[before])?;
+                moves[before].1.run_into(world, &here[0], &mut earlier[before])?;
                 moving += start.elapsed().as_secs_f64();
             }
         }
@@ -102,14 +112,68 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the grid of this many ranks on which a sweep moves its array fastest; slabs if there are more ranks than lines.
-fn grid(ranks: usize, [n0, n1, n2]: [usize; 3]) -> Result<Mesh, Box<dyn Error>> {
+/// One layout of the array.
+struct Stage {
+    sharding: Sharding,
+    /// The dimensions that are whole on every rank for the first time.
+    new: Vec<usize>,
+}
+
+/// Returns the layouts on a mesh of at most two axes, one more than it has axes: from each to the next, one axis distributes another
+/// dimension, the last axis first.
+///
+/// ```text
+/// pencils (x, y)                          slabs (x)
+///
+/// stage 0   [0 @ x, 1 @ y]   2 is new     [0 @ x]   1 and 2 are new
+///   | along y                               | along x
+/// stage 1   [0 @ x, 2 @ y]   1 is new     [1 @ x]   0 is new
+///   | along x
+/// stage 2   [1 @ x, 2 @ y]   0 is new
+/// ```
+fn stages(mesh: &Mesh, size: [usize; 3]) -> polyshard::Result<Vec<Stage>> {
+    let axes = mesh.as_slice();
+    // The dimension that each axis distributes.
+    let mut dims: Vec<usize> = (0..axes.len()).collect();
+    let (mut done, mut stages): (Vec<usize>, Vec<Stage>) = (Vec::new(), Vec::new());
+    for turn in 0..=axes.len() {
+        if let Some(axis) = turn.checked_sub(1).map(|moved| axes.len() - 1 - moved) {
+            // The outermost that has an index for each rank of the axis, or else the longest: inner ones make shorter rows.
+            let room = |dim: &usize| (size[*dim].min(axes[axis].extent), Reverse(*dim));
+            let free = done.iter().copied().filter(|dim| !dims.contains(dim));
+            dims[axis] = free.max_by_key(room).expect("fewer axes than dimensions, so one is whole");
+        }
+        let placements = dims.iter().zip(axes).map(|(&dim, axis)| Placement::block(dim, AxisExpr::Axis(axis.name)));
+        // The fourth dimension has the real and the imaginary part.
+        let shape = [size[0], size[1], size[2], 2];
+        let sharding = Sharding::new(mesh, &shape, &placements.collect::<Vec<_>>())?;
+        let new: Vec<usize> = (0..3).filter(|dim| !dims.contains(dim) && !done.contains(dim)).collect();
+        done.extend(&new);
+        stages.push(Stage { sharding, new });
+    }
+    Ok(stages)
+}
+
+/// Returns the grid of this many ranks on which the moves take the least time; slabs if there are more ranks than lines.
+fn grid(ranks: usize, size: [usize; 3]) -> Result<Mesh, Box<dyn Error>> {
     // About what processes of one node take: 1 us for messages, and 10 GB/s.
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
     let machine = Machine::new("node", vec![Level::new("rank", ranks, Interconnect::Switch, 1e10, 1e-6)], device)?;
-    let best = best_grid(ranks, &[n0, n1, n2, 2], 3, DType::F64, &machine)?;
-    let extents = best.map_or(vec![ranks], |grid| grid.extents);
-    Ok(Mesh::new(["p0", "p1"].into_iter().zip(extents)))
+    let mesh = |extents: &[usize]| Mesh::new(["p0", "p1"].into_iter().zip(extents.iter().copied()));
+    let lines = size.into_iter().min().unwrap_or(0);
+    let pencils = (2..ranks).filter(|first| ranks.is_multiple_of(*first)).map(|first| vec![first, ranks / first]);
+    let mut best: Option<(f64, Mesh)> = None;
+    for extents in std::iter::once(vec![ranks]).chain(pencils).filter(|grid| grid.iter().all(|&ranks| ranks <= lines)) {
+        let (mut seconds, mesh) = (0.0, mesh(&extents));
+        for pair in stages(&mesh, size)?.windows(2) {
+            let program = Program::redistribution("A", [&pair[0].sharding, &pair[1].sharding], DType::F64)?;
+            seconds += cost(&program, &machine)?.seconds();
+        }
+        if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+            best = Some((seconds, mesh));
+        }
+    }
+    Ok(best.map_or_else(|| mesh(&[ranks]), |(_, mesh)| mesh))
 }
 
 /// Transforms all lines of this rank's block along a dimension, which must be whole there.

@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
-//! | `collective`, `stages`, `sums`, `sweep` | what groups of ranks do, and in which order |
+//! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
 //! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors and numbers in sentences |
 
 mod along;
@@ -39,7 +39,6 @@ mod solve;
 mod source;
 mod stages;
 mod sums;
-mod sweep;
 mod words;
 
 pub use along::{Along, ends_of_walk};
@@ -58,5 +57,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::SumKind;
-pub use sweep::SweepStage;
 pub use words::{are, counted};

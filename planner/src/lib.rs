@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | `types`, `part`, `parse`, `convert`, `named`, `factor`, `error` | distributed types: data, text, from and to shardings |
 //! | `redistribute` | plans from one type to another |
-//! | `sequence`, `sweep` | kernels in sequence, and sweeps |
+//! | `sequence` | kernels in sequence |
 //! | `cost` | what a program costs on a machine |
 //! | `placement`, `reduce`, `stages` | which rank is which device, and by which steps sums meet there |
 
@@ -28,7 +28,6 @@ mod redistribute;
 pub mod reduce;
 mod sequence;
 mod stages;
-pub mod sweep;
 mod types;
 
 pub use cost::{cost, cost_on};

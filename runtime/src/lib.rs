@@ -7,9 +7,9 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and what each sees of the others |
-//! | `comm`, `collectives`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks say to one another, from messages to legs |
+//! | `comm`, `collectives`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks send one another, from messages to legs |
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
-//! | `redistribute`, `sweep`, `subarray`, `transport` | arrays from one sharding to another |
+//! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | what a step reads and writes, fetched or in place |
 //! | `leaf`, `math`, `element`, `instances` | what a rank computes |
 //! | `execute`, `reference` | programs run at once, and their sequential meaning |
@@ -50,7 +50,6 @@ mod shared_inputs;
 mod shared_tiles;
 mod spmd;
 mod subarray;
-mod sweep;
 mod tile;
 mod transport;
 mod view;
@@ -83,7 +82,6 @@ pub use reference::reference;
 pub use region::Region;
 pub use room::Room;
 pub use spmd::{exit, launched_rank, launched_ranks, spmd, spmd_checked};
-pub use sweep::{Stage, Sweep};
 pub use tile::{KeptTile, OutTile, StepBuffers, Tile, Written};
 pub use transport::Transport;
 pub use view::{Strided, StridedMut, View, ViewMut};

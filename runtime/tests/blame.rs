@@ -1,7 +1,7 @@
 //! A panic for a user's mistake names the line of the user: in a process of its own, since the panic hook is that of the process.
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Grid, Result, Sweep, View, World, spmd};
+use polyshard_runtime::{DistArray, Grid, Result, View, World, spmd};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Mutex;
 
@@ -45,19 +45,6 @@ fn mistakes(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn mistakes_with_sweeps(world: &World) -> Result<()> {
-    let mesh = Mesh::new([("x", 2)]);
-    let sweep = Sweep::new(world, &mesh, &[4, 6], 2)?;
-    if world.rank() == 1 {
-        return Ok(());
-    }
-    check(|| sweep.axis(1), "no move between stages 1 and 2: the sweep has stages 0..2");
-    check(|| sweep.forward(7), "no move between stages 7 and 8: the sweep has stages 0..2");
-    check(|| sweep.backward(1), "no move between stages 1 and 2: the sweep has stages 0..2");
-    check(|| sweep.array::<f32>(world, 2), "no stage 2: the sweep has stages 0..2");
-    Ok(())
-}
-
 #[test]
 fn a_panic_for_a_mistake_names_the_line_that_made_it() {
     set_hook(Box::new(|info| {
@@ -66,7 +53,7 @@ fn a_panic_for_a_mistake_names_the_line_that_made_it() {
         let text = text.or(info.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
         SAID.lock().unwrap().push((file, text));
     }));
-    let ended = spmd(2, mistakes).and_then(|_| spmd(2, mistakes_with_sweeps));
+    let ended = spmd(2, mistakes);
     // Panics of this thread are for the test's own report.
     drop(std::panic::take_hook());
     ended.expect("all mistakes are blamed on this file");

@@ -1,11 +1,9 @@
-//! One model of cost: what plans, reductions, placements and sweeps say that they take is what the programs cost that they make.
+//! One model of cost: what plans, reductions, and placements say that they take is what the programs cost that they make.
 
-use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding, SweepStage};
+use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard_machine::{Algorithm, Collective, Interconnect, Level, Machine};
-use polyshard_planner::cost::Prices;
 use polyshard_planner::placement::{CollectiveOptions, PlacedMesh, Traffic, best_with, matrices};
 use polyshard_planner::reduce::{Strategy as How, best as programs};
-use polyshard_planner::sweep::best_grid;
 use polyshard_planner::{CostModel, MemoryBound, Ops, Plan, PlanOptions, cost_on};
 use polyshard_program::{DType, Program};
 use polyshard_testing::planner::machines::machines;
@@ -152,25 +150,6 @@ proptest! {
                 prop_assert!(close(ranked.seconds, ranked.each.iter().sum()));
             }
         }
-    }
-
-    #[test]
-    fn sweeps_take_what_their_moves_cost(
-        machine in machines(), extent in 2usize..9, ndim in 2usize..4, shared in any::<bool>(),
-    ) {
-        prop_assume!(machine.devices() <= 64);
-        let last = machine.levels().last().expect("a level").name.clone();
-        let machine = if shared { machine.with_shared_memory(&last).expect("a level") } else { machine };
-        let (ranks, shape) = (machine.devices(), vec![extent; ndim]);
-        let Some(grid) = best_grid(ranks, &shape, ndim, DType::F64, &machine).expect("a price") else { return Ok(()) };
-        let mesh = Mesh::new(grid.extents.iter().enumerate().map(|(nth, &extent)| (format!("p{nth}"), extent)));
-        let stages = SweepStage::all(&mesh, &shape, ndim);
-        let prices = Prices::new(&machine);
-        let moves = stages.windows(2).map(|pair| {
-            let program = Program::redistribution("A", [pair[0].sharding(), pair[1].sharding()], DType::F64).expect("a move");
-            prices.of(&program).expect("a price").seconds()
-        });
-        prop_assert!(close(grid.seconds, moves.sum()));
     }
 }
 

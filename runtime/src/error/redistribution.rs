@@ -1,9 +1,9 @@
-//! Errors of redistributions and sweeps.
+//! Errors of redistributions.
 
-use crate::layout::{Mesh, Sharding, SumsError, counted};
+use crate::layout::{Sharding, SumsError};
 use polyshard_program::WayError;
 
-/// Why an array cannot be redistributed or swept.
+/// Why an array cannot be redistributed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
@@ -59,29 +59,8 @@ pub enum RedistributionError {
          `Redistribution::output`, or use `Transport::Auto`"
     )]
     PrivateOutput { rank: usize },
-    /// A sweep of no dimensions, or of more than the array has.
-    #[error("cannot sweep the first {swept} dimensions of an array of shape {shape:?}; give 1 to {}", .shape.len())]
-    SweptDimensions { swept: usize, shape: Vec<usize> },
-    /// The mesh has too many axes for one of the dimensions to be whole.
-    #[error("{}", sweep_mesh(*.swept, .mesh))]
-    SweepMesh { swept: usize, mesh: Mesh },
 }
 
 fn layout(sharding: &Sharding) -> String {
     format!("of shape {:?} over ({}), sharded {sharding}", sharding.shape(), sharding.mesh())
-}
-
-fn sweep_mesh(swept: usize, mesh: &Mesh) -> String {
-    let (most, ranks) = (swept - 1, counted(mesh.size(), "rank"));
-    let cure = match most {
-        0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
-        1 => format!("put its {ranks} on 1 axis, `{}`", mesh.size()),
-        _ => format!("put its {ranks} on at most {most} axes"),
-    };
-    format!(
-        "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {}; {cure}",
-        counted(swept, "dimension"),
-        if most == 1 { "axis" } else { "axes" },
-        mesh.ndim(),
-    )
 }
