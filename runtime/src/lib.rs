@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and what each sees of the others |
-//! | `comm`, `collectives`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks send one another, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks send one another, from messages to legs |
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | what a step reads and writes, fetched or in place |
@@ -24,6 +24,7 @@ pub mod comm;
 mod element;
 mod emulate;
 mod error;
+mod exchange;
 mod execute;
 mod grid;
 mod groups;

@@ -10,7 +10,7 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `hop` | who takes part, and the pieces that they hand to one another |
+//! | `group_exchange` | who takes part, and the pieces that they hand to one another |
 //! | `moving` | what is on its way, leg by leg, by messages where it does not go through shared memory |
 //! | `shared` | shared memory |
 //! | `check` | what is refused |
@@ -18,7 +18,7 @@
 //! Nothing here decides what the shardings should be, and the source is never written.
 
 mod check;
-mod hop;
+mod group_exchange;
 pub(crate) mod moving;
 mod shared;
 #[cfg(test)]
@@ -173,7 +173,7 @@ impl Redistribution {
 
     /// Whether outputs are to be where other ranks can write into them; the same on all ranks.
     fn is_shared(&self) -> bool {
-        self.moved.talks() && self.transport != Transport::Messages
+        self.moved.communicates() && self.transport != Transport::Messages
     }
 
     /// Returns `source` laid out by the target; collective over the world.

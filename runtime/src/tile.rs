@@ -28,7 +28,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `in_place`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
+//! | `fetch`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
 //! | `out`, `sums`, `terms`, `written` | output tiles |
 //! | `ahead`, `leaving`, `pending`, `under_way` | what is in flight to and from tiles |
 //! | `kept`, `time_steps`, `sequence`, `stages` | what is reused, and regions worked out before |
@@ -36,7 +36,7 @@
 mod ahead;
 mod collective;
 mod exchange;
-mod in_place;
+mod fetch;
 mod kept;
 mod leaving;
 mod out;
@@ -56,22 +56,23 @@ pub use time_steps::StepBuffers;
 pub use written::Written;
 
 use crate::comm::Piece;
-use crate::layout::{Neighbours, Sharding};
+use crate::exchange::owned;
+use crate::layout::Sharding;
 use crate::memory::Buffer;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
-use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
-use ahead::Coming;
+use crate::{Element, Group, Region, Result, Shards, View};
+use ahead::InFlight;
 use bytemuck::cast_slice;
-use exchange::Pieces;
-use in_place::PeerTile;
+use fetch::Fetch;
 use polyshard_program::Passing;
 use sequence::Sequence;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use under_way::Transfers;
 
@@ -91,19 +92,21 @@ pub struct Tile<T> {
     in_pieces: bool,
     /// How what is broadcast ahead gets to the members of its group.
     passing: Passing,
-    /// What was exchanged last.
-    pieces: Option<Pieces>,
-    /// Where regions are that were read in place.
-    found: Sequence<PeerTile>,
-    /// What is on its way, the region that is wanted first first.
-    coming: VecDeque<Coming>,
+    /// How to get what was exchanged last, and whether all ranks saw all shards then.
+    exchanged: Option<(Region, bool, Rc<Fetch>)>,
+    /// How to get regions that were read in place.
+    found: Sequence<Rc<Fetch>>,
+    /// How to get no elements.
+    nothing: Rc<Fetch>,
+    /// What is in flight, the region that is read first first.
+    in_flight: VecDeque<InFlight>,
     /// The messages of that.
     transfers: Transfers,
 }
 
 impl<T> fmt::Debug for Tile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tile").field("held", &self.held).field("coming", &self.coming).finish_non_exhaustive()
+        f.debug_struct("Tile").field("held", &self.held).field("in_flight", &self.in_flight).finish_non_exhaustive()
     }
 }
 
@@ -155,9 +158,10 @@ impl<T: Element> Tile<T> {
             is_fixed: false,
             in_pieces: false,
             passing: Passing::Direct,
-            pieces: None,
+            exchanged: None,
             found: Sequence::default(),
-            coming: VecDeque::new(),
+            nothing: Rc::default(),
+            in_flight: VecDeque::new(),
             transfers: Transfers::default(),
         })
     }
@@ -324,31 +328,6 @@ fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {
 /// write elements in one place.
 fn one_box(region: &Region) {
     assert!(!region.wraps(), "{region} is not one box of its array; this is a bug in polyshard");
-}
-
-/// Where the rank at `owner`, which owns all of `region`, has it.
-fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray {
-    let own = Subarray::of(array.sharding(), owner, region);
-    assert!(
-        own.len() == region.distinct(),
-        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug of \
-         polyshard",
-        own.len(),
-        region.distinct(),
-        array.sharding()
-    );
-    own
-}
-
-/// The other ranks in reach with which this one has something in common, as `part` says from their coordinates and
-/// indices.
-fn with_others(
-    grid: &Grid<'_>,
-    reach: &Neighbours,
-    part: impl Fn(&[usize], &[i64]) -> Subarray,
-) -> Vec<(usize, Subarray)> {
-    let parts = grid.others(reach).map(|(rank, coordinates, indices)| (rank, part(&coordinates, &indices)));
-    parts.filter(|(_, part)| part.len() > 0).collect()
 }
 
 /// The rank of the member at these coordinates along the group's axes, which sends or receives `region`; the first if that

@@ -7,9 +7,10 @@
 //! parts are added up. All sum in the order of the coordinates, so that the bits are the same everywhere, and each rank
 //! receives what a reduction or a reduce-scatter has to move.
 
-use super::hop::Hop;
+use super::group_exchange::GroupExchange;
 use super::shared::{self, Outcome, Tile};
 use crate::comm::{Combining, SharedMemory, exchange_words};
+use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
 use crate::memory::{self, Buffer};
@@ -27,11 +28,11 @@ pub(super) struct Moved {
     way: Way,
     groups: Groups,
     /// How what is not summed up gets to where the target has it.
-    hop: Option<Hop>,
+    exchange: Option<GroupExchange>,
     /// The region of a term, and what each member of its group gets of it.
     parts: Option<(Region, Vec<Subarray>)>,
     /// How the terms get to where the target has the sums, those of one coordinate after the other, and which of them are this rank's.
-    layers: Vec<Hop>,
+    layers: Vec<GroupExchange>,
     mine: usize,
     pub(super) memory: Rc<dyn SharedMemory>,
     /// The same on all ranks, and of no other redistribution of the world.
@@ -73,10 +74,10 @@ impl Moved {
         // Sums move on when they have met.
         let summed = (!closed.is_empty()).then(|| summed_up(source, target, &closed));
         let [held, owned] = summed.as_ref().map_or([source, kept], |summed| [summed, summed]);
-        let (mut hop, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
+        let (mut exchange, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
         for (leg, direction) in way.taken() {
             match (leg, direction) {
-                (_, Direction::In) => hop = Some(hop_between(world, [held, owned, target], leg)?),
+                (_, Direction::In) => exchange = Some(exchange_between(world, [held, owned, target], leg)?),
                 (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
                     let term = Subarray::of(source, &at, &Region::whole(source.shape()));
                     let term = term.region().expect("a term is one block, as its way says; this is a bug in polyshard");
@@ -91,24 +92,24 @@ impl Moved {
                     for member in members {
                         let coordinates: Vec<_> = closed.iter().map(|&axis| (axis, member[axis])).collect();
                         let layer = source.pinned(&coordinates);
-                        layers.push(hop_between(world, [&layer, &layer, target], leg)?);
+                        layers.push(exchange_between(world, [&layer, &layer, target], leg)?);
                     }
                 }
                 _ => {}
             }
         }
         let memory = world.memory()?;
-        let scattered = hop.iter().chain(&layers).map(Hop::scattered);
-        let own = scattered.fold([0; 2], |most, hop| [most[0].max(hop[0]), most[1].max(hop[1])]);
+        let scattered = exchange.iter().chain(&layers).map(GroupExchange::scattered);
+        let own = scattered.fold([0; 2], |most, exchange| [most[0].max(exchange[0]), most[1].max(exchange[1])]);
         // A rank that reaches its whole group names itself.
-        let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
+        let other = exchange.as_ref().and_then(|exchange| exchange.apart(&*memory)).unwrap_or(world.rank());
         let words = [own[0], own[1], other].map(|word| word as u64);
         let told = exchange_words(world.comm(), "the pieces of a redistribution", words)?;
         let scattered = [0, 1].map(|side| told.iter().map(|words| words[side] as usize).max().unwrap_or(0));
         let mut others = told.iter().map(|words| words[2] as usize).enumerate();
         let apart = others.find(|(rank, other)| rank != other);
         let (way, staging) = (way.clone(), RefCell::default());
-        Ok(Self { way, groups, hop, parts, layers, mine, memory, number, apart, scattered, staging })
+        Ok(Self { way, groups, exchange, parts, layers, mine, memory, number, apart, scattered, staging })
     }
 
     pub(super) fn way(&self) -> &Way {
@@ -138,20 +139,28 @@ impl Moved {
     }
 
     /// Returns whether any rank hands something to another one, apart from terms of sums.
-    pub(super) fn talks(&self) -> bool {
-        self.hop.as_ref().is_some_and(|hop| hop.talks)
+    pub(super) fn communicates(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.communicates)
     }
 
-    /// Moves the pieces of a hop by an exchange.
-    fn exchange<T: Element>(&self, hop: &Hop, transport: Transport, from: &[T], to: &mut DistArray<T>) -> Result<()> {
-        self.hand_out(hop, transport, from, to, |from, to| self.exchange_by_messages(hop, size_of::<T>(), from, to))
+    /// Moves the pieces of an exchange.
+    fn exchange<T: Element>(
+        &self,
+        exchange: &GroupExchange,
+        transport: Transport,
+        from: &[T],
+        to: &mut DistArray<T>,
+    ) -> Result<()> {
+        self.hand_out(exchange, transport, from, to, |from, to| {
+            self.exchange_by_messages(exchange, size_of::<T>(), from, to)
+        })
     }
 
-    /// Moves the pieces of a hop: through shared memory, where the transport allows that and the ranks have some in common, else by calling
+    /// Moves the pieces of an exchange: through shared memory, where the transport allows that and the ranks have some in common, else by calling
     /// `by_messages`.
     fn hand_out<T: Element>(
         &self,
-        hop: &Hop,
+        exchange: &GroupExchange,
         transport: Transport,
         from: &[T],
         to: &mut DistArray<T>,
@@ -166,7 +175,7 @@ impl Moved {
         if let (Transport::Shared, Some((rank, other))) = (transport, self.apart) {
             return Err(RedistributionError::Apart { rank, other }.into());
         }
-        match shared::run(hop, &*self.memory, self.number, T::DTYPE, from, Tile::new(block, segment))? {
+        match shared::run(exchange, &*self.memory, self.number, T::DTYPE, from, Tile::new(block, segment))? {
             Outcome::Done => Ok(()),
             Outcome::Hidden(rank) if transport == Transport::Shared => {
                 Err(RedistributionError::PrivateOutput { rank }.into())
@@ -175,40 +184,46 @@ impl Moved {
         }
     }
 
-    /// Moves the pieces of a hop by messages: where rows are laid out and the library has derived datatypes, it moves all pieces at once,
+    /// Moves the pieces of an exchange by messages: where rows are laid out and the library has derived datatypes, it moves all pieces at once,
     /// else one pair of ranks after the other exchanges them (MPI 3.1, sections 3.10, 4.1 and 5.8).
-    fn exchange_by_messages(&self, hop: &Hop, element: usize, source: &[u8], target: &mut [u8]) -> Result<()> {
-        hop.own.rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
-        let Some(comm) = &hop.comm else { return Ok(()) };
+    fn exchange_by_messages(
+        &self,
+        exchange: &GroupExchange,
+        element: usize,
+        source: &[u8],
+        target: &mut [u8],
+    ) -> Result<()> {
+        exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
+        let Some(comm) = &exchange.comm else { return Ok(()) };
         if self.way.packing == Packing::LaidOut {
-            let layouts = |pieces: &[(usize, Subarray)], places: [Place; 2], side: usize| {
-                let mut layouts: Vec<_> = hop.members.iter().map(|_| None).collect();
+            let layouts = |pieces: &[WithRank], places: [Place; 2], side: usize| {
+                let mut layouts: Vec<_> = exchange.members.iter().map(|_| None).collect();
                 for (member, piece) in pieces {
                     layouts[*member] = Some(piece.rows(places[0], places[1]).layout(side, element));
                 }
                 layouts
             };
-            let sends = layouts(&hop.sends, [Place::Block, Place::Packed], 0);
-            let receives = layouts(&hop.receives, [Place::Packed, Place::Region], 1);
+            let sends = layouts(&exchange.part.sends, [Place::Block, Place::Packed], 0);
+            let receives = layouts(&exchange.part.receives, [Place::Packed, Place::Region], 1);
             if comm.all_to_all_laid_out(&sends, source, &receives, target)? {
                 return Ok(());
             }
         }
         let ends = Ends { element, source: (Place::Block, source), target: (Place::Region, target) };
         let staging = &mut *self.staging.borrow_mut();
-        mail::exchange(&**comm, Turns::ByDistance, &hop.sends, &hop.receives, ends, staging.buffers())
+        mail::exchange(&**comm, Turns::ByDistance, &exchange.part, ends, staging.buffers())
     }
 }
 
 /// How ranks hand out what they hold by a sharding and own by another to get to a third, as a leg says.
-fn hop_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<Hop> {
+fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<GroupExchange> {
     let mesh = Way::mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
     let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug in polyshard");
-    let hop = Hop::new(world, &mesh, &reach, between)?;
-    let (found, wanted) = (hop.found(), target.local_len(&target.mesh().coordinates(world.rank())));
+    let exchange = GroupExchange::new(world, &mesh, &reach, between)?;
+    let (found, wanted) = (exchange.found(), target.local_len(&target.mesh().coordinates(world.rank())));
     assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug in polyshard");
-    Ok(hop)
+    Ok(exchange)
 }
 
 /// An array that moves: what this rank has of it, and where it is to have it.
@@ -237,23 +252,24 @@ impl<'r, T: Element> Moving<'r, T> {
 
     /// Hands each rank what it lacks of what this one has.
     pub(crate) fn exchange(&mut self) -> Result<()> {
-        let hop = self.moved.hop.as_ref().expect("a way has a hop for its exchange; this is a bug in polyshard");
+        let exchange =
+            self.moved.exchange.as_ref().expect("a way has pieces for its exchange; this is a bug in polyshard");
         self.is_there = true;
-        self.moved.exchange(hop, self.transport, &self.held, self.target)
+        self.moved.exchange(exchange, self.transport, &self.held, self.target)
     }
 
     /// Gathers the shards of the members of a group, which are one after the other what each of them gets.
     pub(crate) fn all_gather(&mut self, group: &Group) -> Result<()> {
         self.is_there = true;
-        let Moved { hop, staging, .. } = self.moved;
-        let hop = hop.as_ref().expect("a way has a hop for its gathering; this is a bug in polyshard");
-        self.moved.hand_out(hop, self.transport, &self.held, self.target, |from, to| {
-            if hop.comm.is_none() {
+        let Moved { exchange, staging, .. } = self.moved;
+        let exchange = exchange.as_ref().expect("a way has pieces for its gathering; this is a bug in polyshard");
+        self.moved.hand_out(exchange, self.transport, &self.held, self.target, |from, to| {
+            if exchange.comm.is_none() {
                 // There is nothing to gather, or all of it is here.
-                hop.own.rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
+                exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
                 return Ok(());
             }
-            mail::all_gather(group, &hop.parts(), size_of::<T>(), from, to, staging.borrow_mut().buffers())
+            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, staging.borrow_mut().buffers())
         })
     }
 

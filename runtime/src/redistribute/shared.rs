@@ -11,7 +11,7 @@
 //! while another writes.
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
-use super::hop::Hop;
+use super::group_exchange::GroupExchange;
 use crate::comm::{Communicator, Header, Located, SharedMemory};
 use crate::publish::{Block, EMPTY, HIDDEN, Peers, Purpose, Round, published};
 use crate::subarray::{Copier, Place, Row};
@@ -41,16 +41,16 @@ pub(super) enum Outcome {
     Hidden(usize),
 }
 
-/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of `dtype`; `number` is the
+/// Moves the pieces of `exchange` from the members' `source` tiles to their target tiles, of elements of `dtype`; `number` is the
 /// redistribution's.
 ///
 /// # Errors
 /// If the members run different redistributions, or another rank failed.
 ///
 /// # Panics
-/// If a tile is not of the length that the hop says: a bug in polyshard.
+/// If a tile is not of the length that the exchange says: a bug in polyshard.
 pub(super) fn run(
-    hop: &Hop,
+    exchange: &GroupExchange,
     memory: &dyn SharedMemory,
     number: u64,
     dtype: DType,
@@ -59,33 +59,33 @@ pub(super) fn run(
 ) -> Result<Outcome> {
     let Tile { address, bytes, segment } = tile;
     let element = dtype.size();
-    let Some(comm) = &hop.comm else {
+    let Some(comm) = &exchange.comm else {
         // SAFETY: `address` is that of a tile of `bytes` bytes, which nobody else sees.
-        unsafe { hand_out(hop, element, source, &[(address, bytes)]) };
+        unsafe { hand_out(exchange, element, source, &[(address, bytes)]) };
         return Ok(Outcome::Done);
     };
     // All members see the same nodes, so all leave here or none.
-    if hop.apart(memory).is_some() {
+    if exchange.apart(memory).is_some() {
         return Ok(Outcome::Apart);
     }
-    let rank = |member: usize| hop.members[member];
+    let rank = |member: usize| exchange.members[member];
     let peers = Peers { comm: &**comm, memory, rank: &rank, are_all: false };
     let round = Round { purpose: Purpose::Redistribution, dtype, program: number as u32 };
     // If the headers differ, all members are told, and nobody writes.
-    let headers = hop.publisher.publish(&peers, &round, &[Block { address, bytes, place: segment }])?;
+    let headers = exchange.publisher.publish(&peers, &round, &[Block { address, bytes, place: segment }])?;
     let fence = Fence { comm: &**comm };
     // From here on others may write into this rank's tile. All members have the same headers, and decide alike.
     let outcome = match headers.iter().position(|header| published(header, 0).0 == HIDDEN) {
-        Some(member) => Outcome::Hidden(hop.members[member]),
+        Some(member) => Outcome::Hidden(exchange.members[member]),
         None => {
-            let tiles = locate(hop, memory, &headers);
+            let tiles = locate(exchange, memory, &headers);
             let addresses: Vec<_> = tiles.iter().map(|(tile, bytes)| (tile.address, *bytes)).collect();
             // SAFETY: the tiles are at the addresses, and of the lengths, that their owners have published. Each owner has
             // borrowed its tile mutably until it returns from this function, which it does only after all members have
             // called the fence: `publish` succeeds on all of them or on none, and each member calls the fence when `fence` is
             // dropped, at the latest by unwinding. The ranks write to different elements, because each element of a tile comes
             // from one rank; nobody reads a tile before all have passed the fence.
-            unsafe { hand_out(hop, element, source, &addresses) };
+            unsafe { hand_out(exchange, element, source, &addresses) };
             memory.sync();
             Outcome::Done
         }
@@ -94,7 +94,7 @@ pub(super) fn run(
     fence.now()?;
     if matches!(outcome, Outcome::Done) {
         memory.sync();
-        comm.count_in_place(hop.received() * element);
+        comm.count_in_place(exchange.received() * element);
     }
     Ok(outcome)
 }
@@ -120,7 +120,7 @@ impl Drop for Fence<'_> {
 }
 
 /// Returns where this rank sees each member's tile, and its length in bytes.
-fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Located, usize)> {
+fn locate(exchange: &GroupExchange, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Located, usize)> {
     let find = |(&rank, header): (&usize, &Header)| {
         let (handle, bytes) = published(header, 0);
         if handle == EMPTY {
@@ -130,18 +130,19 @@ fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Loca
         let found = memory.locate(rank, handle, bytes);
         (found.unwrap_or_else(|why| panic!("cannot map the tile of {bytes} bytes of rank {rank}: {why}")), bytes)
     };
-    hop.members.iter().zip(headers).map(find).collect()
+    exchange.members.iter().zip(headers).map(find).collect()
 }
 
 /// Copies each piece to where its member's tile is.
 ///
 /// # Safety
 /// The tiles can be written, and nobody else reads them, or writes to the elements of this rank's pieces.
-unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, usize)]) {
-    let behind = hop.sends.partition_point(|(member, _)| *member < hop.me);
-    let (before, after) = hop.sends.split_at(behind);
+unsafe fn hand_out(exchange: &GroupExchange, element: usize, source: &[u8], tiles: &[(*mut u8, usize)]) {
+    let behind = exchange.part.sends.partition_point(|(member, _)| *member < exchange.part.me);
+    let (before, after) = exchange.part.sends.split_at(behind);
     // Each starts with another one, so that they do not all write to one tile at once.
-    let pieces = std::iter::once((hop.me, &hop.own)).chain(after.iter().chain(before).map(|(to, piece)| (*to, piece)));
+    let pieces = std::iter::once((exchange.part.me, exchange.own()))
+        .chain(after.iter().chain(before).map(|(to, piece)| (*to, &**piece)));
     for (member, piece) in pieces {
         let (address, bytes) = tiles[member];
         let copier = Copier::new(bytes);

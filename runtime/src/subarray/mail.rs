@@ -5,6 +5,7 @@
 
 use super::{Place, Rows, Subarray, in_order};
 use crate::comm::Communicator;
+use crate::exchange::Exchange;
 use crate::memory::{Buffer, split_mut};
 use crate::{Element, Group, Result};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
@@ -35,7 +36,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) target: (Place, &'a mut [u8]),
 }
 
-/// Sends and receives pieces, at most one each way with each rank (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
+/// Sends and receives the pieces of an exchange (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
 /// `staging`, which is made longer if it is too short.
 ///
 /// ```text
@@ -50,8 +51,7 @@ pub(crate) struct Ends<'a> {
 pub(crate) fn exchange<S: Pod>(
     comm: &dyn Communicator,
     turns: Turns,
-    sends: &[(usize, Subarray)],
-    receives: &[(usize, impl Borrow<Subarray>)],
+    exchange: &Exchange,
     Ends { element, source: (from, source), target: (to, target) }: Ends<'_>,
     staging: [&mut Buffer<S>; 2],
 ) -> Result<()> {
@@ -59,12 +59,11 @@ pub(crate) fn exchange<S: Pod>(
     let distance = |distance: usize| if turns == Turns::Together { 0 } else { distance % size };
     let mut rounds: BTreeMap<usize, [Vec<Stream<'_>>; 2]> = BTreeMap::new();
     let mut packed = 0;
-    for (other, piece) in sends {
+    for (other, piece) in &exchange.sends {
         let stream = Stream::new(*other, piece, [from, Place::Packed], element, 0);
         rounds.entry(distance(other + size - me)).or_default()[0].push(stream);
     }
-    for (other, piece) in receives {
-        let piece = piece.borrow();
+    for (other, piece) in &exchange.receives {
         let before = if to == Place::Packed { packed } else { 0 };
         packed += piece.len();
         let stream = Stream::new(*other, piece, [Place::Packed, to], element, before);
@@ -269,9 +268,4 @@ pub(crate) fn receive<T: Element>(
     carry(cast_slice_mut(packed))?;
     part.copy(Place::Packed, packed, Place::Region, region);
     Ok(())
-}
-
-/// The number of elements of all subarrays.
-pub(crate) fn total(parts: &[(usize, impl Borrow<Subarray>)]) -> usize {
-    parts.iter().map(|(_, part)| part.borrow().len()).sum()
 }

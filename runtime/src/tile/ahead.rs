@@ -9,44 +9,40 @@
 //! All ranks begin in the same order. What a rank sees in memory that ranks share is read when it is wanted: for that nothing
 //! begins. A region that one rank sends is held in the message itself, on both sides, which nobody writes any more.
 
-use super::exchange::Pieces;
-use super::in_place::{Near, all_parts};
+use super::fetch::{Fetch, all_parts};
 use super::under_way::{Begun, Transfers, flight};
-use super::{Held, Tile, cyclic_neighbour, one_box, owned, room, root};
+use super::{Held, Tile, cyclic_neighbour, one_box, root};
 use crate::comm::{Communicator, Flight, Piece, Rounds, connect};
+use crate::exchange::{Exchange, owned, total};
 use crate::layout::Neighbours;
 use crate::progress::UnderWay;
 use crate::subarray::{Place, Subarray};
 use crate::{Element, Grid, Group, Region, Result, Shards, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Passing;
-use std::borrow::Borrow;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// A region that is on its way to a tile.
-pub(super) struct Coming {
+/// A region that is in flight to a tile.
+pub(super) struct InFlight {
     region: Region,
-    arrival: Arrival,
+    source: InFlightFrom,
 }
 
-/// How a region gets here.
-enum Arrival {
-    /// It takes no message.
-    Near(Near),
-    /// It is the message that this rank sends.
-    Sent(Arc<Piece>),
-    /// It is the message that this rank receives, or what passes from rank to rank.
-    Received,
-    /// It is put together of what this rank owns, what it sees and what it receives.
-    Parts { local: Vec<Subarray>, seen: Vec<(usize, Subarray)>, receives: Vec<(usize, Subarray)> },
-    /// The same, of the pieces that the tile has exchanged last.
-    Pieces,
+/// What a tile holds when a region has arrived.
+enum InFlightFrom {
+    /// What it holds already.
+    Tile,
+    /// The message that this rank sends, or else the one that it receives.
+    Message(Option<Arc<Piece>>),
+    /// What an exchange puts together.
+    Exchange(Rc<Fetch>),
 }
 
-impl fmt::Debug for Coming {
+impl fmt::Debug for InFlight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Coming").field("region", &self.region).finish_non_exhaustive()
+        f.debug_struct("InFlight").field("region", &self.region).finish_non_exhaustive()
     }
 }
 
@@ -122,17 +118,17 @@ impl<T: Element> Tile<T> {
 
     /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
     pub fn restart(&mut self) {
-        self.coming.clear();
+        self.in_flight.clear();
         self.transfers.clear();
     }
 
-    fn begin(&mut self, region: &Region, flight: Option<Flight>, arrival: Arrival) {
-        self.begin_by(region, Begun::Messages(flight), arrival);
+    fn begin(&mut self, region: &Region, flight: Option<Flight>, source: InFlightFrom) {
+        self.begin_by(region, Begun::Messages(flight), source);
     }
 
-    fn begin_by(&mut self, region: &Region, begun: Begun, arrival: Arrival) {
+    fn begin_by(&mut self, region: &Region, begun: Begun, source: InFlightFrom) {
         self.transfers.begin(begun);
-        self.coming.push_back(Coming { region: region.clone(), arrival });
+        self.in_flight.push_back(InFlight { region: region.clone(), source });
     }
 
     /// As [`copy`](Self::copy) of a region of this rank's own shard, which [arrives](Self::arrive) later; it is not copied if it is one
@@ -142,7 +138,7 @@ impl<T: Element> Tile<T> {
     /// As for [`copy`](Self::copy).
     pub fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
         let near = self.own(source.into(), region);
-        self.begin(region, None, Arrival::Near(near));
+        self.begin(region, None, InFlightFrom::Exchange(near));
     }
 
     /// As [`broadcast`](Self::broadcast), but does not wait: the region [arrives](Self::arrive) later.
@@ -162,8 +158,8 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
         let is_root = group.rank() == root;
-        let (begun, arrival) = if let Some(near) = self.near(source, group, Some(root), region) {
-            (Begun::Messages(None), Arrival::Near(near))
+        let (begun, from) = if let Some(near) = self.near(source, group, Some(root), region) {
+            (Begun::Messages(None), InFlightFrom::Exchange(near))
         } else {
             let mut message = room_for::<T>(region.len())?;
             if is_root {
@@ -177,15 +173,15 @@ impl<T: Element> Tile<T> {
                 Passing::Chain(segments) => {
                     let members = (0..size).map(|nth| (root + nth) % size).collect();
                     let rounds = Rounds::chain(members, group.rank(), cut(segments));
-                    (self.transfers.passing(rounds.start(message, None))?, Arrival::Received)
+                    (self.transfers.passing(rounds.start(message, None))?, InFlightFrom::Message(None))
                 }
                 Passing::Circulant(segments) => {
                     let rounds = Rounds::circulant(size, group.rank(), root, cut(segments));
-                    (self.transfers.passing(rounds.start(message, None))?, Arrival::Received)
+                    (self.transfers.passing(rounds.start(message, None))?, InFlightFrom::Message(None))
                 }
             }
         };
-        self.begin_by(region, begun, arrival);
+        self.begin_by(region, begun, from);
         Ok(())
     }
 
@@ -204,23 +200,16 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         let source = source.into();
-        let (flight, arrival) = if let Some(near) = self.near(source, group, None, region) {
-            (None, Arrival::Near(near))
+        let (flight, fetch) = if let Some(near) = self.near(source, group, None, region) {
+            (None, near)
         } else {
-            let parts = all_parts(source, group, region);
-            let me = group.rank();
-            let (own, others): (Vec<_>, Vec<_>) =
-                parts.into_iter().filter(|(_, part)| part.len() > 0).partition(|(member, _)| *member == me);
-            let mut sends = Vec::new();
-            for (_, part) in &own {
-                let message = packed(part, source)?;
-                sends = (0..group.size()).filter(|&to| to != me).map(|to| (to, Arc::clone(&message))).collect();
-            }
-            let flight = post(group.comm(), sends, &others, size_of::<T>())?;
-            let local = own.into_iter().map(|(_, part)| part).collect();
-            (flight, Arrival::Parts { local, seen: Vec::new(), receives: others })
+            let exchange = Exchange::gather(group, all_parts(source, group, region));
+            (
+                post(group.comm(), &exchange, Place::Block, source.block())?,
+                Rc::new(Fetch::new(source, region, exchange, false)),
+            )
         };
-        self.begin(region, flight, arrival);
+        self.begin(region, flight, InFlightFrom::Exchange(fetch));
         Ok(())
     }
 
@@ -246,12 +235,12 @@ impl<T: Element> Tile<T> {
         if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
             sends.push((to, packed(&owned(source.array(), source.coordinates(), &region), source)?));
         }
-        let (receives, arrival) = match self.near_one(source, from, region) {
-            Some(near) => (None, Arrival::Near(near)),
-            None => (Some((from, room_for::<T>(region.len())?)), Arrival::Received),
+        let (receives, from) = match self.near_one(source, from, region) {
+            Some(near) => (None, InFlightFrom::Exchange(near)),
+            None => (Some((from, room_for::<T>(region.len())?)), InFlightFrom::Message(None)),
         };
         let flight = flight(grid.world().comm(), sends, receives.into_iter().collect())?;
-        self.begin(region, flight, arrival);
+        self.begin(region, flight, from);
         Ok(())
     }
 
@@ -270,15 +259,11 @@ impl<T: Element> Tile<T> {
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
         let (source, region) = (source.into(), region_of(grid.coords()));
-        let pieces = Pieces::new(grid, reach, source, &region, region_of);
-        source.count(pieces.in_place());
-        let flight = pieces.post(grid, source)?;
-        let arrival = if region.is_empty() || pieces.is_own() {
-            Arrival::Near(self.own(source, &region))
-        } else {
-            Arrival::Parts { local: pieces.local, seen: pieces.seen, receives: pieces.receives }
-        };
-        self.begin(&region, flight, arrival);
+        let exchange = Exchange::fetch(grid, reach, source, &region, region_of);
+        source.count(total(&exchange.seen));
+        let flight = post(grid.world().comm(), &exchange, Place::Block, source.block())?;
+        let fetch = Fetch::new(source, &region, exchange, false);
+        self.begin(&region, flight, InFlightFrom::Exchange(Rc::new(fetch)));
         Ok(())
     }
 
@@ -298,20 +283,18 @@ impl<T: Element> Tile<T> {
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
         let (source, region) = (source.into(), region_of(grid.coords()));
-        let pieces = self.pieces_of(grid, reach, source, &region, region_of, true);
-        source.count(pieces.in_place());
-        let flight = pieces.post(grid, source)?;
-        let arrival = if region.is_empty() || pieces.is_own() {
+        let fetch = self.exchanged(grid, reach, source, &region, region_of, true);
+        source.count(total(&fetch.exchange.seen));
+        let flight = post(grid.world().comm(), &fetch.exchange, Place::Block, source.block())?;
+        let from = if fetch.is_own() {
             // It is there from the beginning.
-            let near = self.own(source, &region);
-            self.hold_near(source, &region, near)?;
-            Arrival::Near(Near::Held)
+            self.hold_fetched(source, &region, &fetch, &[])?;
+            InFlightFrom::Tile
         } else {
-            self.held = pieces.held(&region);
-            Arrival::Pieces
+            self.held = fetch.held(&region);
+            InFlightFrom::Exchange(fetch)
         };
-        self.pieces = Some(pieces);
-        self.begin(&region, flight, arrival);
+        self.begin(&region, flight, from);
         Ok(())
     }
 
@@ -333,21 +316,21 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
-        let (flight, arrival) = if let Some(near) = self.anywhere(source, region, from != group.rank()) {
-            (None, Arrival::Near(near))
+        let (flight, from) = if let Some(near) = self.anywhere(source, region, from != group.rank()) {
+            (None, InFlightFrom::Exchange(near))
         } else if from == group.rank() {
             self.holds(region);
-            (None, Arrival::Near(Near::Held))
+            (None, InFlightFrom::Tile)
         } else {
             let message = self.message(source)?;
             let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
-            let (receives, arrival) = match region.is_empty() {
-                true => (Vec::new(), Arrival::Near(Near::Empty)),
-                false => (vec![(from, room_for::<T>(region.len())?)], Arrival::Received),
+            let (receives, arrives) = match region.is_empty() {
+                true => (Vec::new(), InFlightFrom::Exchange(Rc::clone(&self.nothing))),
+                false => (vec![(from, room_for::<T>(region.len())?)], InFlightFrom::Message(None)),
             };
-            (flight(group.comm(), sends, receives)?, arrival)
+            (flight(group.comm(), sends, receives)?, arrives)
         };
-        self.begin(region, flight, arrival);
+        self.begin(region, flight, from);
         Ok(())
     }
 
@@ -398,50 +381,19 @@ impl<T: Element> Tile<T> {
     /// # Panics
     /// If nothing has begun: a bug in polyshard.
     pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
-        let coming = self.coming.pop_front();
-        let Coming { region, arrival } =
-            coming.expect("a region arrives that has not begun to come; this is a bug in polyshard");
+        let in_flight = self.in_flight.pop_front();
+        let InFlight { region, source: from } =
+            in_flight.expect("a region arrives that has not begun to come; this is a bug in polyshard");
         let received = self.transfers.finish(world.comm())?.received;
-        let source = source.into();
-        match arrival {
-            Arrival::Near(near) => self.hold_near(source, &region, near)?,
-            Arrival::Sent(message) => self.held = Held::Message(region, message),
-            Arrival::Received => {
-                let message = received.into_iter().next().expect("one message is received");
-                self.held = Held::Message(region, Arc::new(message));
-            }
-            Arrival::Pieces => {
-                let pieces = self.pieces.take().expect("what has begun to come is known; this is a bug in polyshard");
-                for ((_, part), message) in pieces.receives.iter().zip(&received) {
-                    part.copy(Place::Packed, cast_slice(message), Place::Region, room(&mut self.buffer, &region));
-                }
-                let done = self.hold_pieces(source, &region, &pieces);
-                self.pieces = Some(pieces);
-                done?;
-            }
-            Arrival::Parts { local, seen, receives } => {
-                let buffer = room(&mut self.buffer, &region);
-                for part in &local {
-                    part.copy(Place::Block, source.block(), Place::Region, buffer);
-                }
-                for (rank, part) in &seen {
-                    part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
-                }
-                for ((_, part), message) in receives.iter().zip(&received) {
-                    part.copy(Place::Packed, cast_slice(message), Place::Region, buffer);
-                }
-                self.held = Held::Buffer(region);
+        match from {
+            InFlightFrom::Tile => {}
+            InFlightFrom::Exchange(fetch) => self.hold_fetched(source.into(), &region, &fetch, &received)?,
+            InFlightFrom::Message(message) => {
+                let message = message.or_else(|| received.into_iter().next().map(Arc::new));
+                self.held = Held::Message(region, message.expect("one message is received"));
             }
         }
         Ok(())
-    }
-}
-
-impl Pieces {
-    /// Posts what others get of this rank's shard, and room for what it gets of theirs.
-    fn post<T: Element>(&self, grid: &Grid<'_>, source: Shards<'_, T>) -> Result<Option<Flight>> {
-        let sends = self.sends.iter().map(|(to, part)| Ok((*to, packed(part, source)?)));
-        post(grid.world().comm(), sends.collect::<Result<_>>()?, &self.receives, size_of::<T>())
     }
 }
 
@@ -452,31 +404,42 @@ pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
 
 /// A part of this rank's shard, as a message.
 fn packed<T: Element>(part: &Subarray, source: Shards<'_, T>) -> Result<Arc<Piece>> {
+    message(part, Place::Block, source.block())
+}
+
+/// A part of what is in `place`, as a message.
+fn message<T: Element>(part: &Subarray, place: Place, data: &[T]) -> Result<Arc<Piece>> {
     let mut message = room_for::<T>(part.len())?;
-    part.copy(Place::Block, source.block(), Place::Packed, cast_slice_mut(&mut message));
+    part.copy(place, data, Place::Packed, cast_slice_mut(&mut message));
     Ok(Arc::new(message))
 }
 
-/// Posts messages, with room for these parts of `size` bytes an element.
-pub(super) fn post(
+/// Posts the messages of an exchange, of what is in `place`, and room for those that this rank receives.
+pub(super) fn post<T: Element>(
     comm: &dyn Communicator,
-    sends: Vec<(usize, Arc<Piece>)>,
-    receives: &[(usize, impl Borrow<Subarray>)],
-    size: usize,
+    exchange: &Exchange,
+    place: Place,
+    data: &[T],
 ) -> Result<Option<Flight>> {
-    let room = |part: &Subarray| Piece::new(part.len() * size, "a message of a tile");
-    let receives = receives.iter().map(|(from, part)| Ok((*from, room(part.borrow())?)));
+    let mut sends: Vec<(usize, Arc<Piece>)> = Vec::with_capacity(exchange.sends.len());
+    for (nth, (to, part)) in exchange.sends.iter().enumerate() {
+        // What several ranks get alike is packed once.
+        let same = nth.checked_sub(1).filter(|before| Rc::ptr_eq(&exchange.sends[*before].1, part));
+        let message = same.map_or_else(|| message(part, place, data), |before| Ok(Arc::clone(&sends[before].1)))?;
+        sends.push((*to, message));
+    }
+    let receives = exchange.receives.iter().map(|(from, part)| Ok((*from, room_for::<T>(part.len())?)));
     flight(comm, sends, receives.collect::<Result<_>>()?)
 }
 
 /// Posts a message of the member `root` to each other one.
-fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Begun, Arrival)> {
+fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Begun, InFlightFrom)> {
     if group.rank() != root {
         let flight = flight(group.comm(), Vec::new(), vec![(root, message)])?;
-        return Ok((Begun::Messages(flight), Arrival::Received));
+        return Ok((Begun::Messages(flight), InFlightFrom::Message(None)));
     }
     let message = Arc::new(message);
     let others = (0..group.size()).filter(|&member| member != root);
     let sends = others.map(|to| (to, Arc::clone(&message))).collect();
-    Ok((Begun::Messages(flight(group.comm(), sends, Vec::new())?), Arrival::Sent(message)))
+    Ok((Begun::Messages(flight(group.comm(), sends, Vec::new())?), InFlightFrom::Message(Some(message))))
 }

@@ -1,8 +1,9 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::in_place::{all_parts, is_seen_in};
-use super::{Held, Tile, one_box, owned, root};
+use super::fetch::{all_parts, is_seen_in};
+use super::{Held, Tile, one_box, root};
 use crate::comm::Broadcast;
+use crate::exchange::owned;
 use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -56,7 +57,7 @@ impl<T: Element> Tile<T> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
         if let Some(near) = self.anywhere(source, region, group.rank() != root) {
-            return self.hold_near(source, region, near);
+            return self.hold_fetched(source, region, &near, &[]);
         }
         if region.is_empty() {
             self.held = Held::Nothing;
@@ -68,13 +69,13 @@ impl<T: Element> Tile<T> {
     /// As [`broadcast`](Self::broadcast), from the member `root`.
     fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
         if let Some(near) = self.near(source, group, Some(root), region) {
-            return self.hold_near(source, region, near);
+            return self.hold_fetched(source, region, &near, &[]);
         }
         if group.rank() == root {
             let own = owned(source.array(), source.coordinates(), region);
             if own.contiguous(Place::Block).is_some() {
                 let near = self.own(source, region);
-                self.hold_near(source, region, near)?;
+                self.hold_fetched(source, region, &near, &[])?;
             } else {
                 self.copy(source, region);
             }
@@ -89,7 +90,8 @@ impl<T: Element> Tile<T> {
                 return Ok(());
             }
             let near = self.near_one(source, owner, region);
-            self.hold_near(source, region, near.expect("the owner's shard is seen; this is a bug in polyshard"))
+            let near = near.expect("the owner's shard is seen; this is a bug in polyshard");
+            self.hold_fetched(source, region, &near, &[])
         })
     }
 
@@ -130,18 +132,17 @@ impl<T: Element> Tile<T> {
     pub fn all_gather<'a>(&mut self, group: &Group, source: impl Into<Shards<'a, T>>, region: &Region) -> Result<()> {
         let source = source.into();
         if let Some(near) = self.near(source, group, None, region) {
-            return self.hold_near(source, region, near);
+            return self.hold_fetched(source, region, &near, &[]);
         }
         let parts = all_parts(source, group, region);
         if self.in_pieces && !group.is_in_stages() {
-            let owner = parts.iter().position(|(_, part)| part.len() == region.distinct());
+            let owner = parts.iter().position(|part| part.len() == region.distinct());
             if let Some(root) = owner.filter(|_| !region.wraps()) {
                 // The owner of all of it holds it where it lies.
                 return self.broadcast_from(group, root, source, region);
             }
             self.broadcast_parts(group, source, region, &parts)?;
         } else {
-            let parts: Vec<_> = parts.iter().map(|(_, part)| part).collect();
             let target = cast_slice_mut(super::room(&mut self.buffer, region));
             let staging = [&mut self.outgoing, &mut self.incoming];
             mail::all_gather(group, &parts, size_of::<T>(), cast_slice(source.block()), target, staging)?;
@@ -156,18 +157,18 @@ impl<T: Element> Tile<T> {
         group: &Group,
         source: Shards<'_, T>,
         region: &Region,
-        parts: &[(usize, Subarray)],
+        parts: &[Subarray],
     ) -> Result<()> {
         let buffer = super::room(&mut self.buffer, region);
-        parts[group.rank()].1.copy(Place::Block, source.block(), Place::Region, buffer);
-        for (root, part) in parts.iter().filter(|(_, part)| part.len() > 0) {
-            if *root == group.rank() {
+        parts[group.rank()].copy(Place::Block, source.block(), Place::Region, buffer);
+        for (root, part) in parts.iter().enumerate().filter(|(_, part)| part.len() > 0) {
+            if root == group.rank() {
                 let send = part.packed(Place::Block, source.block(), &mut self.outgoing)?;
                 group.comm().broadcast(Broadcast::Send(cast_slice(send)))?;
                 continue;
             }
             mail::receive(part, buffer, &mut self.incoming, |into| {
-                group.comm().broadcast(Broadcast::Receive { root: *root, into })
+                group.comm().broadcast(Broadcast::Receive { root, into })
             })?;
         }
         Ok(())

@@ -1,12 +1,14 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
-use super::{Held, InPlace, Tile, one_box, owned, with_others};
-use crate::layout::{Neighbours, Stencil};
+use super::fetch::Fetch;
+use super::{Held, Tile, one_box};
+use crate::exchange::{Exchange, owned, total};
+use crate::layout::Neighbours;
+use crate::subarray::Place;
 use crate::subarray::mail::{self, Ends, Turns};
-use crate::subarray::{Place, Subarray};
-use crate::view::Ranges;
-use crate::{DistArray, Element, Grid, Region, Result, Shards};
+use crate::{Element, Grid, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::rc::Rc;
 
 impl<T: Element> Tile<T> {
     /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
@@ -47,7 +49,7 @@ impl<T: Element> Tile<T> {
         };
         mail::pass_on(grid.world().comm(), send, receive)?;
         match near {
-            Some(near) => self.hold_near(source, region, near),
+            Some(near) => self.hold_fetched(source, region, &near, &[]),
             None => {
                 self.held = Held::Buffer(region.clone());
                 Ok(())
@@ -107,15 +109,23 @@ impl<T: Element> Tile<T> {
         around: bool,
     ) -> Result<()> {
         let region = region_of(grid.coords());
-        let pieces = self.pieces_of(grid, reach, source, &region, region_of, around);
-        source.count(pieces.in_place());
-        let done = self.put_together(grid, source, &region, &pieces);
-        self.pieces = Some(pieces);
-        done
+        let fetch = self.exchanged(grid, reach, source, &region, region_of, around);
+        source.count(total(&fetch.exchange.seen));
+        // What is all in one shard is held without a buffer.
+        let buffer = if fetch.exchange.receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, &region) };
+        let ends = Ends {
+            element: size_of::<T>(),
+            source: (Place::Block, cast_slice(source.block())),
+            target: (Place::Region, cast_slice_mut(buffer)),
+        };
+        let staging = [&mut self.outgoing, &mut self.incoming];
+        mail::exchange(grid.world().comm(), Turns::Together, &fetch.exchange, ends, staging)?;
+        self.hold_fetched(source, &region, &fetch, &[])
     }
 
-    /// What ranks in reach hand one another, which is known if it was the same the last time.
-    pub(super) fn pieces_of(
+    /// How ranks in reach exchange pieces, which is known if it was the same the last time. What others get by messages is known to be the
+    /// same only if the regions of all ranks are.
+    pub(super) fn exchanged(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -123,157 +133,15 @@ impl<T: Element> Tile<T> {
         region: &Region,
         region_of: impl Fn(&[i64]) -> Region,
         around: bool,
-    ) -> Pieces {
-        let known = self.pieces.take().filter(|known| known.are_those_of(region, source, self.is_fixed));
-        known.unwrap_or_else(|| {
-            let pieces = Pieces::new(grid, reach, source, region, region_of);
-            if around { pieces.around(source) } else { pieces }
-        })
-    }
-
-    /// Gets the pieces of `region` that others own, by messages or from where these have them, and holds it all.
-    fn put_together(&mut self, grid: &Grid<'_>, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
-        let Pieces { sends, receives, .. } = pieces;
-        // What is all the rank's own, or another's, may be held without a buffer.
-        let buffer = if receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, region) };
-        let ends = Ends {
-            element: size_of::<T>(),
-            source: (Place::Block, cast_slice(source.block())),
-            target: (Place::Region, cast_slice_mut(buffer)),
-        };
-        let staging = [&mut self.outgoing, &mut self.incoming];
-        mail::exchange(grid.world().comm(), Turns::Together, sends, receives, ends, staging)?;
-        self.hold_pieces(source, region, pieces)
-    }
-
-    /// Holds `region`, of which what came by messages is in the buffer.
-    pub(super) fn hold_pieces(&mut self, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
-        let Pieces { local, seen, .. } = pieces;
-        if pieces.is_own() {
-            let near = self.own(source, region);
-            return self.hold_near(source, region, near);
-        }
-        if let ([(rank, part)], false) = (&seen[..], region.wraps() || region.has_blocks())
-            && part.len() == region.distinct()
-            && part.is_box()
-        {
-            source.block_of(*rank)?;
-            let owner = source.sharding().mesh().coordinates(*rank);
-            self.held = Held::InPlace(region.clone(), InPlace::new(*rank, part, source.sharding(), &owner));
-            return Ok(());
-        }
-        let buffer = super::room(&mut self.buffer, region);
-        for (rank, part) in seen {
-            part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
-        }
-        for part in local {
-            part.copy(Place::Block, source.block(), Place::Region, buffer);
-        }
-        self.held = pieces.held(region);
-        Ok(())
-    }
-}
-
-/// What ranks in reach hand one another of an array, each getting a region of it.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    /// This rank's region, and the elements that it owns of it.
-    region: Region,
-    own: usize,
-    /// What is copied out of its shard; all that it owns, but for the interior.
-    pub(super) local: Vec<Subarray>,
-    /// The indices that are read where the shard has them.
-    interior: Option<Ranges>,
-    /// What others get of its shard, and what it gets of theirs, by messages.
-    pub(super) sends: Vec<(usize, Subarray)>,
-    pub(super) receives: Vec<(usize, Subarray)>,
-    /// What it reads where others have it.
-    pub(super) seen: Vec<(usize, Subarray)>,
-    /// Whether all ranks saw all shards.
-    are_everywhere: bool,
-}
-
-impl Pieces {
-    pub(super) fn new<T: Element>(
-        grid: &Grid<'_>,
-        reach: &Neighbours,
-        source: Shards<'_, T>,
-        region: &Region,
-        region_of: impl Fn(&[i64]) -> Region,
-    ) -> Self {
-        let (sharding, mine) = (source.sharding(), source.coordinates());
-        let local = Subarray::read(sharding, mine, mine, region);
+    ) -> Rc<Fetch> {
         let are_everywhere = source.are_everywhere();
-        let send = |reader: &[usize], indices: &[i64]| Subarray::read(sharding, mine, reader, &region_of(indices));
-        let mut sends = Vec::new();
-        if !are_everywhere {
-            sends = with_others(grid, &reach.mirrored(), send);
-            sends.retain(|(reader, _)| !source.is_seen_by(*reader));
-        }
-        let mut gets = Vec::new();
-        if local.len() < region.distinct() {
-            gets = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
-        }
-        let remote = mail::total(&gets);
-        assert!(
-            local.len() + remote == region.distinct() || reach.stencil == Stencil::Star,
-            "{} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug of \
-             polyshard",
-            local.len() + remote,
-            region.distinct()
-        );
-        let (seen, receives) = gets.into_iter().partition(|(owner, _)| source.sees(*owner));
-        let (region, own, local) = (region.clone(), local.len(), vec![local]);
-        Self { region, own, local, interior: None, sends, receives, seen, are_everywhere }
+        let is_fixed = are_everywhere || self.is_fixed && !source.are_shared();
+        let known = self.exchanged.take();
+        let known = known.filter(|(known, seen, _)| is_fixed && known == region && *seen == are_everywhere);
+        let (.., fetch) = self.exchanged.insert(known.unwrap_or_else(|| {
+            let exchange = Exchange::fetch(grid, reach, source, region, region_of);
+            (region.clone(), are_everywhere, Rc::new(Fetch::new(source, region, exchange, around)))
+        }));
+        Rc::clone(fetch)
     }
-
-    /// The same, but what this rank owns is read where its shard has it, as far as it is one box of the array.
-    fn around<T: Element>(self, source: Shards<'_, T>) -> Self {
-        let Some(interior) = interior(source.array(), &self.region) else { return self };
-        // What is at the other side of the end is copied, even if this rank owns it.
-        let positions = interior.iter().zip(self.region.origin());
-        let positions = positions.map(|(own, start)| (own.start - start) as usize..(own.end - start) as usize);
-        let positions: Vec<_> = positions.collect();
-        let local = self.local.iter().flat_map(|local| local.around(&positions)).collect();
-        Self { local, interior: Some(interior), ..self }
-    }
-
-    /// What a tile holds whose buffer has what is not read where this rank's shard has it.
-    pub(super) fn held(&self, region: &Region) -> Held {
-        match &self.interior {
-            Some(interior) => Held::Around(region.clone(), interior.clone()),
-            None => Held::Buffer(region.clone()),
-        }
-    }
-
-    /// Whether the region is this rank's own, and one box of its array or more.
-    pub(super) fn is_own(&self) -> bool {
-        self.own == self.region.distinct() && !self.region.wraps()
-    }
-
-    /// Whether they are worked out for this region. What others get by messages is known to be the same only if the regions of
-    /// all ranks are.
-    fn are_those_of<T: Element>(&self, region: &Region, source: Shards<'_, T>, is_fixed: bool) -> bool {
-        self.region == *region
-            && self.are_everywhere == source.are_everywhere()
-            && (self.are_everywhere || is_fixed && !source.are_shared())
-    }
-
-    /// The elements that are read in place.
-    pub(super) fn in_place(&self) -> usize {
-        mail::total(&self.seen)
-    }
-}
-
-/// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
-fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Ranges> {
-    let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
-    let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
-    let inside = (0..region.ndim()).map(|dim| {
-        let (own, all) = (own.range(dim), region.range(dim));
-        // Beyond the period, an index means another element.
-        let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
-        Some(own.start.max(all.start)..own.end.min(end)).filter(|range| range.start < range.end)
-    });
-    inside.collect()
 }

@@ -14,16 +14,17 @@
 use super::ahead::{post, room_for};
 use super::pending::{End, Leaving, Pending};
 use super::sums::When;
-use super::terms::{Terms, combine, pieces};
+use super::terms::{Fold, combine, combine_received, pieces};
 use super::under_way::{Begun, Come, Sums, Transfers, flight};
 use super::{OutTile, root};
 use crate::comm::{Communicator, Piece, connect};
+use crate::exchange::Exchange;
 use crate::layout::Neighbours;
 use crate::memory::Buffer;
 use crate::progress::UnderWay;
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Region, Result, World};
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use polyshard_program::Passing;
 use std::ops::Range;
 use std::rc::Rc;
@@ -165,8 +166,8 @@ impl<T: Element> OutTile<T> {
         from: Option<(usize, Region)>,
         target: &DistArray<T>,
     ) -> Result<()> {
-        let terms = Terms::of_one(grid, &self.region, to, from, target);
-        let pending = self.send(grid.world().comm(), Rc::new(terms))?;
+        let terms = Exchange::write_back_to(grid, &self.region, to, from, target);
+        let pending = self.send(grid.world().comm(), Rc::new(terms), Fold::Each)?;
         self.leave(Some(pending));
         Ok(())
     }
@@ -186,7 +187,7 @@ impl<T: Element> OutTile<T> {
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
         let terms = self.exchanged(grid, reach, target, region_of);
-        let pending = self.send(grid.world().comm(), terms)?;
+        let pending = self.send(grid.world().comm(), terms, Fold::Each)?;
         self.leave(Some(pending));
         Ok(())
     }
@@ -240,7 +241,7 @@ impl<T: Element> OutTile<T> {
         let Come { received, sums } = self.transfers.finish(comm)?;
         let (received, written) = (received.iter().map(|message| cast_slice(message)), self.written.as_ref());
         match end {
-            End::Terms(terms) => terms.combine(received, &buffer, target, written, op),
+            End::Terms(terms, fold) => combine_received(&terms, fold, received, &buffer, target, written, op),
             End::Sums { own, mine, others } => {
                 let sums = sums.as_ref().map(|sums| (mine, cast_slice(sums)));
                 let all = others.into_iter().zip(received).chain(sums);
@@ -288,15 +289,10 @@ impl<T: Element> OutTile<T> {
     }
 
     /// Posts parts of the tile, and room for those of others.
-    pub(super) fn send(&mut self, comm: &dyn Communicator, terms: Rc<Terms>) -> Result<Pending> {
+    pub(super) fn send(&mut self, comm: &dyn Communicator, terms: Rc<Exchange>, fold: Fold) -> Result<Pending> {
         self.sums();
-        let sends = terms.sends.iter().map(|(to, part)| {
-            let mut message = room_for::<T>(part.len())?;
-            part.copy(Place::Region, &self.buffer, Place::Packed, cast_slice_mut(&mut message));
-            Ok((*to, Arc::new(message)))
-        });
-        let flight = post(comm, sends.collect::<Result<_>>()?, &terms.receives, size_of::<T>())?;
-        Ok((Begun::Messages(flight), End::Terms(terms)))
+        let flight = post(comm, &terms, Place::Region, &self.buffer)?;
+        Ok((Begun::Messages(flight), End::Terms(terms, fold)))
     }
 
     /// Whether members may see one another's tiles; if so, what is leaving is combined first, which keeps the order.

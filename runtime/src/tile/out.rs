@@ -2,10 +2,11 @@
 
 use super::pending::Leaving;
 use super::sequence::Sequence;
-use super::terms::{Terms, combine, owned_by_this};
+use super::terms::{Fold, combine, combine_received, owned_by_this};
 use super::under_way::Transfers;
 use super::{Written, one_box, room};
 use crate::comm::{Communicator, Order};
+use crate::exchange::{Exchange, total};
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::{Buffer, split_mut};
 use crate::subarray::mail::{self, Ends, Turns};
@@ -43,7 +44,7 @@ pub struct OutTile<T> {
     /// What it owns of what others alone get.
     pub(super) nothing: Rc<Subarray>,
     /// What was exchanged last, of which region, and the sharding of the array that it was combined into.
-    exchanged: Option<(Sharding, Region, Rc<Terms>)>,
+    exchanged: Option<(Sharding, Region, Rc<Exchange>)>,
     /// Buffers in which no tile is.
     pub(super) spare: Vec<Buffer<T>>,
     /// What is on its way to its owners, what began first first.
@@ -237,8 +238,8 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        let terms = Terms::of_one(grid, &self.region, to, from, target);
-        self.deliver(grid.world().comm(), &terms, target, op)
+        let terms = Exchange::write_back_to(grid, &self.region, to, from, target);
+        self.deliver(grid.world().comm(), &terms, Fold::Each, target, op)
     }
 
     /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
@@ -268,17 +269,17 @@ impl<T: Element> OutTile<T> {
         op: ReduceOp,
     ) -> Result<()> {
         let terms = self.exchanged(grid, reach, target, region_of);
-        self.deliver(grid.world().comm(), &terms, target, op)
+        self.deliver(grid.world().comm(), &terms, Fold::Each, target, op)
     }
 
-    /// What ranks in reach hand one another.
+    /// How ranks in reach exchange pieces of their tiles.
     pub(super) fn exchanged(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
         target: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
-    ) -> Rc<Terms> {
+    ) -> Rc<Exchange> {
         let region = region_of(grid.coords());
         assert!(
             region == self.region || region.is_empty() && self.region.is_empty(),
@@ -290,7 +291,7 @@ impl<T: Element> OutTile<T> {
             .take()
             .filter(|(sharding, known, _)| self.is_fixed && *known == region && sharding == target.sharding());
         let (.., terms) = self.exchanged.insert(known.unwrap_or_else(|| {
-            let terms = Terms::in_reach(grid, reach, target, &region, region_of);
+            let terms = Exchange::write_back(grid, reach, target, &region, region_of);
             (target.sharding().clone(), region, Rc::new(terms))
         }));
         Rc::clone(terms)
@@ -300,12 +301,13 @@ impl<T: Element> OutTile<T> {
     pub(super) fn deliver(
         &mut self,
         comm: &dyn Communicator,
-        terms: &Terms,
+        terms: &Exchange,
+        fold: Fold,
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
         self.sums();
-        self.incoming.grow(mail::total(&terms.receives), "terms to combine into an array")?;
+        self.incoming.grow(total(&terms.receives), "terms to combine into an array")?;
         let ends = Ends {
             element: size_of::<T>(),
             source: (Place::Region, cast_slice(&self.buffer)),
@@ -313,10 +315,10 @@ impl<T: Element> OutTile<T> {
         };
         // Terms lie together where they are packed.
         let staging = [&mut self.outgoing, &mut Buffer::default()];
-        mail::exchange(comm, Turns::Together, &terms.sends, &terms.receives, ends, staging)?;
+        mail::exchange(comm, Turns::Together, terms, ends, staging)?;
         let received = split_mut(&mut self.incoming, terms.receives.iter().map(|(_, part)| part.len()));
         let received = received.map(|packed| &*packed);
-        terms.combine(received, &self.buffer, target, self.written.as_ref(), op);
+        combine_received(terms, fold, received, &self.buffer, target, self.written.as_ref(), op);
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! How an in-flight output tile completes.
 
-use super::terms::Terms;
+use super::terms::Fold;
 use super::under_way::Begun;
+use crate::exchange::Exchange;
 use crate::memory::Buffer;
 use crate::subarray::Subarray;
 use std::ops::Range;
@@ -20,7 +21,7 @@ pub(super) type Pending = (Begun, End);
 /// What becomes of a tile when what has been posted for it is there.
 pub(super) enum End {
     /// Terms are combined.
-    Terms(Rc<Terms>),
+    Terms(Rc<Exchange>, Fold),
     /// This member has summed up its piece, and has the sums of others, of these pieces of the tile.
     Sums { own: Rc<Subarray>, mine: Range<usize>, others: Vec<Range<usize>> },
 }

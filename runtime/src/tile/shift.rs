@@ -34,7 +34,7 @@ impl<T: Element> Tile<T> {
         let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if let Some(near) = self.anywhere(source, region, from != group.rank()) {
-            return self.hold_near(source, region, near);
+            return self.hold_fetched(source, region, &near, &[]);
         }
         if from == group.rank() {
             self.holds(region);
@@ -70,7 +70,7 @@ impl<T: Element> Tile<T> {
         let source = source.into();
         let me = grid.world().rank();
         if let Some(near) = self.anywhere(source, region, from != me) {
-            return self.hold_near(source, region, near);
+            return self.hold_fetched(source, region, &near, &[]);
         }
         let to = to.filter(|(to, region)| *to != me && !region.is_empty());
         let handed_on = to.iter().map(|(_, region)| region).chain((from == me).then_some(region));

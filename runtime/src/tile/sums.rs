@@ -5,9 +5,10 @@
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
 use super::pending::Pending;
-use super::terms::{Terms, combine, combine_pieces, owned_by_this, pieces};
-use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
+use super::terms::{Fold, combine, combine_pieces, owned_by_this, pieces};
+use super::{OutTile, cyclic_neighbour, one_box, room, root};
 use crate::comm::{Combining, Order, received_in_sum};
+use crate::exchange::{Exchange, owned};
 use crate::shared_tiles::share_tiles;
 use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
@@ -209,10 +210,10 @@ impl<T: Element> OutTile<T> {
         if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
             return Ok(None);
         }
-        let terms = Terms::of_group(group, own, parts(target, &self.region));
+        let terms = Exchange::terms(group, own, parts(target, &self.region));
         match when {
-            When::Now => self.deliver(group.comm(), &terms, target, op).map(|()| None),
-            When::Later => self.send(group.comm(), Rc::new(terms)).map(Some),
+            When::Now => self.deliver(group.comm(), &terms, Fold::Sum, target, op).map(|()| None),
+            When::Later => self.send(group.comm(), Rc::new(terms), Fold::Sum).map(Some),
         }
     }
 

@@ -3,122 +3,52 @@
 //! Terms lie in this rank's tile, in others' where it sees these, or in messages. Whichever it is, one function combines them, in one
 //! order, so that sums have the same bits.
 
-use super::{Written, owned, with_others};
+use super::Written;
 use crate::comm::{CHUNK, combine as combine_bytes, combine_in_chunks};
-use crate::layout::{Neighbours, SumKind};
-use crate::subarray::{Place, Row, Subarray, mail};
-use crate::{DistArray, Element, Grid, Group, ReduceOp, Region};
+use crate::exchange::{Exchange, owned};
+use crate::layout::SumKind;
+use crate::subarray::{Place, Row, Subarray};
+use crate::{DistArray, Element, ReduceOp, Region};
 use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::rc::Rc;
 
 /// A term of a part: the tile of the region that it is in, or the part alone, packed.
 pub(super) type Term<'a, T> = (&'a [T], Place);
 
-/// What this rank sends and receives of tiles, and what it does with it.
-pub(super) struct Terms {
-    pub(super) sends: Vec<(usize, Subarray)>,
-    /// In ascending order of the writers.
-    pub(super) receives: Vec<(usize, Rc<Subarray>)>,
-    /// What this rank gets of its own tile, if anything.
-    own: Option<Rc<Subarray>>,
-    /// Its number among those who send.
-    me: usize,
-    /// Whether they are terms of one part, which are summed up before they are combined into the shard; else each is
-    /// combined by itself.
-    are_summed: bool,
+/// How terms that arrive are combined into the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// They are terms of one part, which are summed up first.
+    Sum,
+    /// Each by itself.
+    Each,
 }
 
-impl Terms {
-    /// Those of the members of a group, of which this one sums up the part `own`; `parts` are those of all.
-    pub(super) fn of_group(group: &Group, own: Rc<Subarray>, parts: Vec<Subarray>) -> Self {
-        let me = group.rank();
-        let sends = parts.into_iter().enumerate().filter(|(to, part)| *to != me && part.len() > 0).collect();
-        let receives = (0..group.size()).filter(|&from| from != me && own.len() > 0);
-        Self {
-            sends,
-            receives: receives.map(|from| (from, Rc::clone(&own))).collect(),
-            own: Some(own),
-            me,
-            are_summed: true,
-        }
+/// Combines the terms that have been received, and between them, in ascending order of the writers, what this rank keeps of its own `tile`.
+pub(super) fn combine_received<'a, T: Element>(
+    exchange: &Exchange,
+    fold: Fold,
+    received: impl Iterator<Item = &'a [T]>,
+    tile: &'a [T],
+    target: &mut DistArray<T>,
+    written: Option<&Written>,
+    op: ReduceOp,
+) {
+    let parts = exchange.receives.iter().map(|(_, part)| &**part);
+    let mut terms: SmallVec<[(&Subarray, Term<'_, T>); 8]> =
+        parts.zip(received.map(|packed| (packed, Place::Packed))).collect();
+    let own = exchange.kept();
+    if let Some(own) = own {
+        let before = exchange.receives.partition_point(|(from, _)| *from < exchange.me);
+        terms.insert(before, (own, (tile, Place::Region)));
     }
-
-    /// Those of ranks whose tile each has one owner: that of this one's `region` is the rank `to`, and this one gets the region of `from`.
-    pub(super) fn of_one<T: Element>(
-        grid: &Grid<'_>,
-        region: &Region,
-        to: usize,
-        from: Option<(usize, Region)>,
-        target: &DistArray<T>,
-    ) -> Self {
-        let me = grid.world().rank();
-        let part = || owned(target, &grid.mesh().coordinates(to), region);
-        let (mut sends, mut own) = (Vec::new(), None);
-        match region.is_empty() {
-            true => {}
-            false if to == me => own = Some(Rc::new(part())),
-            false => sends.push((to, part())),
+    match own.filter(|_| fold == Fold::Sum) {
+        Some(own) => {
+            let terms: SmallVec<[_; 8]> = terms.into_iter().map(|(_, term)| term).collect();
+            combine(own, &terms, target, written, op);
         }
-        let received = from.filter(|(from, region)| *from != me && !region.is_empty());
-        let receives = received.map(|(from, region)| (from, Rc::new(owned_by_this(target, &region))));
-        Self { sends, receives: receives.into_iter().collect(), own, me, are_summed: false }
-    }
-
-    /// Those of ranks in reach: what each owner gets of `region`, and what this rank gets of the regions of others.
-    pub(super) fn in_reach<T: Element>(
-        grid: &Grid<'_>,
-        reach: &Neighbours,
-        target: &DistArray<T>,
-        region: &Region,
-        region_of: impl Fn(&[i64]) -> Region,
-    ) -> Self {
-        let (sharding, mine) = (target.sharding(), target.coordinates());
-        // Of what is partial, each rank's own term.
-        let of_term = |other: &[usize], owner: &[usize], region: &Region| {
-            let same = sharding.partial().iter().all(|&axis| other[axis] == mine[axis]);
-            if same { Subarray::of(sharding, owner, region) } else { Subarray::default() }
-        };
-        let sends = with_others(grid, reach, |owner, _| of_term(owner, owner, region));
-        let receives =
-            with_others(grid, &reach.mirrored(), |writer, indices| of_term(writer, mine, &region_of(indices)));
-        let own = Subarray::of(sharding, mine, region);
-        let delivered = mail::total(&sends) + own.len();
-        assert!(
-            delivered >= region.len(),
-            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug in polyshard",
-            region.len()
-        );
-        let receives = receives.into_iter().map(|(from, part)| (from, Rc::new(part))).collect();
-        Self { sends, receives, own: Some(Rc::new(own)), me: grid.world().rank(), are_summed: false }
-    }
-
-    /// Combines what has been received, and between it, in ascending order of the writers, what this rank has in its own `tile`.
-    pub(super) fn combine<'a, T: Element>(
-        &self,
-        received: impl Iterator<Item = &'a [T]>,
-        tile: &'a [T],
-        target: &mut DistArray<T>,
-        written: Option<&Written>,
-        op: ReduceOp,
-    ) {
-        let parts = self.receives.iter().map(|(_, part)| &**part);
-        let mut terms: SmallVec<[(&Subarray, Term<'_, T>); 8]> =
-            parts.zip(received.map(|packed| (packed, Place::Packed))).collect();
-        let own = self.own.as_deref().filter(|own| own.len() > 0);
-        if let Some(own) = own {
-            let before = self.receives.partition_point(|(from, _)| *from < self.me);
-            terms.insert(before, (own, (tile, Place::Region)));
-        }
-        match own.filter(|_| self.are_summed) {
-            Some(own) => {
-                let terms: SmallVec<[_; 8]> = terms.into_iter().map(|(_, term)| term).collect();
-                combine(own, &terms, target, written, op);
-            }
-            None => terms.into_iter().for_each(|(part, term)| combine(part, &[term], target, written, op)),
-        }
+        None => terms.into_iter().for_each(|(part, term)| combine(part, &[term], target, written, op)),
     }
 }
 

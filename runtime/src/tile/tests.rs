@@ -6,7 +6,7 @@ use crate::leaf::{Role, contract};
 use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
 };
-use crate::{Grid, ReduceOp, Result, Strided, World};
+use crate::{DistArray, Grid, ReduceOp, Result, Strided, World};
 use proptest::prelude::*;
 
 mod blocks;

@@ -1,41 +1,33 @@
-//! Hops: every rank hands out pieces of one tile and gets those of another.
-//!
-//! A hop says who takes part and which [piece](Subarray) each pair of ranks moves; how it moves is a transport's
-//! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
-//! that only keeps what it has is alone and talks to nobody.
+//! Exchanges of arrays in groups: ranks that move nothing between them are in different groups and never wait for each other; a rank that
+//! only keeps what it has is alone and communicates with nobody.
 
 use crate::comm::{Communicator, SharedMemory, exchange_words};
+use crate::exchange::{Exchange, WithRank, total};
 use crate::layout::{Mesh, Neighbours};
 use crate::publish::Publisher;
-use crate::subarray::{Place, Subarray, mail};
+use crate::subarray::{Place, Subarray};
 use crate::{Result, World};
 use std::rc::Rc;
 
-/// One hop, seen from one rank. Numbers of members are ranks of `comm`.
-pub(super) struct Hop {
-    /// The group; none for a rank that talks to nobody.
+/// An exchange of one array for another, and the group of ranks that take part in it with this one.
+pub(super) struct GroupExchange {
+    /// The group; none for a rank that is alone.
     pub(super) comm: Option<Rc<dyn Communicator>>,
     /// World ranks of the members, ascending.
     pub(super) members: Vec<usize>,
-    /// This rank's number among the members.
-    pub(super) me: usize,
-    /// What this rank keeps.
-    pub(super) own: Subarray,
-    /// What this rank hands to other members, by their numbers.
-    pub(super) sends: Vec<(usize, Subarray)>,
-    /// What this rank gets from other members.
-    pub(super) receives: Vec<(usize, Subarray)>,
+    /// What this rank keeps, sends and receives, by numbers of members.
+    pub(super) part: Exchange,
     /// What it gets from members that have nothing for it.
     nothing: Subarray,
-    /// Whether any rank of the world talks to another.
-    pub(super) talks: bool,
+    /// Whether any rank of the world sends something to another.
+    pub(super) communicates: bool,
     /// What the members publish for each other.
     pub(super) publisher: Publisher,
 }
 
-impl Hop {
-    /// Returns the hop in which `between(a, b)` is what rank `a` of the world hands to rank `b`; collective. `reach` says where
-    /// those are that have something for a rank, in `mesh`.
+impl GroupExchange {
+    /// Returns the exchange in which rank `a` of the world hands `between(a, b)` to rank `b`, where that is in `reach`, in `mesh`;
+    /// collective.
     ///
     /// Takes time in proportion to the number of ranks.
     ///
@@ -48,34 +40,29 @@ impl Hop {
         between: impl Fn(usize, usize) -> Subarray,
     ) -> Result<Self> {
         let this = world.rank();
-        let coordinates = mesh.coordinates(this);
-        let mut in_reach: Vec<_> = mesh.in_reach(&coordinates, reach).map(|at| mesh.rank(&at)).collect();
-        in_reach.retain(|&rank| rank != this);
-        in_reach.sort_unstable();
-        // A reach is the rank's own coordinate or all of them along each axis, so the ranks that this one sends to are in it as well.
-        let pieces = |between: &dyn Fn(usize) -> Subarray| -> Vec<_> {
-            let pieces = in_reach.iter().map(|&rank| (rank, between(rank)));
-            pieces.filter(|(_, piece)| piece.len() > 0).collect()
-        };
-        let (mut sends, mut receives) = (pieces(&|rank| between(this, rank)), pieces(&|rank| between(rank, this)));
-        let peers = sends.iter().chain(&receives).map(|(rank, _)| *rank).collect();
+        let part = Exchange::between(mesh, this, reach, between);
+        let peers = part.sends.iter().chain(&part.receives).map(|(rank, _)| *rank).collect();
         let labels = components(world, peers)?;
         let members: Vec<_> = (0..world.size()).filter(|&rank| labels[rank] == labels[this]).collect();
-        let number =
-            |rank| members.binary_search(&rank).expect("a rank is in its own group; this is a bug in polyshard");
-        sends.iter_mut().chain(&mut receives).for_each(|(rank, _)| *rank = number(*rank));
+        let part = part.numbered(|rank| {
+            members.binary_search(&rank).expect("a rank is in its own group; this is a bug in polyshard")
+        });
         let comm = world.part(&labels)?;
-        let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);
-        let (me, own) = (number(this), between(this, this));
+        let communicates = labels.iter().enumerate().any(|(rank, &label)| label != rank);
         let (nothing, publisher) = Default::default();
-        Ok(Self { comm, members, me, own, sends, receives, nothing, talks, publisher })
+        Ok(Self { comm, members, part, nothing, communicates, publisher })
+    }
+
+    /// Returns what this rank keeps.
+    pub(super) fn own(&self) -> &Subarray {
+        self.part.kept().unwrap_or(&self.nothing)
     }
 
     /// Returns what this rank gets of each member, itself included, by their numbers.
     pub(super) fn parts(&self) -> Vec<&Subarray> {
         let mut parts = vec![&self.nothing; self.members.len()];
-        parts[self.me] = &self.own;
-        self.receives.iter().for_each(|(member, piece)| parts[*member] = piece);
+        parts[self.part.me] = self.own();
+        self.part.receives.iter().for_each(|(member, piece)| parts[*member] = piece);
         parts
     }
 
@@ -86,21 +73,21 @@ impl Hop {
 
     /// Returns the number of elements that this rank gets, from itself too.
     pub(super) fn found(&self) -> usize {
-        self.own.len() + self.received()
+        self.own().len() + self.received()
     }
 
     /// Returns the number of elements that this rank gets from others.
     pub(super) fn received(&self) -> usize {
-        mail::total(&self.receives)
+        total(&self.part.receives)
     }
 
     /// Returns the largest number of elements of a piece that is scattered where it is sent from, and where it is received.
     pub(super) fn scattered(&self) -> [usize; 2] {
-        let largest = |pieces: &[(usize, Subarray)], place| {
+        let largest = |pieces: &[WithRank], place| {
             let scattered = pieces.iter().filter(|(_, piece)| piece.contiguous(place).is_none());
             scattered.map(|(_, piece)| piece.len()).max().unwrap_or(0)
         };
-        [largest(&self.sends, Place::Block), largest(&self.receives, Place::Region)]
+        [largest(&self.part.sends, Place::Block), largest(&self.part.receives, Place::Region)]
     }
 }
 

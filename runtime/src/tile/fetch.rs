@@ -1,0 +1,268 @@
+//! Where a region is that a tile fetches: in the memory of ranks that this one sees, or in messages of others.
+
+use super::{Held, InPlace, Tile, room};
+use crate::comm::Piece;
+use crate::exchange::{Exchange, WithRank, owned};
+use crate::subarray::Subarray;
+use crate::view::Ranges;
+use crate::{Element, Group, Region, Result, Shards};
+use std::convert::Infallible;
+use std::rc::Rc;
+
+/// How a region gets to a tile, worked out once for all times that it does.
+#[derive(Debug, Default)]
+pub(super) struct Fetch {
+    pub(super) exchange: Exchange,
+    /// Where all of the region is, if it is one box of one shard that this rank sees.
+    whole: Option<InPlace>,
+    /// The indices that are read where this rank's shard has them; the exchange keeps the others.
+    interior: Option<Ranges>,
+    /// The elements that this rank owns, as the readers see it.
+    own: usize,
+}
+
+impl<T: Element> Tile<T> {
+    /// How to get `region` of this rank's own shard.
+    pub(super) fn own(&mut self, source: Shards<'_, T>, region: &Region) -> Rc<Fetch> {
+        self.known(region, || Fetch::of_one(source, this_rank(source), region))
+    }
+
+    /// How to get `region`, which the member `root` of a group owns, or, without a root, members together, and which all of them read, if
+    /// they all see it. What this rank reads of others counts as received.
+    pub(super) fn near(
+        &mut self,
+        source: Shards<'_, T>,
+        group: &Group,
+        root: Option<usize>,
+        region: &Region,
+    ) -> Option<Rc<Fetch>> {
+        if region.is_empty() || group.size() == 1 {
+            return Some(self.own(source, region));
+        }
+        if !is_seen_in(source, group) {
+            return None;
+        }
+        let found = self.known(region, || Fetch::in_group(source, group, region));
+        source.count(match root {
+            None => region.distinct() - found.own,
+            Some(root) if root == group.rank() => 0,
+            Some(_) => region.len(),
+        });
+        Some(found)
+    }
+
+    /// How to get `region`, which the world's rank `from` owns, if this rank sees it; it counts as received if that is another rank.
+    pub(super) fn near_one(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Option<Rc<Fetch>> {
+        if region.is_empty() || from == this_rank(source) {
+            return Some(self.own(source, region));
+        }
+        source.sees(from).then(|| {
+            source.count(region.len());
+            self.known(region, || Fetch::of_one(source, from, region))
+        })
+    }
+
+    /// How to get `region` from the shards of all ranks, if this one sees them all; it counts as received if it would have been.
+    pub(super) fn anywhere(&mut self, source: Shards<'_, T>, region: &Region, is_received: bool) -> Option<Rc<Fetch>> {
+        if !source.are_everywhere() {
+            return None;
+        }
+        if is_received {
+            source.count(region.len());
+        }
+        Some(self.known(region, || Fetch::anywhere(source, region)))
+    }
+
+    /// How the region is known to be got, or `find` returns.
+    fn known(&mut self, region: &Region, find: impl FnOnce() -> Fetch) -> Rc<Fetch> {
+        if region.is_empty() {
+            return Rc::clone(&self.nothing);
+        }
+        let Ok(found) = self.found.get(region, || Ok::<_, Infallible>(Rc::new(find())));
+        Rc::clone(found)
+    }
+
+    /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where what came by messages is already or is copied
+    /// to from `received`.
+    ///
+    /// # Errors
+    /// If the system does not let this rank see what another has.
+    pub(super) fn hold_fetched(
+        &mut self,
+        source: Shards<'_, T>,
+        region: &Region,
+        fetch: &Fetch,
+        received: &[Piece],
+    ) -> Result<()> {
+        if region.is_empty() {
+            self.held = Held::Nothing;
+        } else if let Some(place) = &fetch.whole {
+            source.block_of(place.rank)?;
+            self.held = Held::InPlace(region.clone(), place.clone());
+        } else {
+            fetch.exchange.put_together(source, received, room(&mut self.buffer, region))?;
+            self.held = fetch.held(region);
+        }
+        Ok(())
+    }
+}
+
+impl Fetch {
+    /// A region whose pieces are exchanged so; `around` what this rank owns, as far as that is one box of the array.
+    pub(super) fn new<T: Element>(source: Shards<'_, T>, region: &Region, exchange: Exchange, around: bool) -> Self {
+        let own: usize = exchange.keep.iter().map(|part| part.len()).sum();
+        let mut fetch = Self { exchange, own, ..Self::default() };
+        let Exchange { keep, receives, seen, .. } = &fetch.exchange;
+        if receives.is_empty() {
+            let kept = keep.iter().map(|part| (this_rank(source), part));
+            let mut parts =
+                seen.iter().map(|(rank, part)| (*rank, part)).chain(kept).filter(|(_, part)| part.len() > 0);
+            if let (Some((rank, part)), None) = (parts.next(), parts.next()) {
+                fetch.whole = whole(source, region, rank, part);
+            }
+        }
+        if around && fetch.whole.is_none() {
+            fetch.go_around(source, region);
+        }
+        fetch
+    }
+
+    /// Reads what this rank owns where its shard has it, as far as it is one box of the array.
+    fn go_around<T: Element>(&mut self, source: Shards<'_, T>, region: &Region) {
+        let Some(interior) = interior(source, region) else { return };
+        // What is at the other side of the end is copied, even if this rank owns it.
+        let positions = interior.iter().zip(region.origin());
+        let positions = positions.map(|(own, start)| (own.start - start) as usize..(own.end - start) as usize);
+        let positions: Vec<_> = positions.collect();
+        let keep = self.exchange.keep.iter().flat_map(|part| part.around(&positions));
+        self.exchange.keep = keep.map(Rc::new).collect();
+        self.interior = Some(interior);
+    }
+
+    /// What a tile holds whose buffer has what is not read where this rank's shard has it.
+    pub(super) fn held(&self, region: &Region) -> Held {
+        match &self.interior {
+            Some(interior) => Held::Around(region.clone(), interior.clone()),
+            None => Held::Buffer(region.clone()),
+        }
+    }
+
+    /// Whether this rank gets nothing from others.
+    pub(super) fn is_own(&self) -> bool {
+        self.exchange.receives.is_empty() && self.exchange.seen.is_empty()
+    }
+
+    /// A region that the rank `from` owns.
+    fn of_one<T: Element>(source: Shards<'_, T>, from: usize, region: &Region) -> Self {
+        let owner = source.sharding().mesh().coordinates(from);
+        Self::seen(source, region, vec![(from, Rc::new(owned(source.array(), &owner, region)))])
+    }
+
+    /// A region, whoever of the world owns it.
+    fn anywhere<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let mesh = sharding.mesh();
+        let part = |rank| Subarray::read(sharding, &mesh.coordinates(rank), mine, region);
+        Self::nearest(source, region, || (0..mesh.size()).map(|rank| (rank, part(rank))).collect())
+    }
+
+    /// A region that members of a group own, and that all of them read.
+    fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
+        let own = Subarray::read(source.sharding(), source.coordinates(), &group.coordinates(0), region).len();
+        let parts = || {
+            let parts = parts_of(source, group, region).into_iter().enumerate();
+            parts.map(|(member, part)| (group.world_rank(member), part)).collect()
+        };
+        Self { own, ..Self::nearest(source, region, parts) }
+    }
+
+    /// A region that is all of the nearest rank that owns its first element, else of the `owners`.
+    fn nearest<T: Element>(
+        source: Shards<'_, T>,
+        region: &Region,
+        owners: impl FnOnce() -> Vec<(usize, Subarray)>,
+    ) -> Self {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let first: Vec<usize> = (0..region.ndim()).map(|dim| first(region, dim)).collect();
+        let owner = sharding.owner(mine, &first);
+        let part = Subarray::of(sharding, &owner, region);
+        if part.len() == region.distinct() {
+            return Self::seen(source, region, vec![(sharding.mesh().rank(&owner), Rc::new(part))]);
+        }
+        let parts = owners().into_iter().filter(|(_, part)| part.len() > 0);
+        Self::seen(source, region, parts.map(|(rank, part)| (rank, Rc::new(part))).collect())
+    }
+
+    /// A region of which this rank sees all parts.
+    fn seen<T: Element>(source: Shards<'_, T>, region: &Region, parts: Vec<WithRank>) -> Self {
+        let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
+        assert!(
+            found == region.distinct(),
+            "the owners of {region} own {found} of its {} elements, in an array sharded {}; this is a bug in polyshard",
+            region.distinct(),
+            source.sharding()
+        );
+        let me = this_rank(source);
+        let (own, seen): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(rank, _)| *rank == me);
+        let keep = own.into_iter().map(|(_, part)| part).collect();
+        Self::new(source, region, Exchange { me, keep, seen, ..Exchange::default() }, false)
+    }
+}
+
+/// Where `part`, of the rank `rank`, is, if it is all of the region and one box.
+fn whole<T: Element>(source: Shards<'_, T>, region: &Region, rank: usize, part: &Subarray) -> Option<InPlace> {
+    let is_whole = part.len() == region.distinct() && part.is_box() && !region.wraps() && !region.has_blocks();
+    is_whole.then(|| {
+        let owner = source.sharding().mesh().coordinates(rank);
+        InPlace::new(rank, part, source.sharding(), &owner)
+    })
+}
+
+/// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
+fn interior<T: Element>(source: Shards<'_, T>, region: &Region) -> Option<Ranges> {
+    let array = source.array();
+    let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(array.shape()));
+    let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
+    let inside = (0..region.ndim()).map(|dim| {
+        let (own, all) = (own.range(dim), region.range(dim));
+        // Beyond the period, an index means another element.
+        let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
+        Some(own.start.max(all.start)..own.end.min(end)).filter(|range| range.start < range.end)
+    });
+    inside.collect()
+}
+
+/// What each member of a group owns of a region that all of them read.
+fn parts_of<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
+    let part =
+        |member: usize| Subarray::read(source.sharding(), &group.coordinates(member), &group.coordinates(0), region);
+    (0..group.size()).map(part).collect()
+}
+
+/// As [`parts_of`], where the parts are all of the region.
+pub(super) fn all_parts<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
+    let parts = parts_of(source, group, region);
+    let total: usize = parts.iter().map(Subarray::len).sum();
+    assert!(
+        total == region.distinct(),
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug in polyshard",
+        region.distinct(),
+        source.sharding()
+    );
+    parts
+}
+
+/// Whether this rank and the other members of the group see each other's shards.
+pub(super) fn is_seen_in<T: Element>(source: Shards<'_, T>, group: &Group) -> bool {
+    source.are_everywhere() || (0..group.size()).all(|member| source.sees(group.world_rank(member)))
+}
+
+fn this_rank<T: Element>(source: Shards<'_, T>) -> usize {
+    source.sharding().mesh().rank(source.coordinates())
+}
+
+/// The first element of a region along a dimension.
+fn first(region: &Region, dim: usize) -> usize {
+    let start = region.range(dim).start;
+    region.period(dim).map_or(start, |period| start.rem_euclid(period)) as usize
+}
