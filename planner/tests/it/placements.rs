@@ -75,7 +75,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     );
     refused(ParallelismMatrix::new(vec![vec![1, 0]]), expect!["axis 0 has size 0; give 1 or more"]);
     let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![2, 8]]).expect("a matrix");
-    refused(matrix.groups(&[2]), expect!["no axis 2; the matrix [[2 2] [2 8]] has axes 0..2"]);
+    refused(matrix.groups(&[2]), expect!["no axis 2; the matrix [[2 2] [2 8]] has 2 axes, numbered from 0"]);
     refused(matrix.groups(&[1, 1]), expect!["axis 1 is named twice; name each axis once"]);
     refused(
         matrix.check(&Machine::preset("v100").expect("a preset")),
@@ -85,7 +85,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     let machine = Machine::preset("a100").expect("a preset");
     refused(
         best(&machine, &[8, 8], std::slice::from_ref(&traffic)),
-        expect!["no axis 3; the matrix [[1 8] [4 2]] has axes 0..2"],
+        expect!["no axis 3; the matrix [[1 8] [4 2]] has 2 axes, numbered from 0"],
     );
     refused(
         best(&machine, &[8, 8], &[Traffic { axes: vec![0], bytes: -1.0, ..traffic }]),

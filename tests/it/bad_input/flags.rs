@@ -57,7 +57,10 @@ fn machines_and_axes_that_do_not_fit_are_refused_with_what_would() {
     refused_everywhere("allreduce --hierarchy 4", message);
     let message = "the axes [3, 2] make 6 ranks, but the hierarchy [2, 2] has 4 devices; 2 for axis 0 would fit";
     refused_everywhere("allreduce --hierarchy 2,2 --mesh 3x2", message);
-    refused_everywhere("allreduce --hierarchy 2,2 --reduce 1", "no axis 1; the matrix [[2 2]] has axes 0..1");
+    refused_everywhere(
+        "allreduce --hierarchy 2,2 --reduce 1",
+        "no axis 1; the matrix [[2 2]] has 1 axis, numbered from 0",
+    );
     refused_everywhere("allreduce --hierarchy 2,2 --reduce 0,0", "axis 0 is named twice; name each axis once");
     let message = "no machine `cray`; the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p";
     refused_everywhere("allreduce --machine cray", message);

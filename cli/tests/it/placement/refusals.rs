@@ -79,7 +79,7 @@ fn traffic_that_is_none_is_refused() {
     with("allreduce:0:much", &format!("cannot read the traffic `allreduce:0:much`; {like}"));
     let there = "there are all-reduce, reduce-scatter, all-gather, reduce, broadcast, all-to-all";
     with("scan:0:1", &format!("no operation `scan` in the traffic `scan:0:1`; {there}"));
-    with("allreduce:2:1e9", "no axis 2; the matrix [[1 4] [4 4]] has axes 0..2");
+    with("allreduce:2:1e9", "no axis 2; the matrix [[1 4] [4 4]] has 2 axes, numbered from 0");
     with("all-to-all:1,1:1e9", "axis 1 is named twice; name each axis once");
     with("all-to-all:1:-1", "an amount of data must be 0 bytes or more, found -1");
     with("all-gather:1:1e999", "an amount of data must be 0 bytes or more, found inf");
@@ -99,7 +99,7 @@ fn reductions_that_cannot_be_are_refused() {
         COMMAND_LINE.refused(&[&problem[..], &rest, flags].concat(), message);
     };
     let matrix = "[[1,4],[4,4]]";
-    sum(matrix, "2", &[], "no axis 2; the matrix [[1 4] [4 4]] has axes 0..2");
+    sum(matrix, "2", &[], "no axis 2; the matrix [[1 4] [4 4]] has 2 axes, numbered from 0");
     sum(matrix, "0,0", &[], "axis 0 is named twice; name each axis once");
     sum(matrix, "x", &[], "cannot read `x` in the axes to reduce `x`; write whole numbers, such as 0,2");
     let like = "write a row for each axis, such as [[1,4],[4,4]]";
