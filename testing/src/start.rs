@@ -36,9 +36,9 @@ pub enum Start {
 /// # Panics
 /// If it cannot be started, or runs longer than `limit`; it is ended then.
 pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
-    // Programs that wait by polling starve each other, so they run one at a time.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // There is one set of nodes. Of all else there are as many at a time as tests, of which there is one on each core.
+    static NODES: Mutex<()> = Mutex::new(());
+    let _nodes = matches!(start, Start::Nodes(_)).then(|| NODES.lock().unwrap_or_else(PoisonError::into_inner));
     let mut command = match start {
         Start::Plain => Command::new(program),
         Start::Mpi(processes) => {
