@@ -1,6 +1,6 @@
 //! Tensor kernels over a mesh of ranks: the communication is derived, proved and run.
 //!
-//! Write a kernel in index notation, say *separately* how its loops and its data are laid over a mesh of
+//! Write a kernel in index notation, say *separately* how its loops and its data are laid out over a mesh of
 //! ranks, and get an SPMD program whose communication was derived and proved by polyhedral analysis. The
 //! same program runs on MPI, or as threads inside one process.
 //!
