@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
     /// One `.npy` file per term, or per array of the statement, in the order of their first use.
     #[arg(required = true, value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
-    /// Write the result to this `.npy` file, whole or not at all; NAME is the name of the array [default: that of the file]. With
-    /// `--print main`, the new folder for the crate.
+    /// Write the result to this `.npy` file, whole or not at all; NAME is the name of the array [default: that of the file]. Required
+    /// unless `--dry-run`, `--print` or `--why` is given. With `--print main`, the new folder for the crate.
     #[arg(long, value_name = "[NAME=]FILE.npy", required_unless_present_any = ["dry_run", "print", "why"], value_parser = array_file())]
     out: Option<ArrayFile>,
     #[command(flatten)]

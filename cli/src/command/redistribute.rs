@@ -117,7 +117,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
 
 /// The plan as text, with the outcome of its run if there was one.
 fn said(mut text: String, seconds: Option<f64>, trial: Option<&Trial>) -> String {
-    text.extend(seconds.map(|seconds| format!("predicted over the given links: {seconds:e} s\n")));
+    text.extend(seconds.map(|seconds| format!("predicted over the given links: {seconds:.3e} s\n")));
     text.extend(
         trial.map(|trial| format!("checked {}\n{trial}; on every rank as planned\n", counted(trial.tiles, "tile"))),
     );
