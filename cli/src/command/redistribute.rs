@@ -15,7 +15,7 @@ use crate::error::{CliError, Result};
 use clap::ArgGroup;
 use judge::Judge;
 use polyshard::draw;
-use polyshard::machine::units::counted;
+use polyshard::machine::units::{self, counted};
 use polyshard::planner::Report;
 use problem::{Problem, Types};
 use serde::Serialize;
@@ -117,7 +117,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
 
 /// The plan as text, with the outcome of its run if there was one.
 fn said(mut text: String, seconds: Option<f64>, trial: Option<&Trial>) -> String {
-    text.extend(seconds.map(|seconds| format!("predicted over the given links: {seconds:.3e} s\n")));
+    text.extend(seconds.map(|seconds| format!("predicted over the given links: {}\n", units::seconds(seconds))));
     text.extend(
         trial.map(|trial| format!("checked {}\n{trial}; on every rank as planned\n", counted(trial.tiles, "tile"))),
     );

@@ -91,11 +91,11 @@ impl Plan {
     }
 
     /// Plans that may take less time than the one that moves fewest elements: others that the search comes to next,
-    /// and to gather everything and slice it.
+    /// and, where a step may be of several dimensions, to gather everything and slice it.
     pub(super) fn alternatives(source: &DistType, target: &DistType, fused: bool, weak_cost: Cost) -> Vec<Self> {
         let gathered = Self::gather_and_slice(source, target, weak_cost);
         let bound = gathered.as_ref().map(|plan| plan.total_cost() + 1);
-        let found = RefCell::new(Vec::from_iter(gathered));
+        let found = RefCell::new(Vec::from_iter(gathered.filter(|_| fused)));
         if source.is_empty() || source == target {
             return found.into_inner();
         }

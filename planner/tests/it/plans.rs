@@ -100,6 +100,10 @@ proptest! {
             let timed = Plan::new(&source, &target, &PlanOptions { ops, model, ..PlanOptions::default() }).expect("a plan");
             check_steps(&timed);
             prop_assert!(timed.peak() <= source.tile_len().max(target.tile_len()));
+            for step in timed.steps().iter().filter(|step| ops == Ops::Paper && step.op() == Collective::AllGather) {
+                let changed = step.from().dims().iter().zip(step.to().dims()).filter(|(from, to)| from != to);
+                prop_assert_eq!(changed.count(), 1, "{}", timed.explain(8));
+            }
             prop_assert!(timed.seconds(&links, DType::F64) <= plan(&source, &target, ops).seconds(&links, DType::F64));
         }
     }
