@@ -225,12 +225,12 @@ impl fmt::Display for Hint {
             ),
             Self::EmptyIterations { filled, extent, axis: Some(axis), step, .. } => write!(
                 f,
-                "ranks at {axis} = {filled}..{extent} have nothing to compute, after `{step}`: {filled} along {axis} are \
-                 enough"
+                "ranks at {axis} = {} have nothing to compute, after `{step}`: {filled} along {axis} are enough",
+                numbers(*filled, *extent)
             ),
             Self::ShortRange { name, range, tensor, extent, axis, filled, ranks } => {
                 let idle = [0..filled.start, filled.end..*ranks].into_iter().filter(|idle| !idle.is_empty());
-                let idle: Vec<_> = idle.map(|idle| format!("{}..{}", idle.start, idle.end)).collect();
+                let idle: Vec<_> = idle.map(|idle| numbers(idle.start, idle.end)).collect();
                 write!(
                     f,
                     "ranks at {axis} = {} have nothing to compute, since `{name}` is divided like the {extent} \
@@ -340,4 +340,9 @@ impl fmt::Display for Hint {
             ),
         }
     }
+}
+
+/// The numbers from `start` to below `end`, of which there is one at least.
+fn numbers(start: i64, end: i64) -> String {
+    if end - start == 1 { start.to_string() } else { format!("{start} to {}", end - 1) }
 }

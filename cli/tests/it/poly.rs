@@ -164,7 +164,7 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     folder.refused(
         &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
         expect![[r#"
-        error: the mesh has 4 ranks, but the program runs on 3 ranks; run on as many as the mesh has, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; give `--ranks 4`, or leave the mesh out to have one chosen
     "#]],
     );
     // Two are idle.

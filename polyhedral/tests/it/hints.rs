@@ -61,7 +61,7 @@ fn empty_iterations_are_pointed_out() {
     check(
         panels(sharded(matmul(60, 4, 5)), 4).tensorize(["mi", "ni", "ki"]),
         expect![[r#"
-            ranks at y = 2..3 have nothing to compute, after `distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 3))`: 2 along y are enough
+            ranks at y = 2 have nothing to compute, after `distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 3))`: 2 along y are enough
             iterations 3..4 of loop `ko` are always empty, after `divide(k, ko, ki, 4)`: 3 parts are enough
         "#]],
     );
@@ -299,7 +299,7 @@ fn a_short_range_leaves_ranks_without_work() {
     check(
         part.shard("A", [i.at(x.clone())]).shard("B", [i.at(x.clone())]),
         expect![[r#"
-            ranks at x = 0..2 have nothing to compute, since `i` is divided like the 64 indices of `B` that it writes, but covers only `for i in 40..56`: to divide that range instead, `divide` it into 4 first and distribute the outer loop, which moves `B` to its owners
+            ranks at x = 0 to 1 have nothing to compute, since `i` is divided like the 64 indices of `B` that it writes, but covers only `for i in 40..56`: to divide that range instead, `divide` it into 4 first and distribute the outer loop, which moves `B` to its owners
         "#]],
     );
     let interior = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = A[i - 1] + A[i + 1] for i in 1..63 }");

@@ -101,12 +101,13 @@ impl Choosing {
             (None, None) => needed.or_else(launched_ranks).unwrap_or_else(cores),
         };
         if let Some(needed) = needed.filter(|needed| *needed > ranks) {
-            let (needed, ranks) = (counted(needed, "rank"), counted(ranks, "rank"));
-            let what = format!("the mesh has {needed}, but the program runs on {ranks}");
-            return Err(CliError::refused(
-                what,
-                "run on as many as the mesh has, or leave the mesh out to have one chosen",
-            ));
+            let cure = match launched {
+                Some(_) => format!("start {needed} processes"),
+                None => format!("give `--ranks {needed}`"),
+            };
+            let what =
+                format!("the mesh has {}, but the program runs on {}", counted(needed, "rank"), counted(ranks, "rank"));
+            return Err(CliError::refused(what, format!("{cure}, or leave the mesh out to have one chosen")));
         }
         // Errors in the other options are reported before anything runs, too.
         self.limits()?;

@@ -188,7 +188,7 @@ fn what_contradicts_is_shown_where_it_stands() {
     refused(
         &["--ranks", "3"],
         expect![[r#"
-        error: the mesh has 4 ranks, but the program runs on 3 ranks; run on as many as the mesh has, or leave the mesh out to have one chosen
+        error: the mesh has 4 ranks, but the program runs on 3 ranks; give `--ranks 4`, or leave the mesh out to have one chosen
     "#]],
     );
 }
