@@ -96,7 +96,7 @@ fn main(program: &Program, package: &str) -> String {
         }
     };
     format!(
-        r#"//! Computes `{statements}` on {ranks}.
+        r#"//! Computes `{statements}` on {all_ranks}.
 //!
 //! ```text
 //! cargo build --release
@@ -143,7 +143,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
 }}
 "#,
         statements = statements.join("`, `"),
-        ranks = counted(program.mesh().size(), "rank"),
+        all_ranks = counted(program.mesh().size(), "rank"),
+        ranks = program.mesh().size(),
         files = files.join(" "),
         modules = modules.join("\n"),
         count = inputs.len(),

@@ -6,7 +6,7 @@ mod by_hand;
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::{Direction, Leg, Transfer};
+use polyshard::program::{Direction, Leg, Nest, Transfer};
 use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
@@ -53,11 +53,21 @@ fn stencil(dtype: DType, choices: &[u32]) -> Schedule {
     stencil_of(dtype, &mut Choices::new(choices))
 }
 
+/// Whether a program has more ranks times steps than are all enumerated for an unproved program, which is a guess then.
+fn is_guessed(program: &Program) -> bool {
+    let steps = |nest: &Nest| nest.loops.iter().map(|counter| counter.extent).product::<i64>();
+    program.nests().any(|nest| program.mesh().size() as i64 * steps(nest) > 512)
+}
+
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
 fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     let program = match (schedule.lower(), schedule.unproved()) {
         (Ok(program), Ok(unproved)) => {
-            prop_assert!(unproved.is_as(&program), "{schedule}\n{program}\n{}", unproved.explain());
+            prop_assert!(
+                unproved.is_as(&program) || is_guessed(&program),
+                "{schedule}\n{program}\n{}",
+                unproved.explain()
+            );
             read_back(&program)
         }
         (Ok(_), Err(error)) => {
@@ -79,7 +89,11 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     }
     if let Some(first) = interior_first(schedule) {
         let first_program = first.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
-        prop_assert!(first.unproved().is_ok_and(|unproved| unproved.is_as(&first_program)), "{}", first_program);
+        prop_assert!(
+            first.unproved().is_ok_and(|unproved| unproved.is_as(&first_program) || is_guessed(&first_program)),
+            "{}",
+            first_program
+        );
         programs.push((read_back(&first_program), "the interior first"));
     }
     // Other stages for each schedule, the same each time.
@@ -91,7 +105,9 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
         if let Some(stepped) = in_time_steps(schedule, steps) {
             let stepped_program = stepped.lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert!(
-                stepped.unproved().is_ok_and(|unproved| unproved.is_as(&stepped_program)),
+                stepped
+                    .unproved()
+                    .is_ok_and(|unproved| unproved.is_as(&stepped_program) || is_guessed(&stepped_program)),
                 "{}",
                 stepped_program
             );
