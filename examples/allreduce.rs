@@ -1,7 +1,7 @@
-//! The sum of gradients over the replicas of a model: placed on a machine, planned, explained, run and checked.
+//! Sums gradients over the replicas of a model: placed on a machine, planned, explained, run and checked.
 //!
-//! The mesh goes on the machine where the sum takes least time by the machine's model, and the sum is made of the steps
-//! that take least there. It then runs in one all-reduce, by those steps, and in one fixed order, each compared with the
+//! The mesh is placed on the machine where the sum is fastest by the machine's model, with the steps that are fastest
+//! there. The sum then runs as one all-reduce, by those steps, and in a fixed order; each is compared with the
 //! sequential sum. N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal parallelism placement and
 //! reduction strategies on hierarchical systems for deep learning", MLSys 2022.
 //!
@@ -10,7 +10,7 @@
 //! mpirun -n 8 target/release/examples/allreduce --mesh 4x2 --reduce 0 --elements 1000000
 //! ```
 //!
-//! The seconds that are simulated are those of the machine that is described, not of the one that it runs on.
+//! Simulated seconds are those of the described machine, not of the one that runs the example.
 
 use clap::Parser;
 use polyshard::launched_ranks;
@@ -71,12 +71,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let placed = PlacedMesh::new(&mesh, &machine, &ranked[0].matrix)?;
 
     polyshard::spmd(mesh.size(), |world| {
-        // From here on ranks are those of the mesh.
+        // From here, ranks are those of the mesh.
         let world = &*place(world, &placed)?;
         if world.is_root() {
             println!("best of {} placements: {}, in {:.3e} s", ranked.len(), ranked[0].matrix, ranked[0].seconds);
         }
-        // Whole numbers, whose sum is exact in any order.
+        // Whole numbers, so that sums are exact in any order.
         let element = |rank: usize, i: usize| ((31 * rank + 7 * i) % 64) as f32;
         let own = mesh.coordinates(world.rank());
         let is_member = |rank: &usize| {
@@ -105,7 +105,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// So many devices in two halves, or in one if they have none, on the innermost two of the levels.
+/// This many devices on the innermost two levels: in two halves if possible, otherwise in one group.
 fn spread(levels: usize, devices: usize) -> Vec<usize> {
     let halves = if levels > 1 && devices > 2 && devices.is_multiple_of(2) { 2 } else { 1 };
     let mut counts = vec![1; levels];

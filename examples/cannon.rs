@@ -1,4 +1,4 @@
-//! Cannon's algorithm: blocks of A move on by one rank along rows, blocks of B along columns.
+//! Cannon's algorithm: blocks of A shift by one rank along rows, blocks of B along columns.
 //!
 //! L. Cannon, "A Cellular Computer to Implement the Kalman Filter Algorithm", Montana State University, 1969.
 //! Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
@@ -69,8 +69,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .reorder([mo, no, ko, mi, ni, ki])
         .rotate(ko, [mo, no])
         .shard("C", [m.at(x), n.at(y)]);
-    // The first step of a skewed home is local; from plain blocks it takes a permutation. Each operand is
-    // skewed around its own axis: on a mesh that is not square, B does not fit the steps and is exchanged.
+    // With skewed homes the first step is local; with plain blocks it takes a permutation. Each operand is skewed
+    // around its own axis: on a mesh that is not square, B does not fit the steps and is exchanged.
     let cannon = match args.home {
         Home::Skewed => cannon
             .shard("A", [m.at(x), k.at((x + y) % y.extent as i64)])

@@ -1,8 +1,9 @@
 //! Conjugate gradients on the Laplacian of a rectangle whose edges are held at 0: solves L X = B (M. Hestenes and E. Stiefel,
 //! "Methods of conjugate gradients for solving linear systems", 1952).
 //!
-//! Each round takes one product with L, whose halo brings the rims of neighbours' blocks, two inner products, and three updates. What is
-//! carried to the next round is renamed, not copied. The sum that ends the rounds has the same bits on all ranks, so all end together.
+//! Each round computes one product with L, whose halo fetches the rims of neighbours' blocks, two inner products, and
+//! three updates. Values carried to the next round are renamed, not copied. The sum that ends the rounds has the same
+//! bits on all ranks, so all end together.
 //!
 //! ```text
 //! cargo run --release --example cg -- --explain
@@ -67,7 +68,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             C[i, j] = A[i, j] - s[] / t[] * B[i, j]
         }
     };
-    // All matrices lie alike; scalars are in every rank's memory.
+    // All matrices have the same sharding; every rank has the scalars.
     let lowered = |schedule: Schedule, matrices: &[&'static str]| {
         let schedule = schedule.distribute([i, j], [io, jo], [ii, ji], &mesh);
         matrices.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x), dim(1).at(y)])).lower()
@@ -95,7 +96,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 
     polyshard::spmd(mesh.size(), |world| {
-        // It begins at X = 0, where the residual R and the first direction D are B.
+        // Start at X = 0, where the residual R and the first direction D are B.
         let arrays = program.inputs().map(|input| {
             let is_start = input.name.as_str() == "X";
             let element = |index: &[usize]| if is_start { 0.0 } else { f64::random(1, index) };

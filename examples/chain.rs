@@ -1,7 +1,7 @@
-//! Two products in a row: Y = X·W1 by columns, Z = Y·W2 by rows, and between them one redistribution of Y.
+//! Two products in sequence: Y = X·W1 by columns, Z = Y·W2 by rows, with one redistribution of Y between them.
 //!
-//! Each product is local to its rank. What the first leaves is not what the second wants, so the sequence plans how
-//! Y gets from columns to rows: an all-to-all. N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient
+//! Each product is local to its rank. The second product needs Y in rows, but the first leaves it in columns, so the
+//! sequence plans a redistribution: an all-to-all. N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient
 //! array redistribution through portable collective communication", arXiv 2112.01075, Listing 3.
 //!
 //! ```text

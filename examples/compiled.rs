@@ -1,7 +1,7 @@
 //! The four algorithms in compiled form: scheduled, proved and emitted as Rust when this file was compiled.
 //!
-//! An illegal step in one of these chains does not compile. What runs is the emitted code, which needs
-//! neither isl nor the schedule; both are still here to tell which transfers were found.
+//! An illegal step in one of these chains does not compile. The emitted code runs without isl and without the schedule;
+//! both are used here only to show the transfers.
 //!
 //! ```text
 //! cargo run --release --example compiled
@@ -33,7 +33,7 @@ kernel! {
 }
 
 kernel! {
-    /// PUMMA: panels of B are broadcast, panels of A move on.
+    /// PUMMA: panels of B are broadcast, panels of A shift.
     fn pumma(A: [f32; 256, 512], B: [f32; 512, 384]) -> C: [f32; 256, 384] {
         C[m, n] += A[m, k] * B[k, n]
     }
@@ -53,7 +53,7 @@ kernel! {
 }
 
 kernel! {
-    /// Cannon's algorithm from a skewed home: blocks of A and of B move on.
+    /// Cannon's algorithm from a skewed home: blocks of A and of B shift.
     fn cannon(A: [f32; 256, 512], B: [f32; 512, 384]) -> C: [f32; 256, 384] {
         C[m, n] += A[m, k] * B[k, n]
     }

@@ -1,10 +1,10 @@
-//! The product on a grid of ranks in all three indices, which moves as little as any algorithm can on the grid that suits
-//! the sizes: A is gathered along n's axis, B along m's, and C is reduce-scattered along k's.
+//! The product on a grid of ranks in all three indices, which on the best grid for the sizes moves as little as any
+//! algorithm can: A is gathered along n's axis, B along m's, and C is reduce-scattered along k's.
 //!
-//! G. Kwasniewski, M. Kabic, M. Besta, J. VandeVondele, R. Solca and T. Hoefler, "Red-blue pebbling revisited: near optimal
-//! parallel matrix-matrix multiplication" (COSMA), SC 2019. With `--memory`, A and B come in panels of k, which changes
-//! how much memory is taken and not how much is moved. Words per rank on p_m x p_n x p_k: H. Al Daas et al., "Tight
-//! memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
+//! G. Kwasniewski, M. Kabic, M. Besta, J. VandeVondele, R. Solca and T. Hoefler, "Red-blue pebbling revisited: near
+//! optimal parallel matrix-matrix multiplication" (COSMA), SC 2019. With `--memory`, A and B are fetched in panels of
+//! k, which reduces memory but does not change the traffic. Words per rank on p_m x p_n x p_k: H. Al Daas et al.,
+//! "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
 //!
 //! ```text
 //! cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --explain
@@ -93,7 +93,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The grid on which a rank receives the fewest words: mk/(p_m p_k) + kn/(p_k p_n) + mn/(p_m p_n), less what it has.
+/// The grid on which a rank receives the minimum number of words: mk/(p_m p_k) + kn/(p_k p_n) + mn/(p_m p_n), minus
+/// those that it owns.
 fn grid(ranks: usize, [rows, inner, columns]: [usize; 3]) -> Mesh {
     let divisors = |of: usize| (1..=of).filter(move |by| of.is_multiple_of(*by));
     let grids = divisors(ranks).flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]));
@@ -105,7 +106,7 @@ fn grid(ranks: usize, [rows, inner, columns]: [usize; 3]) -> Mesh {
     Mesh::new(["x", "y", "z"].into_iter().zip(grid))
 }
 
-/// The longest panel of k with which a tile of C, one of A and one of B fit.
+/// The longest panel of k such that a tile of C, one of A and one of B fit.
 fn panel([m, k, n]: [usize; 3], memory: Option<usize>) -> usize {
     let room = memory.map(|elements| elements.saturating_sub(m.saturating_mul(n)) / m.saturating_add(n).max(1));
     room.unwrap_or(k).clamp(1, k.max(1))

@@ -1,8 +1,9 @@
-//! GEMM-ReduceScatter: every rank multiplies its columns of A with its rows of B, and the terms of C, a panel of columns at a
-//! time, are summed and scattered to the ranks that own its rows.
+//! GEMM-ReduceScatter: every rank multiplies its columns of A with its rows of B, and the partial sums of C are summed,
+//! one panel of columns after another, and scattered to the ranks that own its rows.
 //!
-//! The second product of a tensor-parallel layer. With `--ring` the sums travel: each rank adds its term to the rows that
-//! its neighbour hands it, and the last one keeps them. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
+//! The second product of a tensor-parallel layer. With `--ring` the partial sums are shifted around a ring: each rank
+//! adds its term to the rows that it receives from its neighbour, and the last one keeps them. Schedule after Yadav,
+//! Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
 //! cargo run --release --example gemm_rs -- --ring --explain
@@ -59,7 +60,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let gemm_rs =
         matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
     let gemm_rs = if args.ring {
-        // Each rank begins with the rows of another one, so that all sums are in flight at once.
+        // Each rank begins with the rows of a different rank, so that all partial sums are in flight at once.
         let rows = gemm_rs.divide(m, mo, mi, x.extent).reorder([mo, mi, n, ki]).rotate(mo, [ko]);
         rows.communicate("C", mo).tensorize([mi, n, ki])
     } else {

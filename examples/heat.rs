@@ -1,10 +1,11 @@
-//! The heat equation in time steps: each takes a weighted mean of a point and its neighbours, in the plane 4 or 8 of them, in space 6
-//! or 26. Edges are periodic, or with `--cold` everything outside is 0.
+//! The heat equation in time steps: each computes the weighted mean of a point and its neighbours, 4 or 8 in two
+//! dimensions, 6 or 26 in three. Edges are periodic, or with `--cold` everything outside is 0.
 //!
-//! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points also the corners of diagonal neighbours. Steps are rounds of one
-//! program: the result of one is renamed for the next, so that no array is copied and only rims move. The weights are powers of 2. With
-//! `--halo 3` a round is three steps with one halo that is wide enough for all, which takes a third of the messages; with
-//! `--interior-first` the interior is computed while the rims are in flight.
+//! A rank needs the rim of its neighbours' blocks, and with 9 or 27 points also the corners of diagonal neighbours.
+//! Steps are rounds of one program: the result of one is renamed for the next, so that no array is copied and only rims
+//! move. The weights are powers of 2. With `--halo 3` a round is three steps with one halo wide enough for all
+//! (temporal blocking), which needs a third of the messages; with `--interior-first` the interior is computed while the
+//! rims are in flight.
 //!
 //! ```text
 //! cargo run --release --example heat -- --points 9 --explain
@@ -96,7 +97,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
-    // What is A in the next round is B in this one.
+    // B of this round is A of the next.
     let program =
         Sequence::new().repeat(args.steps / each, Sequence::new().stage(&step, ["A"], "B").carry("B", "A")).build()?;
 

@@ -1,4 +1,4 @@
-//! The inner product of two tensors: every rank sums over its own elements, and the sums of all ranks meet on all of them.
+//! The inner product of two tensors: every rank sums over its own elements, and an all-reduce adds the partial sums.
 //!
 //! ```text
 //! cargo run --release --example inner -- --mesh 2x3 --explain
@@ -41,7 +41,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         fn inner(A: [f32; rows, columns], B: [f32; rows, columns]) -> s: f32 { s[] += A[i, j] * B[i, j] }
     };
     vars!(i, j, io, ii, jo, ji);
-    // No axis is named where the sum lies, so all ranks have it.
+    // The sharding of the sum names no axis, so all ranks have it.
     let inner = kernel
         .distribute([i, j], [io, jo], [ii, ji], &mesh)
         .shard("A", [i.at(x), j.at(y)])
@@ -54,7 +54,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 
     polyshard::spmd(mesh.size(), |world| {
-        // No negative ones, so that the sum is not smaller than what its terms are rounded by.
+        // No negative elements, so that cancellation does not make the sum smaller than its rounding errors.
         let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index).abs())?;
         let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index).abs())?;
         let start = Instant::now();

@@ -1,7 +1,8 @@
-//! Jacobi's method for A z = b: each round adds to z what is missing, b - A z, divided by the diagonal of A, until little is.
+//! Jacobi's method for A z = b: each round adds the residual b - A z, divided by the diagonal of A, to z, until the
+//! residual is small.
 //!
-//! Each rank has rows of A, which stay where they are; the diagonal is taken out once, before the rounds. A round gathers z, and its sum of
-//! squares, which ends the rounds, has the same bits on all ranks.
+//! Each rank owns rows of A, which never move; the diagonal is extracted once, before the rounds. A round gathers z,
+//! and its sum of squares, which ends the rounds, has the same bits on all ranks.
 //!
 //! ```text
 //! cargo run --release --example jacobi -- --explain
@@ -61,7 +62,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .shard("z", [j.at(x)])
         .shard("y", [i.at(x)])
         .lower()?;
-    // All other arrays lie as the rows of A do.
+    // All other arrays are sharded like the rows of A.
     let lowered = |schedule: Schedule, tensors: &[&'static str]| {
         let schedule = schedule.distribute([i], [io], [ii], &mesh);
         tensors.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x)])).lower()

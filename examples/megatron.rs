@@ -2,9 +2,9 @@
 //! other: Y = relu(X·W1)·W2, and the gradients of W1, W2 and X.
 //!
 //! W1 is cut by columns and W2 by rows, so that nothing moves between the layers and each direction needs one sum along
-//! the tensor axis; gradients of the weights are terms along the data axis until they are closed at the end. M. Shoeybi
-//! et al., "Megatron-LM: Training multi-billion parameter language models using model parallelism", arXiv 1909.08053,
-//! section 3. None of that is written here: arrays lie as they do, and the planner finds what to do about it.
+//! the tensor axis; gradients of the weights stay partial sums along the data axis until an all-reduce at the end. M.
+//! Shoeybi et al., "Megatron-LM: Training multi-billion parameter language models using model parallelism", arXiv
+//! 1909.08053, section 3. None of these transfers is written here: the planner derives them from the shardings.
 //!
 //! ```text
 //! cargo run --release --example megatron -- --mesh 2x4 --explain
@@ -21,8 +21,8 @@ use polyshard::search::product::{Product, ProductError, ProductPlan};
 use std::error::Error;
 use std::time::Instant;
 
-/// Forward, then backward: rows of the batch are cut along `d`, hidden units along `t`. Gradients of the weights stay terms
-/// along `d`. A transposed product is one whose dimensions are written in another order.
+/// Forward, then backward: rows of the batch are cut along `d`, hidden units along `t`. Gradients of the weights stay
+/// partial sums along `d`. A transposed product is written with its dimensions in another order.
 const PRODUCTS: [&str; 6] = [
     "X[B_d, M] * W1[M, F_t] -> Z[B_d, F_t]",
     "H[B_d, F_t] * W2[F_t, M] -> Y[B_d, M]",
@@ -32,7 +32,7 @@ const PRODUCTS: [&str; 6] = [
     "dZ[B_d, F_t] * W1[M, F_t] -> dX[B_d, M]",
 ];
 
-/// What the gradients of W2 and W1 are in the end, and which products leave them.
+/// The final shardings of the gradients of W2 and W1, and the products that compute them.
 const CLOSED: [(&str, usize); 2] = [("dW2[F_t, M]", 2), ("dW1[M, F_t]", 4)];
 
 /// Y = relu(X·W1)·W2 and the gradients of W1, W2 and X, by data (d) and tensor (t) parallelism.
@@ -64,7 +64,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let sizes = [("B", batch), ("M", model), ("F", hidden)];
     let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["d", "t"], launched_ranks().unwrap_or(4)));
     let [data, tensor] = mesh.axes().map(|axis| axis.extent);
-    // Nodes of A100s: the data axis lies across nodes, the tensor axis inside them.
+    // Nodes of A100s: the data axis is across nodes, the tensor axis inside them.
     let nodes = Machine::preset("a100")?.with_counts(&[data, tensor])?;
     let matrix = ParallelismMatrix::new(vec![vec![data, 1], vec![1, tensor]])?;
     let placed = PlacedMesh::new(&mesh, &nodes, &matrix)?;
@@ -117,7 +117,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             let planned = planned + closings.iter().map(|(_, program)| program.report().traffic_bytes).sum::<u64>();
             println!("{seconds:.6} s, {received} bytes received by rank 0; planned for the busiest ranks: {planned}");
         }
-        // Each product is judged by the operands that were found, so that its error is that of one product.
+        // Each product is checked against its computed operands, so that its error is that of one product.
         let operands =
             [(&x, &w1, &z), (&h, &w2, &y), (&h, &dy, &dw2), (&dy, &w2, &dh), (&x, &dz, &dw1), (&dz, &w1, &dx)];
         for ((product, text), (left, right, found)) in products.iter().zip(PRODUCTS).zip(operands) {
@@ -131,7 +131,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns `f` of two arrays' elements; both lie alike.
+/// Returns `f` of two arrays' elements; both have the same sharding.
 fn each(left: &DistArray<f32>, right: &DistArray<f32>, f: impl Fn(f32, f32) -> f32) -> DistArray<f32> {
     let mut out = left.clone();
     out.block_mut().iter_mut().zip(right.block()).for_each(|(left, &right)| *left = f(*left, right));

@@ -1,8 +1,8 @@
-//! MTTKRP, a matricized tensor times a Khatri-Rao product, the kernel of CP decompositions: the tensor stays where it is, the
-//! factors are gathered, and the result is reduce-scattered.
+//! MTTKRP, a matricized tensor times a Khatri-Rao product, the kernel of CP decompositions: the tensor stays in place,
+//! the factors are gathered, and the result is reduce-scattered.
 //!
 //! G. Ballard, N. Knight and K. Rouse, "Communication lower bounds for matricized tensor times Khatri-Rao product", IPDPS
-//! 2018. Where the rank of the decomposition is large, the first axis of the mesh cuts it, and the tensor moves too.
+//! 2018. If the rank of the decomposition is large, the first axis of the mesh cuts it, and the tensor moves too.
 //!
 //! ```text
 //! cargo run --release --example mttkrp -- --mesh 1x2x2x2 --explain
@@ -78,7 +78,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A mesh on which the tensor stays where it is: nothing is cut along r.
+/// A mesh on which the tensor stays in place: nothing is cut along r.
 fn stationary(ranks: usize) -> Mesh {
     Mesh::new([("p", 1)]).product(&Mesh::balanced(["x", "y", "z"], ranks)).expect("the names differ")
 }

@@ -1,7 +1,7 @@
-//! Power iteration: a vector that is multiplied by a symmetric matrix again and again, and brought back to length 1, becomes the
-//! eigenvector of the eigenvalue that is the largest in magnitude.
+//! Power iteration: a vector that is repeatedly multiplied by a symmetric matrix and normalised converges to the
+//! eigenvector of the eigenvalue of largest magnitude.
 //!
-//! Each rank has rows of the matrix, which stay where they are. A round gathers the vector, and closes one sum.
+//! Each rank owns rows of the matrix, which never move. A round gathers the vector, and all-reduces one sum.
 //!
 //! ```text
 //! cargo run --release --example power -- --explain
@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 
     polyshard::spmd(mesh.size(), |world| {
-        // A symmetric matrix whose eigenvalues are far apart: all are positive, and one is about the sum of the others.
+        // A symmetric matrix with well-separated eigenvalues: all are positive, and one is about the sum of the others.
         let matrix = DistArray::from_fn(world, program.sharding("M"), |at| {
             1.0 + if at[0] == at[1] { (at[0] % 7) as f64 / 10.0 } else { 0.0 }
         })?;
@@ -77,7 +77,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let vector = prepared.run(&[&matrix, &begin])?;
         let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received() - before);
         let error = program.verify(world, &[&matrix, &begin], &[&vector], 1e-9)?;
-        // The product with a vector of length 1 is as long as the eigenvalue is large.
+        // The length of the product with a vector of length 1 is the eigenvalue.
         let mut square = [product.run(world, &[&matrix, &vector])?.block().iter().map(|y| y * y).sum::<f64>()];
         world.all_reduce(&mut square, polyshard::runtime::ReduceOp::Sum)?;
         if world.is_root() {

@@ -1,4 +1,4 @@
-//! PUMMA: panels of B are broadcast along columns, panels of A move on by one rank along rows.
+//! PUMMA: panels of B are broadcast along columns, panels of A shift by one rank along rows.
 //!
 //! J. Choi, J. Dongarra and D. Walker, "PUMMA: Parallel Universal Matrix Multiplication Algorithms on
 //! Distributed Memory Concurrent Computers", Concurrency: Practice and Experience 6(7), 1994. Schedule after
@@ -53,7 +53,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         }
     };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    // As many steps as A has panels: each goes around its row once.
+    // As many steps as A has panels: each panel passes all ranks of its row once.
     let pumma = matmul
         .distribute([m, n], [mo, no], [mi, ni], &mesh)
         .divide(k, ko, ki, y.extent)

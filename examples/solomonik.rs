@@ -1,5 +1,5 @@
-//! The 2.5-D algorithm: c layers of ranks each take a part of the steps of Cannon's algorithm, and their sums meet in the
-//! first layer, where A and B lie too.
+//! The 2.5-D algorithm: each of c layers of ranks does a part of the steps of Cannon's algorithm, and their partial
+//! sums are reduced onto the first layer, which owns A and B too.
 //!
 //! E. Solomonik and J. Demmel, "Communication-optimal parallel 2.5D matrix multiplication and LU factorization
 //! algorithms", Euro-Par 2011. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
@@ -92,7 +92,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Layers as large as squares allow: q x q x c.
+/// The largest square layers possible: q x q x c.
 fn layers(ranks: usize) -> Mesh {
     let q = (1..=ranks.isqrt()).rev().find(|q| ranks.is_multiple_of(q * q)).unwrap_or(1);
     Mesh::new([("x", q), ("y", q), ("z", ranks / (q * q))])

@@ -1,4 +1,4 @@
-//! SUMMA: at step `ko` each rank gets one panel of A along its row and one panel of B along its column.
+//! SUMMA: at step `ko` each rank receives one panel of A along its row and one panel of B along its column.
 //!
 //! R. van de Geijn and J. Watts, "SUMMA: Scalable Universal Matrix Multiplication Algorithm", Concurrency:
 //! Practice and Experience 9(4), 1997. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
@@ -64,7 +64,7 @@ fn main() {
     start(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-/// Finds out the size and the element type, and runs.
+/// Determines the size and the element type, and runs.
 fn start(args: &Args) -> Result<(), Box<dyn Error>> {
     let open = |path: &Option<PathBuf>| path.as_ref().map(NpyFile::open).transpose();
     let (a, b) = (open(&args.a)?, open(&args.b)?);
@@ -97,7 +97,7 @@ fn run<T: Element>(args: &Args, [rows, inner, columns]: [usize; 3]) -> Result<()
         }
     };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    // A is cut along k by y, B by x: with a common multiple of steps every panel has one owner.
+    // A is cut along k by y, B by x: if the number of steps is a common multiple, every panel has one owner.
     let steps = (1..=y.extent).map(|factor| factor * x.extent).find(|steps| steps.is_multiple_of(y.extent));
     let summa = matmul
         .distribute([m, n], [mo, no], [mi, ni], &mesh)
@@ -119,7 +119,7 @@ fn run<T: Element>(args: &Args, [rows, inner, columns]: [usize; 3]) -> Result<()
 
     polyshard::spmd(mesh.size(), |world| {
         if let Some(out) = args.out.as_ref().filter(|_| world.is_root()) {
-            // Looked at before the time is spent; the inputs are still the user's.
+            // Check the output before spending time, and never overwrite an input.
             Output::new(out)?.other_than([&args.a, &args.b].into_iter().flatten().map(PathBuf::as_path))?;
         }
         let input = |name: &str, path: &Option<PathBuf>, seed| match path {

@@ -1,7 +1,7 @@
-//! SYRK, a matrix times its own transpose: every rank needs a panel of its rows of A and one of its columns of C, which are
-//! rows of A too.
+//! SYRK, a matrix times its own transpose: every rank needs a panel of A for its rows of C and one for its columns of
+//! C, which are rows of A too.
 //!
-//! The schedule is SUMMA's; the second operand is the first one, read by other ranks.
+//! The schedule is SUMMA's; the second operand is the first one again, read by other ranks.
 //!
 //! ```text
 //! cargo run --release --example syrk -- --explain

@@ -1,8 +1,8 @@
 //! The core of a Tucker decomposition: a tensor times a matrix along each of its dimensions, one after the other.
 //!
-//! Each product sums over one axis of the mesh and scatters what it sums along that axis, so that the next one finds its
-//! tensor where it needs it and nothing is redistributed in between. W. Austin, G. Ballard and T. Kolda, "Parallel tensor
-//! compression for large-scale scientific data", IPDPS 2016.
+//! Each product is reduce-scattered along one axis of the mesh, so that the next one finds its tensor in place and
+//! nothing is redistributed in between. W. Austin, G. Ballard and T. Kolda, "Parallel tensor compression for
+//! large-scale scientific data", IPDPS 2016.
 //!
 //! ```text
 //! cargo run --release --example tucker -- --mesh 2x2x2 --explain

@@ -1,10 +1,11 @@
-//! Leaves on one rank: nests, which memory bounds, and products of several tensors, which arithmetic does.
+//! Leaves on one rank: nests, which are bound by memory, and products of several tensors, which are bound by
+//! arithmetic.
 
 use polyshard::prelude::*;
 use polyshard_testing::bench::record::{Case, Record};
 use std::time::Instant;
 
-/// Prints the seconds of each leaf, which run in turns so that what slows the machine slows all of them.
+/// Prints the seconds of each leaf; leaves run in turns, so that noise on the machine affects all of them.
 pub(crate) fn measure(size: usize, extent: usize, columns: usize, runs: usize) -> polyshard::Result<()> {
     in_turns::<f64>(&Case { size: size.to_string(), ..case("nest", "f64") }, &nests(size), runs)?;
     let functions = |dtype| Case { size: size.to_string(), ..case("function", dtype) };
@@ -18,7 +19,7 @@ fn case(backend: &str, dtype: &str) -> Case {
     Case { backend: backend.into(), grid: "1".into(), dtype: dtype.into(), size: String::new() }
 }
 
-/// Kernels over square matrices, by the names that numpy's figures have too.
+/// Kernels over square matrices, with the names used in numpy's figures.
 fn nests(n: usize) -> Vec<(&'static str, Schedule)> {
     let pointwise =
         kernel! { fn pointwise(A: [f64; n, n], B: [f64; n, n]) -> C: [f64; n, n] { C[i, j] = 2 * A[i, j] + B[i, j] } };
@@ -51,7 +52,8 @@ fn nests(n: usize) -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// Functions of the elements of a square matrix, and its sums along either dimension, by the names that numpy's figures have too.
+/// Functions of the elements of a square matrix, and its sums along either dimension, with the names used in numpy's
+/// figures.
 fn functions_of<T: Element>(n: usize) -> Vec<(&'static str, Schedule)> {
     vec![
         ("exp", kernel! { fn exp(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = exp(A[i, j]) } }),
@@ -65,7 +67,7 @@ fn functions_of<T: Element>(n: usize) -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// Kernels over tensors of three dimensions, and the matrix product of as many operations as one of them.
+/// Kernels over tensors of three dimensions, and a matrix product with the operations of one of them.
 fn products(n: usize, r: usize) -> Vec<(&'static str, Schedule)> {
     let m = n * n;
     let gemm = kernel! { fn gemm(X: [f32; m, n], D: [f32; n, r]) -> B: [f32; m, r] { B[i, r] += X[i, k] * D[k, r] } };
@@ -108,7 +110,7 @@ fn in_turns<T: Element>(case: &Case, kernels: &[(&str, Schedule)], runs: usize) 
     Ok(())
 }
 
-/// Small integers, of which every function has a value.
+/// Small positive integers, for which every function is defined.
 fn value<T: Element>(index: &[usize]) -> T {
     let sum: usize = index.iter().sum();
     num_traits::NumCast::from(1 + sum % 7).expect("a small integer is of every type")

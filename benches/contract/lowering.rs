@@ -1,16 +1,16 @@
-//! What the analysis costs: how long `lower()` takes, and how many ranks a rank looks at when it runs.
+//! The cost of the analysis: the time of `lower()`, and the number of ranks that a rank examines at run time.
 
 use crate::schedules::{heat, on_64_ranks};
 use polyshard_testing::bench::record::{Case, Record, median};
 use std::time::Instant;
 
-/// Prints the median seconds of `runs` runs for each algorithm on 64 ranks, with sizes that divide and that do not.
+/// Prints the median seconds of `runs` runs for each algorithm on 64 ranks, with divisible sizes and with others.
 pub(crate) fn measure(runs: usize) -> polyshard::Result<()> {
     for (ragged, size) in [(false, "divides"), (true, "ragged")] {
         for (algorithm, grid, schedule) in on_64_ranks(ragged) {
             let mut seconds = Vec::new();
             for _ in 0..runs.max(1) {
-                // A clone shares what was worked out already, steps alone, of which lowering is no part.
+                // A clone shares only the steps that were checked already; lowering is not shared.
                 let schedule = schedule.clone();
                 let start = Instant::now();
                 schedule.lower()?;
@@ -22,7 +22,7 @@ pub(crate) fn measure(runs: usize) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// Prints the most ranks that a rank of a stencil looks at, on 16, 1024 and 65,536 ranks.
+/// Prints the maximum number of ranks that a rank of a stencil examines, on 16, 1024 and 65,536 ranks.
 pub(crate) fn count_partners() -> polyshard::Result<()> {
     for extents in [[4, 4], [32, 32], [256, 256]] {
         let grid = format!("{}x{}", extents[0], extents[1]);

@@ -3,11 +3,11 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `leaves` | seconds of nests against a pointwise kernel, and of products of three tensors against a matrix product |
-//! | `words` | words that the busiest rank receives, counted, beside the formula of the grid and the least that any algorithm moves |
-//! | `lower` | seconds that `lower()` takes on 64 ranks, and the ranks that one of a stencil looks at |
-//! | `table` | the table, from the lines that the other parts and numpy have printed |
+//! | `words` | words that the busiest rank receives, counted, next to the formula of the grid and the lower bound of any algorithm |
+//! | `lower` | seconds of `lower()` on 64 ranks, and the number of ranks that a rank of a stencil examines |
+//! | `table` | the table, from the lines printed by the other parts and numpy |
 //!
-//! What they print are lines of one form, see [`polyshard_testing::bench::record`].
+//! All print lines of one form, see [`polyshard_testing::bench::record`].
 
 mod leaves;
 mod lowering;
@@ -36,15 +36,15 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
-    /// Counts what the busiest rank receives, on threads.
+    /// Counts the words that the busiest rank receives, on threads.
     Words {
-        /// What extents of 4096 and more are divided by.
+        /// Divisor of extents of 4096 and more.
         #[arg(long, default_value_t = 1)]
         scale: usize,
     },
-    /// Times `lower()`, and counts the ranks that a rank of a stencil looks at.
+    /// Times `lower()`, and counts the ranks that a rank of a stencil examines.
     Lower {
-        /// Runs of each, of which the median counts.
+        /// Runs of each, of which the median is printed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },

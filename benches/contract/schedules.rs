@@ -1,4 +1,4 @@
-//! The algorithms whose sums meet across ranks, as schedules for any mesh and any extents.
+//! The algorithms with partial sums across ranks, as schedules for any mesh and any extents.
 
 use polyshard::prelude::*;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, product, schedule};
@@ -16,7 +16,7 @@ pub(crate) fn grid<T: Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule 
         .tensorize([mi, ni, ki])
 }
 
-/// Solomonik and Demmel's: `c` layers take turns in the steps of Cannon's algorithm on `q` x `q` ranks.
+/// Solomonik and Demmel's algorithm: `c` layers share the steps of Cannon's algorithm on `q` x `q` ranks.
 fn layers<T: Element>([q, _, c]: [usize; 3], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, kb, kz, kt, ki);
     let mesh = Mesh::new([("x", q), ("y", q), ("z", c)]);
@@ -55,7 +55,7 @@ pub(crate) fn mttkrp<T: Element>([p0, p1, p2, p3]: [usize; 4], [n1, n2, n3, rank
         .tensorize([ii, ri, ji, ki])
 }
 
-/// One product of a chain, along the first index of the tensor.
+/// One tensor-matrix product of a chain, along the first index of the tensor.
 fn ttm<T: Element>([p, q, r]: [usize; 3], n: usize, rank: usize) -> Schedule {
     let kernel = kernel! {
         fn ttm(X: [T; n, n, n], A: [T; n, rank]) -> U: [T; rank, n, n] { U[a, j, k] += X[i, j, k] * A[i, a] }
@@ -121,7 +121,7 @@ pub(crate) fn heat<T: Element>([p, q]: [usize; 2], block: usize) -> Schedule {
         .shard("B", [i.at(x), j.at(y)])
 }
 
-/// Each algorithm on 64 ranks: its name, its mesh and its schedule, with sizes that do not divide if `ragged`.
+/// Each algorithm on 64 ranks: its name, its mesh and its schedule, with sizes that are not divisible if `ragged`.
 pub(crate) fn on_64_ranks(ragged: bool) -> Vec<(&'static str, &'static str, Schedule)> {
     let odd = usize::from(ragged);
     let (m, n, k) = (512 + 3 * odd, 1024 + 5 * odd, 2048 + 7 * odd);

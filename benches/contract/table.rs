@@ -1,4 +1,4 @@
-//! The table: medians, ratios, and the figures to reach.
+//! The table: medians, ratios, and targets.
 
 use polyshard_testing::bench::record::{Case, Record};
 use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
@@ -23,7 +23,7 @@ pub(crate) fn print() {
     );
 }
 
-/// Arrays of the matrices' size that a kernel reads or writes once, and the ratio to reach.
+/// The number of arrays of the matrices' size that a kernel reads or writes once, and the target ratio.
 fn nest(name: &str) -> Option<(f64, Option<f64>)> {
     Some(match name {
         "pointwise" => (3.0, None),
@@ -80,7 +80,7 @@ fn products(records: &[Record]) {
     let Some(case) = records.first().map(|record| record.case.clone()) else { return };
     let (n, r) = case.size.split_once('x').expect("an extent and columns");
     let [n, r] = [n, r].map(|extent| extent.parse::<f64>().expect("an extent"));
-    // Those of the matrix product; the others' smaller products are not counted.
+    // The operations of the matrix product; smaller products of the others are not counted.
     let flops = 2.0 * n * n * n * r;
     let rate = |name: &str| median_of(records, &case, name).map(|seconds| flops / seconds / 1e9);
     let gemm = rate("gemm").unwrap_or(f64::NAN);
@@ -145,7 +145,7 @@ fn partners(records: &[Record]) {
     println!();
 }
 
-/// Products on several ranks against their leaves alone.
+/// Products on several ranks compared with their leaves alone.
 fn distributed(records: &[Record]) {
     if records.is_empty() {
         return;

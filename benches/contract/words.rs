@@ -1,4 +1,4 @@
-//! Words that the busiest rank receives, counted while programs run, beside what the best algorithm must move.
+//! Words that the busiest rank receives, counted while programs run, next to the lower bound of any algorithm.
 //!
 //! The bounds are those of H. Al Daas et al., "Tight memory-independent parallel matrix multiplication communication
 //! lower bounds", SPAA 2022, and G. Ballard, N. Knight and K. Rouse, "Communication lower bounds for matricized tensor
@@ -9,7 +9,7 @@ use polyshard::prelude::*;
 use polyshard_testing::bench::products::Sizes;
 use polyshard_testing::bench::record::{Case, Record};
 
-/// Products: extents m, n and k, and the grid that moves least.
+/// Products: extents m, n and k, and the grid with the least traffic.
 const PRODUCTS: [([usize; 3], [usize; 3]); 17] = [
     ([4096, 4096, 4096], [2, 2, 1]),
     ([4096, 4096, 4096], [3, 2, 1]),
@@ -25,7 +25,7 @@ const PRODUCTS: [([usize; 3], [usize; 3]); 17] = [
     ([1024, 256, 64], [32, 8, 2]),
     ([32768, 1024, 1024], [16, 1, 1]),
     ([32768, 1024, 1024], [32, 2, 1]),
-    // What nobody would choose moves what its grid says, too.
+    // Poor grids also move the words of their formula.
     ([1024, 256, 64], [1, 4, 4]),
     ([1024, 256, 64], [1, 1, 8]),
     ([1024, 256, 64], [2, 16, 1]),
@@ -68,7 +68,7 @@ pub(crate) fn measure(scale: usize) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// The most elements that a rank receives.
+/// The maximum number of elements that a rank receives.
 fn counted(schedule: &Schedule) -> polyshard::Result<f64> {
     let program = schedule.lower()?;
     let ranks = program.mesh().size();

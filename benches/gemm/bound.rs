@@ -1,18 +1,18 @@
-//! The bound of a program: its leaves alone, on tiles that are there already.
+//! The bound of a program: its leaves alone, on tiles that are filled beforehand.
 //!
-//! Each rank does its share of the product in the same steps, on tiles of the same sizes and with the same
-//! kernel, and no data move. No schedule of this shape can be faster.
+//! Each rank computes its share of the product in the same steps, on tiles of the same sizes and with the same kernel,
+//! and no data moves. No schedule of this shape can be faster.
 
 use polyshard::program::Program;
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{DistArray, Element, Grid, View, ViewMut, World, count};
 use polyshard_program::{LeafAccess, LeafOp, Role as SymbolicRole};
 
-/// The leaves of a program on one rank, with operands of their own.
+/// The leaves of a program on one rank, with separate operands.
 pub(crate) struct Bound<T> {
     roles: Vec<Role>,
     leaves: Vec<Leaf<T>>,
-    /// The tile of partial sums, where the result is not accumulated in place.
+    /// The tile of partial sums, if the result is not accumulated in place.
     sums: Option<Vec<T>>,
 }
 
@@ -30,10 +30,10 @@ struct Operand<T> {
 }
 
 impl<T: Element> Bound<T> {
-    /// Returns the leaves of `program` in their order, each with tiles filled by the element's number.
+    /// Returns the leaves of `program` in order, each with tiles filled from the element's number.
     ///
     /// # Panics
-    /// If the leaf is no contraction.
+    /// If the leaf is not a contraction.
     pub(crate) fn new(world: &World, program: &Program) -> polyshard::Result<Self> {
         let grid = Grid::new(world, program.mesh())?;
         let LeafOp::Contraction { roles, .. } = &program.nest().leaf.op else {
@@ -75,7 +75,7 @@ impl<T: Element> Leaf<T> {
 }
 
 impl<T: Element> Operand<T> {
-    /// A dense tile of just what the loops touch.
+    /// A dense tile of exactly the elements that the loops touch.
     fn new(access: &LeafAccess, counts: &[usize]) -> Self {
         let (shape, strides) = dense(access, counts);
         let tile = (0..shape.iter().product()).map(|i| T::from(i % 7 - 3).expect("a small integer")).collect();
@@ -89,7 +89,7 @@ impl<T: Element> Operand<T> {
     }
 }
 
-/// Shape and strides of a dense tile of what the loops touch.
+/// Shape and strides of a dense tile of the elements that the loops touch.
 fn dense(access: &LeafAccess, counts: &[usize]) -> (Vec<i64>, Vec<i64>) {
     let reach = |steps: &Vec<i64>| steps.iter().zip(counts).map(|(s, &n)| s * (n as i64 - 1)).sum::<i64>() + 1;
     let shape: Vec<i64> = access.strides.iter().map(reach).collect();

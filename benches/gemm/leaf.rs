@@ -1,4 +1,4 @@
-//! Products on one core: what a leaf does, beside OpenBLAS itself.
+//! Products on one core: the leaf, for comparison with OpenBLAS.
 
 use crate::product::{a, b};
 use polyshard::runtime::leaf::{Role, Vectors, contract};
@@ -6,7 +6,8 @@ use polyshard::runtime::{Element, Strided, StridedMut};
 use polyshard_testing::bench::record::{Case, Record};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Prints the seconds of its core that each of `runs` products of square matrices takes after one that is not timed, whoever else uses the machine.
+/// Prints the CPU seconds of each of `runs` products of square matrices, after an untimed one; CPU time does not depend
+/// on other load on the machine.
 pub(crate) fn measure<T: Element>(n: usize, dtype: &str, runs: usize) {
     let element = |value: i64| T::from(value).expect("a small integer");
     let matrix = |f: fn(usize, usize) -> i64| (0..n * n).map(|i| element(f(i / n, i % n))).collect::<Vec<T>>();

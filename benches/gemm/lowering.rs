@@ -1,4 +1,4 @@
-//! How long `lower()` takes, by size of the mesh.
+//! The time of `lower()`, by size of the mesh.
 
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, schedule};
 use polyshard_testing::bench::record::{Case, Record, median};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Prints the median seconds of `runs` runs for each algorithm and mesh.
 ///
-/// Each rank's tiles are those of the notebook's case, so its extents are those of the mesh 8x8.
+/// Each rank's tiles are those of the notebook's case, whose extents are for the mesh 8x8.
 pub(crate) fn measure(runs: usize) -> polyshard::Result<()> {
     for extent in [2, 8, 64, 1024] {
         let grid = Grid { extents: vec![extent; 2] };

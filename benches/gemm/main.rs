@@ -4,12 +4,12 @@
 //! | --- | --- |
 //! | `product` | seconds of each algorithm and of its bound, in turns, on MPI's ranks or on threads |
 //! | `leaf` | seconds of a product on one core, as leaves compute it |
-//! | `memory` | the memory of a rank against what the program states |
-//! | `lower` | seconds that `lower()` takes, by size of the mesh |
-//! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
+//! | `memory` | the memory of a rank compared with the program's figure |
+//! | `lower` | seconds of `lower()`, by size of the mesh |
+//! | `table` | the table, from the lines printed by the other parts and ScaLAPACK's driver |
 //!
-//! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
-//! can peak only once. What they print are lines of one form, see [`polyshard_testing::bench::record`].
+//! The parts are separate processes: ScaLAPACK is a C program, and peak memory can be measured only once per process.
+//! All print lines of one form, see [`polyshard_testing::bench::record`].
 
 mod bound;
 mod leaf;
@@ -50,7 +50,7 @@ enum Part {
     },
     /// Times `lower()`.
     Lower {
-        /// Runs of each, of which the median counts.
+        /// Runs of each, of which the median is printed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },

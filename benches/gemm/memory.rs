@@ -1,4 +1,4 @@
-//! The peak memory of a rank, against its shards and what its program states.
+//! The peak memory of a rank, compared with its shards and the program's figure.
 
 use crate::Problem;
 use crate::product::{case, operands};
@@ -8,11 +8,11 @@ use polyshard_testing::bench::peak::{held, of_all_ranks, peak};
 use polyshard_testing::bench::products::schedule;
 use polyshard_testing::bench::record::Record;
 
-/// Runs the first algorithm twice, and prints the bytes of the rank that had most: in all, before there were any arrays, and
-/// its shards and tiles as the program states them.
+/// Runs the first algorithm twice, and prints the bytes of the rank with the most: in total, before any arrays existed,
+/// and its shards and tiles by the program's figures.
 ///
-/// By messages it is the peak that is printed. In place there are no tiles on a node, and a rank touches the shards of others,
-/// so its share is printed, see [`held`]. On threads all ranks share one process, so it says something on MPI only.
+/// With messages, the peak is printed. In place, a node has no tiles, and a rank touches the shards of others, so its
+/// share is printed, see [`held`]. On threads all ranks share one process, so the figures are meaningful with MPI only.
 pub(crate) fn measure<T: Element>(problem: &Problem, transport: Transport) -> polyshard::Result<()> {
     let algorithm = problem.algorithms[0];
     let program = schedule::<T>(algorithm, &problem.grid, problem.size).lower()?;

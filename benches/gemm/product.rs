@@ -10,10 +10,10 @@ use polyshard_testing::bench::record::{Case, Record};
 
 /// Times each algorithm every way `runs` times, in turns with its bound, and prints the seconds of each run on rank 0.
 ///
-/// | way | what is timed |
+/// | way | timed |
 /// | --- | --- |
-/// | `summa` | a run into an array that is there, after one `prepare` |
-/// | `summa:first` | `prepare`, a new output and a run, with no memory kept from before |
+/// | `summa` | a run into an existing array, after one `prepare` |
+/// | `summa:first` | `prepare`, a new output and a run, without reuse of memory |
 /// | `summa:messages` | as `summa`, by messages |
 /// | `bound(summa)` | its leaves alone |
 pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
@@ -25,7 +25,7 @@ pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
         for run in 0..=problem.runs {
             for contestant in &mut contestants {
                 let seconds = contestant.turn(world)?;
-                // The first turn of each maps its memory, and does not count.
+                // The first turn of each maps its memory, and is not counted.
                 if world.rank() == 0 && run > 0 {
                     let name = &contestant.name;
                     let ways =
@@ -42,7 +42,7 @@ pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// What a problem is called in the table.
+/// The name of a problem in the table.
 pub(crate) fn case(world: &World, problem: &Problem) -> Case {
     let dtype = match problem.dtype {
         Type::F32 => "f32",
@@ -91,7 +91,7 @@ struct Contestant<'a, T: Element> {
 
 impl<'a, T: Element> Contestant<'a, T> {
     fn new(world: &'a World, problem: &Problem, algorithm: Algorithm) -> polyshard::Result<Self> {
-        // It lives as long as the process, which measures and ends.
+        // It lives as long as the process, which ends after measuring.
         let program: &'static Program =
             Box::leak(Box::new(schedule::<T>(algorithm, &problem.grid, problem.size).lower()?));
         let output = DistArray::filled(world, program.sharding("C"), T::ZERO)?;

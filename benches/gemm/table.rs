@@ -1,4 +1,4 @@
-//! The table: medians, ratios, and the figures to reach.
+//! The table: medians, ratios, and targets.
 
 use polyshard_testing::bench::products::Sizes;
 use polyshard_testing::bench::record::{Case, Record};
@@ -16,7 +16,7 @@ pub(crate) fn print() {
     lowering(&lowered);
 }
 
-/// The rates that leaves reach on one core without AVX-512, over that of OpenBLAS.
+/// The minimum rate of leaves on one core without AVX-512, relative to that of OpenBLAS.
 const LEAST_RATE: f64 = 0.97;
 
 fn leaves(records: &[Record]) {
@@ -93,11 +93,11 @@ fn products(records: &[Record]) {
     println!();
 }
 
-/// What the figures to reach say of a contestant that has a bound.
+/// Whether a contestant with a bound meets its targets, as text.
 fn targets(case: &Case, name: &str, ratios: [Option<f64>; 3], gain: Option<f64>) -> String {
     let Case { backend, grid, dtype, size } = case;
     let on_a_node = matches!(grid.as_str(), "1x2" | "2x1" | "2x2" | "4") && dtype == "f64";
-    // Prepared, the first time, and by messages.
+    // Maximum ratios when prepared, for the first run, and by messages.
     let most: [Option<f64>; 3] = match size.as_str() {
         "4096" if on_a_node && name.starts_with("gemm_rs") => [Some(1.06), None, None],
         "4096" if on_a_node => [Some(1.03), Some(1.10), Some(1.10)],

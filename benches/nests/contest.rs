@@ -6,14 +6,14 @@ use polyshard::prelude::*;
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};
 
-/// What makes a compiled program's `Prepared`, and returns its `run_into`, on the program's inputs.
+/// Makes a compiled program's `Prepared`, and returns its `run_into`, on the program's inputs.
 pub(crate) type Compiled<T> = for<'world> fn(&'world World) -> polyshard::runtime::Result<Run<'world, T>>;
 
-/// A compiled program that was prepared.
+/// A prepared compiled program.
 pub(crate) type Run<'world, T> =
     Box<dyn FnMut(&[DistArray<T>], &mut DistArray<T>) -> polyshard::runtime::Result<()> + 'world>;
 
-/// A loop by hand over the block of the only input itself, where its points have all their neighbours in it.
+/// A hand-written loop over the block of the only input itself, for the points that have all their neighbours in it.
 pub(crate) type Inner<T> = fn(&[T], &mut [T]);
 
 /// A kernel in its three forms.
@@ -21,18 +21,18 @@ pub(crate) struct Kernel<T> {
     pub(crate) name: &'static str,
     /// To be lowered and executed.
     pub(crate) schedule: Schedule,
-    /// Emitted when this benchmark was compiled.
+    /// Emitted at compile time of this benchmark.
     pub(crate) compiled: Compiled<T>,
-    /// Written by hand, over the blocks of both inputs, or over the block of the only one with a point more on
+    /// Written by hand, over the blocks of both inputs, or over the block of the only input with one more point on
     /// either side.
     pub(crate) hand: fn(&[T], &[T], &mut [T]),
-    /// The same over the input itself.
+    /// The same loop over the input itself.
     pub(crate) inner: Option<Inner<T>>,
 }
 
 /// Times the contestants of each kernel `runs` times and prints the seconds of each run on rank 0.
 ///
-/// The loop by hand does a rank's share alone: nobody sends it the rims of its neighbours.
+/// The hand-written loop computes a rank's share alone: it does not receive the rims of its neighbours.
 pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usize) -> polyshard::Result<()> {
     for kernel in kernels {
         let program = kernel.schedule.lower()?;
@@ -53,7 +53,8 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
             let mut prepared = program.prepare(world)?;
             let mut prepared_compiled = (kernel.compiled)(world)?;
             for run in 0..=runs {
-                // Executed and compiled programs write arrays of their own, and take turns, so that neither finds its output in a cache.
+                // Executed and compiled programs write separate arrays, in turns, so that neither finds its output in a
+                // cache.
                 let seconds = [
                     ("first", together(world, || program.run_into(world, &inputs, &mut executed))?),
                     ("compiled-first", together(world, || (kernel.compiled)(world)?(&arrays, &mut compiled))?),
@@ -77,7 +78,7 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
                     }
                     None => None,
                 };
-                // The first run of each maps its memory, and does not count.
+                // The first run of each maps its memory, and is not counted.
                 for (form, value) in seconds.into_iter().chain(inner).filter(|_| run > 0 && world.is_root()) {
                     let contestant = format!("{}:{form}", kernel.name);
                     let case = Case::on(world, world.size(), T::DTYPE.name(), SIZE);
@@ -92,7 +93,8 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
     Ok(())
 }
 
-/// Checks what the loop by hand gave against what the executor did, but for the edges, which some stencils leave alone.
+/// Compares the results of the hand-written loop with those of the executor, except at the edges, which some stencils
+/// do not write.
 fn check<T: Element>(name: &str, executed: &[T], by_hand: &[T]) {
     let rows = executed.chunks_exact(SIZE).zip(by_hand.chunks_exact(SIZE));
     let inner = rows

@@ -1,4 +1,4 @@
-//! Inputs of several lengths, read where they lie and by messages: from which length on the first is faster.
+//! Inputs of several lengths, read in place and by messages: the length above which the first is faster.
 
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
@@ -6,14 +6,14 @@ use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};
 use polyshard_testing::bench::tabulate::{first_seen, median_of};
 
-/// What the records of this part measure.
+/// The quantity in the records of this part.
 pub(crate) const QUANTITY: &str = "reading";
 
-/// The elements of the input, all ranks' together.
+/// The number of elements of the input, over all ranks.
 const LENGTHS: [usize; 11] =
     [1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 17, 1 << 19, 1 << 21];
 
-/// The panels of an input that is not read at once.
+/// The number of panels of an input that is not read at once.
 const PANELS: usize = 4;
 
 /// Runs that are timed together, since one alone takes little longer than the clock.

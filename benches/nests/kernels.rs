@@ -1,4 +1,4 @@
-//! The kernels, compiled for each element type and number of ranks, with the loops that one would write by hand.
+//! The kernels, compiled for each element type and number of ranks, with hand-written loops.
 
 use crate::contest::Kernel;
 use crate::hand;
@@ -7,7 +7,7 @@ use polyshard::kernel;
 /// Rows and columns of the arrays. Compiled kernels have constant extents.
 pub(crate) const SIZE: usize = 2048;
 
-/// What runs an emitted program that was prepared once, on the inputs of these numbers.
+/// Runs an emitted program that was prepared once, on the inputs with these numbers.
 macro_rules! prepared {
     ($module:path, $world:ident, $($input:literal),+) => {{
         use $module as module;

@@ -2,11 +2,11 @@
 //!
 //! | part | prints |
 //! | --- | --- |
-//! | `time` | seconds of pointwise kernels and stencils: executed, compiled, and as a loop by hand, on MPI's ranks or on threads |
+//! | `time` | seconds of pointwise kernels and stencils: executed, compiled, and as a hand-written loop, on MPI's ranks or on threads |
 //! | `inputs` | seconds of reading an input of each length in place and by messages |
-//! | `table` | the table, from the lines that the other parts have printed |
+//! | `table` | the table, from the lines printed by the other parts |
 //!
-//! What they print are lines of one form, see [`polyshard_testing::bench::record`].
+//! All print lines of one form, see [`polyshard_testing::bench::record`].
 
 mod contest;
 mod hand;

@@ -1,4 +1,4 @@
-//! The table: medians, ratios, and the figures to reach.
+//! The table: medians, ratios, and targets.
 
 use crate::inputs;
 use polyshard_testing::bench::record::Record;

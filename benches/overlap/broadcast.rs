@@ -1,4 +1,4 @@
-//! A panel that passes from rank to rank over ports that take their time.
+//! A panel that passes from rank to rank over slow ports.
 
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
@@ -13,7 +13,7 @@ const BYTES: usize = 8 << 20;
 /// Bytes per second of a port, and seconds of a message.
 const PORT: (f64, f64) = (119e6, 1e-4);
 
-/// Prints the time of a broadcast to some numbers of ranks, against the time that the bytes take on the wire.
+/// Prints the time of a broadcast to different numbers of ranks, compared with the time of the bytes on the wire.
 pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
     println!(
         "\n{} from one rank to all, over emulated ports of {}",

@@ -1,4 +1,5 @@
-//! Collectives inside programs on an emulated machine of two levels: at once, and in the stages that the planner chooses.
+//! Collectives inside programs on an emulated machine of two levels: as a single call, and in the stages that the planner
+//! chooses.
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::layout::Stages;
@@ -12,10 +13,11 @@ use polyshard::{launched_ranks, leaf};
 
 use crate::products::medians_by;
 
-/// Bytes per second of a port between nodes, and of one inside.
+/// Bytes per second of a port between nodes, and of a port inside a node.
 const PORTS: [f64; 2] = [1e7, 1e8];
 
-/// Prints what collectives take at once and in stages, measured and predicted, for matrices of `size` by `size`.
+/// Prints the seconds of collectives as a single call and in stages, measured and predicted, for matrices of `size` by
+/// `size`.
 pub(crate) fn compare(size: usize, runs: usize) -> polyshard::Result<()> {
     for shared_ports in [Some(1), None] {
         let of = if shared_ports.is_some() { "of a node" } else { "of each device" };
@@ -41,7 +43,7 @@ pub(crate) fn compare(size: usize, runs: usize) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// Nodes of devices, with ports of each device between them or as many of a node.
+/// Nodes of devices, with a port between nodes for each device, or `shared_ports` for each node.
 fn machine(nodes: usize, devices: usize, shared_ports: Option<usize>) -> polyshard::Result<Machine> {
     let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-5);
     let between = Level { shared_ports, ..level("node", nodes, PORTS[0]) };
@@ -50,8 +52,9 @@ fn machine(nodes: usize, devices: usize, shared_ports: Option<usize>) -> polysha
     Ok(Machine::new("levels", vec![between, level("device", devices, PORTS[1])], device)?)
 }
 
-/// Prints what collectives take at once and in stages on the ranks that there are, which are on `nodes` nodes, as many on each: in
-/// memory where ranks share it. At once, sums are taken in the order of the ranks, and as MPI likes.
+/// Prints the seconds of collectives as a single call and in stages on the launched ranks, which are evenly spread over
+/// `nodes` nodes; ranks that share memory use it. As one call, sums are taken in rank order, and in the order that MPI
+/// chooses.
 pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Result<()> {
     let ranks = launched_ranks().unwrap_or(nodes);
     let mesh = Mesh::new([("x", ranks)]);
@@ -81,12 +84,13 @@ pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Res
     .map(drop)
 }
 
-/// The stages of the first collective that has some.
+/// The stages of the first collective that has stages.
 fn stages_of(program: &Program) -> Option<&Stages> {
     program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(Leg::stages)
 }
 
-/// Products that communicate in one way each, over all ranks of the mesh: its second operand or its output is the large matrix.
+/// Products with one kind of communication each, over all ranks of the mesh: the second operand or the output is the
+/// large matrix.
 fn schedules(mesh: &Mesh, size: usize) -> polyshard::Result<Vec<(&'static str, Schedule)>> {
     vars!(m, n, k, ko, ki);
     let ranks = mesh.size();
@@ -106,7 +110,7 @@ fn schedules(mesh: &Mesh, size: usize) -> polyshard::Result<Vec<(&'static str, S
         [x, y] => var.at([x, y]),
         _ => var.at(axes[0]),
     };
-    // One loop per axis, each of which divides what the one before leaves.
+    // One loop per axis, each of which divides the remainder of the previous one.
     let distributed = |schedule: &Schedule, var: Var| {
         mesh.as_slice().iter().fold((schedule.clone(), var), |(schedule, rest), axis| {
             let [outer, inner] = ["outer", "inner"].map(|loops| Var::new(&format!("{loops}_{}", axis.name)));

@@ -2,11 +2,11 @@
 //!
 //! | part | prints |
 //! | --- | --- |
-//! | `nodes` | matrix products pipelined and not, on MPI's ranks or on threads by messages, against computing and communicating alone; pipelined by slices and with a progress thread |
-//! | `emulated` | the same, time steps whose interior is computed first, and such with one halo for several, on emulated ports so slow that communicating alone takes a given part of computing alone |
-//! | `rounds` | time steps of a stencil, and conjugate gradients, against the same without communication |
-//! | `levels` | collectives at once and in stages, inside of programs on emulated machines of two levels |
-//! | `broadcast` | a panel that passes from rank to rank over emulated ports, against the time on the wire |
+//! | `nodes` | matrix products pipelined (by slices, with a progress thread) and not, on MPI's ranks or threads, by messages, vs computing or communicating alone |
+//! | `emulated` | the same, and time steps with interior first or wide halos, on emulated ports where communicating takes a given multiple of computing |
+//! | `rounds` | time steps of a stencil, and conjugate gradients, compared with the same without communication |
+//! | `levels` | collectives as a single call and in stages, inside programs on emulated machines of two levels |
+//! | `broadcast` | a panel that passes from rank to rank over emulated ports, compared with the time on the wire |
 
 mod broadcast;
 mod levels;
@@ -20,7 +20,7 @@ use polyshard_testing::bench::products::Grid;
 /// Measures overlap.
 #[derive(Subcommand)]
 enum Part {
-    /// Times products on the ranks that there are, by messages.
+    /// Times products on the launched ranks, by messages.
     Nodes {
         /// The grid of ranks.
         #[arg(long, default_value = "1x2")]
@@ -68,7 +68,7 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
-    /// Times collectives at once and in stages on emulated machines of two levels.
+    /// Times collectives as a single call and in stages on emulated machines of two levels.
     Levels {
         /// The extents of the matrix that moves.
         #[arg(long, default_value_t = 512)]
@@ -76,7 +76,7 @@ enum Part {
         /// Timed runs, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// On the ranks that there are, which are on this many nodes.
+        /// Use the launched ranks, which are on this many nodes.
         #[arg(long)]
         nodes: Option<usize>,
     },

@@ -1,4 +1,4 @@
-//! Products that are pipelined, against the larger of computing and communicating alone.
+//! Pipelined products, compared with the larger of computing and communicating alone.
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::leaf;
@@ -10,19 +10,19 @@ use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, in_panels};
 use polyshard_testing::bench::record::median;
 
-/// The leaf that computes nothing: what is left is communication.
+/// The leaf that computes nothing, so that only communication is left.
 const NOTHING: &str = "nothing";
 
-/// What is timed of an algorithm.
+/// The programs of an algorithm that are timed.
 struct Case {
     algorithm: Algorithm,
     panels: usize,
-    /// Waiting for each panel, and each panel while the one before it is computed.
+    /// Waits for each panel; `pipelined` fetches each panel while the previous one is computed.
     waiting: Program,
     pipelined: Program,
-    /// With all operands where they are read.
+    /// All operands are where they are read.
     computing: Program,
-    /// Without a leaf.
+    /// The leaf computes nothing.
     communicating: Program,
 }
 
@@ -45,7 +45,7 @@ impl Case {
     }
 }
 
-/// Times the products on the ranks that there are.
+/// Times the products on the launched ranks.
 pub(crate) fn on_nodes(grid: &Grid, size: usize, panels: usize, runs: usize) -> polyshard::Result<()> {
     let cases = cases(grid, size, panels)?;
     polyshard::spmd(grid.size(), |world| {
@@ -56,7 +56,7 @@ pub(crate) fn on_nodes(grid: &Grid, size: usize, panels: usize, runs: usize) -> 
     .map(drop)
 }
 
-/// Times the products on ports that are so slow that communicating takes `ratio` times as long as computing.
+/// Times the products on ports slow enough that communicating takes `ratio` times as long as computing.
 pub(crate) fn emulated(grid: &Grid, size: usize, panels: usize, ratio: f64, runs: usize) -> polyshard::Result<()> {
     for case in cases(grid, size, panels)? {
         let computing = polyshard::spmd(grid.size(), |world| medians(world, &[&case.computing], runs))?;
@@ -67,7 +67,7 @@ pub(crate) fn emulated(grid: &Grid, size: usize, panels: usize, ratio: f64, runs
             let level = Level::new("rank", grid.size(), Interconnect::Switch, bandwidth, 1e-5);
             Machine::new("ports", vec![level], device.clone())
         };
-        // Panels that come one after the other do not use all ports at once, so what they take is measured.
+        // Panels that are fetched one after the other do not use all ports at once, so their time is measured.
         let guess = case.waiting.report().traffic_bytes as f64 / (computing * ratio);
         let communicating = spmd_emulated(&ports(guess)?, 1.0, |world| medians(world, &[&case.communicating], runs))?;
         let bandwidth = guess * communicating[0][0] / (computing * ratio);
@@ -119,7 +119,7 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
     let [computing, communicating, waiting, pipelined_took] = times[..] else { unreachable!("four are timed") };
     let larger = f64::max(computing, communicating);
     let first = communicating / *panels as f64;
-    // What can be hidden: all panels but the first, behind all computing but that of the last.
+    // The time that can be hidden: all panels except the first, under all computing except that of the last.
     let most = f64::min(communicating - first, computing * (1.0 - 1.0 / *panels as f64));
     let hidden = (computing + communicating - pipelined_took) / most;
     let predicted = match machine {
@@ -144,7 +144,7 @@ fn row(world: &World, case: &Case, runs: usize, machine: Option<&Machine>) -> po
     Ok(())
 }
 
-/// The median of the times of each program, prepared runs in turns, all by messages.
+/// The median time of each program, in prepared runs in turns, all by messages.
 fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
     medians_by(world, Transport::Messages, programs, runs)
 }

@@ -1,4 +1,4 @@
-//! Rounds of stencils and of conjugate gradients, against the same computation without communication.
+//! Rounds of stencils and of conjugate gradients, compared with the same computation without communication.
 
 use crate::products::medians_by;
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
@@ -9,7 +9,7 @@ use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::Grid;
 use polyshard_testing::bench::record::median;
 
-/// A program of rounds, and one in which each rank does the same on its own part alone.
+/// A program of rounds, and one in which each rank does the same work on its own part only.
 struct Case {
     name: &'static str,
     program: Program,
@@ -17,7 +17,7 @@ struct Case {
     rounds: u64,
 }
 
-/// Times rounds on the ranks that there are, in place and by messages.
+/// Times rounds on the launched ranks, in place and by messages.
 pub(crate) fn measure(grid: &Grid, size: usize, rounds: u64, runs: usize) -> polyshard::Result<()> {
     let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
     let cases = [heat(&mesh, size, rounds)?, conjugate_gradients(&mesh, size, rounds)?];
@@ -46,7 +46,8 @@ fn ports(ranks: usize, [bandwidth, latency]: [f64; 2], operations: f64, memory: 
     Ok(Machine::new("ports", vec![level], device)?)
 }
 
-/// Times heat whose interior is computed while rims come, on ports so slow that these take `ratio` times as long as computing.
+/// Times heat that computes the interior while rims are in flight, on ports slow enough that rims take `ratio` times as
+/// long as computing.
 pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: usize) -> polyshard::Result<()> {
     let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
     let Case { program: waiting, alone, .. } = heat(&mesh, size, rounds)?;
@@ -84,7 +85,7 @@ pub(crate) fn emulated(grid: &Grid, size: usize, rounds: u64, ratio: f64, runs: 
     Ok(())
 }
 
-/// Times heat with halos for one step and more, on ports over which a message takes as long as computing a step.
+/// Times heat with halos for one or more steps, on ports where a message takes as long as computing a step.
 pub(crate) fn wide(grid: &Grid, size: usize, runs: usize) -> polyshard::Result<()> {
     let mesh = Mesh::new([("x", grid.extents[0]), ("y", grid.extents[1])]);
     let (rounds, widths) = (48, [1, 2, 4, 8]);
@@ -107,7 +108,8 @@ pub(crate) fn wide(grid: &Grid, size: usize, runs: usize) -> polyshard::Result<(
     Ok(())
 }
 
-/// What a step costs each rank where all have equal work, and how many others it looks at.
+/// Prints the predicted seconds and the bytes of a step for each rank with equal work, and the number of ranks that it
+/// exchanges halos with.
 fn predicted() -> polyshard::Result<()> {
     println!("\npredicted on switches of 1 GB/s, at equal work of a rank");
     println!("{:9} {:>6} {:>10} {:>12} {:>9}", "rounds", "ranks", "each", "bytes each", "messages");
@@ -164,7 +166,7 @@ fn row(world: &World, case: &Case, transport: Transport, runs: usize) -> polysha
     Ok(())
 }
 
-/// Steps of the heat equation on a torus; alone, each rank has a torus of its own.
+/// Steps of the heat equation on a torus; alone, each rank has a separate torus.
 fn heat(mesh: &Mesh, size: usize, rounds: u64) -> polyshard::Result<Case> {
     let [x, y] = mesh.axes();
     vars!(p, po, pi);
@@ -202,7 +204,7 @@ fn heat_of(mesh: &Mesh, size: usize) -> Schedule {
         .shard("B", [i.at(x), j.at(y)])
 }
 
-/// Conjugate gradients on the Laplacian of a square; alone, each rank has a system of its own.
+/// Conjugate gradients on the Laplacian of a square; alone, each rank has a separate system.
 fn conjugate_gradients(mesh: &Mesh, size: usize, rounds: u64) -> polyshard::Result<Case> {
     let [x, y] = mesh.axes();
     vars!(i, j, io, ii, jo, ji, p, po, pi);

@@ -4,12 +4,12 @@
 //! | --- | --- |
 //! | `move` | seconds of each way to redistribute a matrix, and of copying a tile, in turns |
 //! | `slabs` | the same for the move between slabs that `fft3d` makes |
-//! | `memory` | the peak memory of a rank against what the plan states |
-//! | `plan` | seconds to find plans of random problems |
-//! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
+//! | `memory` | the peak memory of a rank compared with the plan's figure |
+//! | `plan` | seconds to plan random problems |
+//! | `table` | the table, from the lines printed by the other parts and ScaLAPACK's driver |
 //!
-//! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
-//! can peak only once. What they print are lines of one form, see [`polyshard_testing::bench::record`].
+//! The parts are separate processes: ScaLAPACK is a C program, and peak memory can be measured only once per process.
+//! All print lines of one form, see [`polyshard_testing::bench::record`].
 
 mod memory;
 mod planning;
@@ -50,7 +50,7 @@ enum Part {
     Memory {
         #[command(flatten)]
         problem: MatrixProblem,
-        /// How the data move.
+        /// The transport.
         #[arg(long)]
         way: Way,
     },
@@ -64,7 +64,7 @@ enum Part {
     Table,
 }
 
-/// A matrix, and from where to where.
+/// A matrix, and its grids before and after.
 #[derive(Args)]
 struct MatrixProblem {
     /// Ranks over rows and columns before, as `2x2`.

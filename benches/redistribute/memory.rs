@@ -1,17 +1,17 @@
-//! The memory of the ranks while they redistribute, against what the plan states.
+//! The memory of the ranks during a redistribution, compared with the plan's figure.
 
 use crate::problem::Problem;
 use polyshard::runtime::{Redistribution, Transport};
 use polyshard_testing::bench::peak::{held, of_all_ranks, peak};
 use polyshard_testing::bench::record::Record;
 
-/// Redistributes twice, and prints the bytes of the rank that had most: at the peak, before there were any
-/// arrays, and as stated.
+/// Redistributes twice, and prints the bytes of the rank with the most: at the peak, before any arrays existed, and by
+/// the plan's figure.
 ///
-/// For arrays in shared memory a rank's share is printed instead of its peak, see [`held`]. It is read while input, output and
-/// staging are all there.
+/// For arrays in shared memory a rank's share is printed instead of its peak, see [`held`]. It is read while input,
+/// output and staging all exist.
 ///
-/// On threads all ranks share one process, so it says something on MPI only.
+/// On threads all ranks share one process, so the figures are meaningful with MPI only.
 pub(crate) fn measure(problem: &Problem, transport: Transport) -> polyshard::Result<()> {
     polyshard::spmd(problem.source.mesh().size(), |world| {
         world.comm().barrier()?;

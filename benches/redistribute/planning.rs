@@ -1,4 +1,4 @@
-//! How long it takes to find plans.
+//! The time to find plans.
 
 use polyshard::planner::{DistType, Ops, Plan, PlanOptions};
 use polyshard_testing::bench::record::{Case, Record};
@@ -7,8 +7,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::time::Instant;
 
-/// Prints the seconds of planning `count` random problems of three axes and up to six dimensions, and of the
-/// slowest of as many on meshes of 4096 ranks.
+/// Prints the seconds to plan `count` random problems of three axes and up to six dimensions, and the slowest of as
+/// many on meshes of 4096 ranks.
 pub(crate) fn measure(count: usize) {
     let mut random = TestRunner::deterministic();
     let small: Vec<_> = (0..count)

@@ -1,4 +1,4 @@
-//! What is redistributed: an array, and the grids of ranks that it lies on before and after.
+//! A redistribution problem: an array, and its grids of ranks before and after.
 
 use polyshard::layout::AxisExpr;
 use polyshard::prelude::*;
@@ -6,7 +6,7 @@ use polyshard_testing::bench::record::Case;
 use std::fmt;
 use std::str::FromStr;
 
-/// An array of `f64` that is made from its global index, laid out by one grid and then by another.
+/// An array of `f64`, filled from its global index, laid out by one grid and then by another.
 pub(crate) struct Problem {
     /// The layout before.
     pub(crate) source: Sharding,
@@ -17,14 +17,14 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Returns the problem for an array of `shape`, called `size` in the table. Dimensions that the grids do not
-    /// have stay whole.
+    /// Returns the problem for an array of `shape`, with the name `size` in the table. Dimensions that the grids lack
+    /// stay whole.
     ///
     /// # Errors
     /// If `to` has another number of ranks than `from`, or ranks over several dimensions.
     pub(crate) fn new(from: Grid, to: Grid, shape: Vec<usize>, size: String) -> polyshard::Result<Self> {
         let ranks: usize = from.0.iter().product();
-        // One axis for each dimension that the first grid cuts; the second grid has all of them on one dimension.
+        // One axis for each dimension that the first grid cuts; the second grid uses all of them for one dimension.
         let cut: Vec<_> = (0..from.0.len()).filter(|&dim| from.0[dim] > 1).collect();
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(cut.iter().map(|&dim| from.0[dim])));
         let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name).collect();
@@ -42,7 +42,7 @@ impl Problem {
     /// Returns the problem of a transposition of slabs of complex numbers.
     ///
     /// # Errors
-    /// If there are no ranks.
+    /// If `ranks` is 0.
     pub(crate) fn slabs(ranks: usize, extent: usize) -> polyshard::Result<Self> {
         let [from, to] = [[ranks, 1, 1], [1, ranks, 1]].map(|extents| Grid(extents.to_vec()));
         Self::new(from, to, vec![extent, extent, extent, 2], format!("{extent}x{extent}x{extent}x2"))
@@ -71,7 +71,7 @@ impl Problem {
         Ok(*array.sharding() == self.target && expected.block() == array.block())
     }
 
-    /// Returns what the problem is called in the table.
+    /// Returns the name of the problem in the table.
     pub(crate) fn case(&self, world: &World) -> Case {
         let [from, to] = &self.grids;
         Case::on(world, format_args!("{from}-{to}"), "f64", &self.size)

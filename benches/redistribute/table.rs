@@ -1,4 +1,4 @@
-//! The table: medians, ratios, and the figures to reach.
+//! The table: medians, ratios, and targets.
 
 use polyshard_testing::bench::record::{Case, Record};
 use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
@@ -67,7 +67,7 @@ fn moves(records: &[Record]) {
     println!();
 }
 
-/// What the figures to reach say of one of our ways.
+/// Whether one of our ways meets its targets, as text.
 fn targets(case: &Case, name: &str, [copies, plain]: [Option<f64>; 2], gain: Option<f64>) -> String {
     let most = match (case.size.as_str(), name) {
         ("4096" | "8192", "messages") => 1.8,

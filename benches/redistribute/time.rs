@@ -6,7 +6,7 @@ use polyshard::prelude::*;
 use polyshard::runtime::{Redistribution, Transport};
 use polyshard_testing::bench::record::Record;
 
-/// Times our two ways and the copy of a tile `runs` times, in turns, and the way over the whole of a matrix.
+/// Times our two ways, the copy of a tile, and gathering a whole matrix, `runs` times in turns.
 pub(crate) fn ways(problem: &Problem, runs: usize) -> polyshard::Result<()> {
     polyshard::spmd(problem.source.mesh().size(), |world| {
         let plan = |transport| {
@@ -26,8 +26,8 @@ pub(crate) fn ways(problem: &Problem, runs: usize) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// Runs each way once to warm it and to check it, then `runs` times in turns, and prints on rank 0 the seconds of
-/// each run.
+/// Runs each way once to warm it up and to check it, then `runs` times in turns, and prints the seconds of each run on
+/// rank 0.
 fn in_turns(world: &World, problem: &Problem, mut ways: Vec<Way>, runs: usize) -> polyshard::Result<()> {
     for way in &mut ways {
         way.turn(world)?;

@@ -1,4 +1,4 @@
-//! The ways from one layout to another, and the copy that they are measured by.
+//! The ways to redistribute an array, and the copy that they are compared with.
 
 use crate::problem::Problem;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
@@ -6,27 +6,28 @@ use polyshard::prelude::*;
 use polyshard::runtime::{Redistribution, Result};
 use polyshard_testing::bench::clock::together;
 
-/// A contestant with arrays of its own, so that none warms another's.
+/// A contestant with separate arrays, so that none warms the cache of another.
 pub(crate) struct Way {
-    /// What it is called in the table.
+    /// Its name in the table.
     pub(crate) name: &'static str,
     source: DistArray<f64>,
     target: DistArray<f64>,
     how: How,
 }
 
-/// What a way does.
+/// The operation of a way.
 enum How {
-    /// A plan of ours.
+    /// One of our plans.
     Plan(Box<Redistribution>),
-    /// Every rank gets the whole matrix and takes its part.
+    /// Every rank gathers the whole matrix and copies its part.
     Gather { whole: Vec<f64> },
     /// No redistribution: each rank copies its tile with `memcpy`, all at the same time.
     Copy,
 }
 
 impl Way {
-    /// Returns a way of ours, whose output lies where the plan reaches it best, or anywhere.
+    /// Returns one of our ways, with its output in memory that the plan reaches best if `shared`, otherwise in ordinary
+    /// memory.
     pub(crate) fn plan(
         world: &World,
         problem: &Problem,
@@ -38,7 +39,7 @@ impl Way {
         Ok(Self { name, source: problem.before(world)?, target, how: How::Plan(Box::new(plan)) })
     }
 
-    /// Returns the way over the whole matrix.
+    /// Returns the way that gathers the whole matrix.
     pub(crate) fn gather(world: &World, problem: &Problem) -> polyshard::Result<Self> {
         let whole = vec![0.0; problem.source.shape().iter().product()];
         let target = DistArray::filled(world, &problem.target, 0.0)?;
@@ -67,10 +68,10 @@ impl Way {
         })?)
     }
 
-    /// Checks that this rank has now what it should.
+    /// Checks that this rank has its part of the array.
     ///
     /// # Panics
-    /// If it has not.
+    /// If it does not.
     pub(crate) fn check(&self, world: &World, problem: &Problem) -> polyshard::Result<()> {
         let right = match self.how {
             How::Copy => self.target.block() == self.source.block(),
@@ -81,7 +82,7 @@ impl Way {
     }
 }
 
-/// Gathers the tiles of a matrix on every rank, one behind another, and takes this rank's part from each.
+/// Gathers the tiles of a matrix on every rank, one after the other, and copies this rank's part from each.
 fn gather(world: &World, source: &DistArray<f64>, whole: &mut [f64], target: &mut DistArray<f64>) -> Result<()> {
     let (from, to) = (source.sharding().clone(), target.sharding().clone());
     let mesh = from.mesh();
@@ -112,7 +113,7 @@ fn gather(world: &World, source: &DistArray<f64>, whole: &mut [f64], target: &mu
     Ok(())
 }
 
-/// The rows and columns that a rank has of a matrix.
+/// The rows and columns of a matrix that a rank owns.
 fn tile(sharding: &Sharding, rank: usize) -> [std::ops::Range<usize>; 2] {
     let coordinates = sharding.mesh().coordinates(rank);
     [0, 1].map(|dim| {

@@ -1,16 +1,16 @@
-//! The machine that is emulated, and what is reduced on it.
+//! The emulated machine, and the reductions on it.
 
 use polyshard::machine::{Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, seconds};
 use polyshard::planner::placement::{ParallelismMatrix, matrices};
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// How many seconds each second of the machine lasts: messages of kilobytes then take milliseconds, which is long beside the
-/// time in which a thread wakes up, and in which it adds them.
+/// The slowdown of the emulated machine: messages of kilobytes then take milliseconds, much longer than a thread takes
+/// to wake up and to add their elements.
 pub(crate) const SLOWDOWN: f64 = 100.0;
 
-/// Two nodes of `inside` devices each: 1 GB/s for each device inside, and for all of a node one port that is slower by this
-/// factor.
+/// Two nodes of `inside` devices each: 1 GB/s for each device inside, and one port for the whole node that is slower by
+/// this factor.
 pub(crate) fn nodes(inside: usize, factor: f64) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
         name: name.into(),
@@ -34,13 +34,13 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The matrix and the axes in one word.
+    /// The matrix and the axes as a single word.
     pub(crate) fn name(&self) -> String {
         let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
         format!("{}/{}", self.matrix, axes.join("+")).replace(' ', ",")
     }
 
-    /// How many `f64` an all-reduce has that takes about `direct` seconds here.
+    /// The number of `f64` elements for which an all-reduce takes about `direct` seconds on the emulated machine.
     pub(crate) fn elements(&self, machine: &Machine, direct: f64) -> usize {
         const BYTES: f64 = 1e6;
         let groups = self.matrix.groups(&self.axes).expect("the axes exist");
@@ -62,8 +62,7 @@ impl FromStr for Extents {
     }
 }
 
-/// All reductions over axes of such meshes, in all placements, that reduce anything; those with equal groups of ranks
-/// once.
+/// All non-trivial reductions over axes of these meshes, in all placements; those with equal groups of ranks once.
 pub(crate) fn reductions(machine: &Machine, meshes: &[Extents]) -> Vec<Case> {
     let mut seen = Vec::new();
     let mut cases = Vec::new();

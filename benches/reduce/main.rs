@@ -3,8 +3,8 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `synthesis` | seconds to find all programs of hierarchies of two and three levels |
-//! | `programs` | seconds of every program of every reduction of a placed mesh, on emulated nodes and simulated |
-//! | `table` | the tables, from the lines that the other parts have printed |
+//! | `programs` | seconds of every program of every reduction of a placed mesh, run on emulated nodes and simulated |
+//! | `table` | the tables, from the lines printed by the other parts |
 //!
 //! The lines are those of the other benchmarks, see
 //! [`polyshard_testing::bench::record`].

@@ -1,8 +1,8 @@
-//! How well one order of things agrees with another.
+//! Agreement of two rankings.
 
-/// Spearman's rank correlation of two lists of equal length: 1 if they order alike. Equal values share their ranks.
+/// Spearman's rank correlation of two lists of equal length: 1 if their orders agree. Equal values share their ranks.
 ///
-/// Not a number if all values of one list are equal.
+/// NaN if all values of one list are equal.
 pub(crate) fn spearman(left: &[f64], right: &[f64]) -> f64 {
     let (left, right) = (ranks(left), ranks(right));
     let mean = (left.len() as f64 - 1.0) / 2.0;
@@ -10,8 +10,8 @@ pub(crate) fn spearman(left: &[f64], right: &[f64]) -> f64 {
     product(&left, &right) / (product(&left, &left) * product(&right, &right)).sqrt()
 }
 
-/// Of the pairs that are more than a tenth apart in `measured`, how many are ordered the same way in `expected`, and
-/// how many there are.
+/// The number of pairs that are ordered the same way in `expected`, among those more than a tenth apart in `measured`,
+/// and the number of the latter.
 pub(crate) fn pairs_in_order(measured: &[f64], expected: &[f64]) -> (usize, usize) {
     let n = measured.len();
     let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (a, b)));
@@ -19,7 +19,7 @@ pub(crate) fn pairs_in_order(measured: &[f64], expected: &[f64]) -> (usize, usiz
     (apart.iter().filter(|&&(a, b)| expected[a] > expected[b]).count(), apart.len())
 }
 
-/// The rank of each value, from 0; of equal values, the mean of their ranks.
+/// The rank of each value, from 0; equal values get the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let less = values.iter().filter(|other| *other < value && !alike(other, value)).count();
@@ -29,7 +29,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// Whether two are equal but for the order in which they were summed.
+/// Whether two values are equal up to rounding from a different order of summation.
 fn alike(left: &f64, right: &f64) -> bool {
     (left - right).abs() <= 1e-9 * left.abs()
 }

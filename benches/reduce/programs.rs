@@ -1,8 +1,8 @@
-//! All programs of one reduction, run on emulated nodes in turns, and what the simulator says of each.
+//! All programs of one reduction, run on emulated nodes in turns, and simulated.
 //!
-//! The simulator adds up steps. Here a rank begins its next step when it is done with the last, so steps that load
-//! ports in opposite directions overlap: a reduce and then a broadcast between the same ranks, in several groups at
-//! once, takes down to half of what the simulator expects. No barrier is put between steps to hide that.
+//! The simulator adds up steps. Here a rank begins its next step as soon as it has finished the last, so steps that
+//! load ports in opposite directions overlap: a reduce and then a broadcast between the same ranks, in several groups
+//! at once, can take as little as half the simulated time. We do not hide that by barriers between steps.
 
 use crate::cases::{Case, SLOWDOWN};
 use polyshard::layout::Mesh;
@@ -14,7 +14,7 @@ use polyshard::{Error, Result};
 use polyshard_testing::bench::record::{self, Record};
 use std::time::Instant;
 
-/// When a rank started and ended a run.
+/// The start and the end of a run on a rank.
 type Span = (Instant, Instant);
 
 /// Prints for each program, the simulator's choice first, its simulated seconds and those of each run: from the first
@@ -38,7 +38,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
         let expected = expected(world, case, elements);
         let mut data = vec![0.0; elements];
         let mut spans = Vec::with_capacity(runs);
-        // Contestants run in turns, so that what slows the machine slows all of them.
+        // Contestants run in turns, so that noise on the machine affects all of them.
         for run in 0..=runs {
             let mut turns = Vec::with_capacity(reductions.len());
             for (reduction, ranked) in reductions.iter().zip(&ranked) {
@@ -83,7 +83,7 @@ fn fill(data: &mut [f64], rank: usize) {
     data.iter_mut().enumerate().for_each(|(i, value)| *value = element(rank, i));
 }
 
-/// The sum that this rank must end with.
+/// The sum that this rank must have at the end.
 fn expected(world: &World, case: &Case, elements: usize) -> Vec<f64> {
     let groups = case.matrix.groups(&case.axes).expect("the axes exist");
     let group = groups.iter().find(|group| group.contains(&world.rank())).expect("groups cover the machine");

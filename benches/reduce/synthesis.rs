@@ -1,12 +1,12 @@
-//! How long it takes to find all programs.
+//! The time to find all programs.
 
 use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
 use polyshard_testing::bench::record::{Case, Record};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Prints the seconds of finding all programs of two and of three levels, and how many there are, for levels of few and
-/// of many members.
+/// Prints the seconds to find all programs of two and of three levels, and their number, for levels of few and of many
+/// members.
 pub(crate) fn measure(runs: usize) {
     for levels in [2, 3] {
         for factor in [2, 3, 1000] {

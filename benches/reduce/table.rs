@@ -1,4 +1,4 @@
-//! The tables: medians, ratios, and the figures to reach.
+//! The tables: medians, ratios, and targets.
 
 use crate::order::{pairs_in_order, spearman};
 use polyshard_testing::bench::record::{Case, Record};

@@ -1,4 +1,4 @@
-//! The schedules of the files of kernels against what is chosen for the same kernels on as many ranks.
+//! The schedules of the files of kernels, compared with schedules chosen for the same kernels on as many ranks.
 
 use super::time::medians;
 use polyshard::layout::Name;
@@ -12,7 +12,7 @@ use polyshard::text::{Definitions, Given, Scheduled, Stage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the names in the files stand for.
+/// The values of the names in the files.
 const VALUES: [(&str, i64); 11] = [
     ("m", 1536),
     ("k", 1536),
@@ -27,7 +27,7 @@ const VALUES: [(&str, i64); 11] = [
     ("r0", 32),
 ];
 
-/// Times each file whose mesh has this many ranks, and the choice.
+/// Times each file whose mesh has this many ranks, and the chosen schedule.
 pub(crate) fn compare(ranks: usize, runs: usize) -> polyshard::Result<()> {
     let files = files();
     runtime::spmd(ranks, |world| {
@@ -58,10 +58,10 @@ fn row(world: &World, path: &Path, machine: &Machine, runs: usize) -> polyshard:
     let values: Vec<_> = VALUES.into_iter().map(|(name, value)| (Name::new(name), Number::Int(value))).collect();
     let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
     let text = fs::read_to_string(path).expect("a file of kernels");
-    // Files that leave more open are chosen in any case.
+    // Skip files that leave more open; their schedules are chosen in any case.
     let file = Definitions::parse(&text)?;
     let Ok(stages) = file.bind(&given) else { return Ok(()) };
-    // Rounds take as long as their kernels do again and again.
+    // Skip rounds, whose time is a multiple of that of their kernels.
     if !file.rounds(&given).is_ok_and(|rounds| rounds.is_empty()) {
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn row(world: &World, path: &Path, machine: &Machine, runs: usize) -> polyshard:
     Ok(())
 }
 
-/// The schedule that a file has for a kernel.
+/// The schedule of a kernel in a file, if it is not chosen.
 fn written(stage: &Stage) -> Option<Schedule> {
     (stage.schedule != Scheduled::Auto).then(|| stage.into())
 }

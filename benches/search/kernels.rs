@@ -1,4 +1,4 @@
-//! Kernels that are searched for schedules.
+//! The kernels of the benchmark.
 
 use polyshard::layout::DType;
 use polyshard::schedule::Schedule;

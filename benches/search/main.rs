@@ -2,12 +2,12 @@
 //!
 //! | part | prints |
 //! | --- | --- |
-//! | `time` | what is chosen for each kernel, against the other schedules that were priced, predicted and measured, on MPI's ranks or on threads; by name, the pair that differs most of those in the wrong order |
+//! | `time` | the chosen and the other priced schedules of each kernel, predicted and measured, on MPI's ranks or threads; by name, the worst pair in wrong order |
 //! | `emulated` | the same on two emulated nodes of four ranks, whose ports are slow, without idle ranks |
-//! | `files` | the schedules of `examples/poly` against what is chosen for the same kernels |
-//! | `memory` | the most that a rank has while a schedule runs, against what its program states |
-//! | `words` | words that the choice moves against the lower bound, where words take all the time |
-//! | `find` | seconds that searches take, of kernels and of a sequence, and that a schedule takes to be lowered, proved and not |
+//! | `files` | the schedules of `examples/poly`, compared with schedules chosen for the same kernels |
+//! | `memory` | the peak memory of a rank while a schedule runs, compared with its program's figure |
+//! | `words` | words that the chosen schedule moves relative to the lower bound, if words take all the time |
+//! | `find` | seconds of searches, for kernels and for a sequence, and of lowering a schedule with and without proofs |
 
 mod files;
 mod kernels;
@@ -29,17 +29,17 @@ enum Part {
         /// Timed runs of each schedule, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// The most schedules of a kernel that are timed.
+        /// Maximum number of schedules of a kernel that are timed.
         #[arg(long, default_value_t = 8)]
         schedules: usize,
         /// Extents are divided by this.
         #[arg(long, default_value_t = 1)]
         scale: usize,
-        /// Of this kernel alone, and of each schedule what was predicted and measured.
+        /// Only this kernel, with the predicted and measured times of each schedule.
         #[arg(long)]
         kernel: Option<String>,
     },
-    /// Times the schedules of `examples/poly` and what is chosen for the same kernels, in turns.
+    /// Times the schedules of `examples/poly` and those chosen for the same kernels, in turns.
     Files {
         /// The ranks.
         #[arg(long)]
@@ -53,7 +53,7 @@ enum Part {
         /// Timed runs of each schedule, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// The most schedules of a kernel that are timed.
+        /// Maximum number of schedules of a kernel that are timed.
         #[arg(long, default_value_t = 8)]
         schedules: usize,
         /// Extents are divided by this.

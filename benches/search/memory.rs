@@ -1,4 +1,4 @@
-//! The memory of a rank, against what its program states.
+//! The memory of a rank, compared with its program's figure.
 
 use super::kernels::timed;
 use super::time;
@@ -8,9 +8,9 @@ use polyshard::runtime::Transport;
 use polyshard::search::Candidate;
 use polyshard_testing::bench::peak::{forget_peak, of_all_ranks, peak};
 
-/// Runs, of the four fastest schedules for a kernel, the one that moves most, by messages; prints what the program states, what products of matrices
-/// may copy besides, the bytes of the rank that had most, besides what it had before there were any arrays, and that over what is stated. It is one
-/// kernel per process, since an allocator keeps what it was given back.
+/// Runs, by messages, the schedule that moves most of the four fastest for a kernel. Prints the program's figure, the
+/// bytes that matrix products may copy in addition, the maximum over ranks of the bytes above those before any arrays
+/// existed, and their ratio to the figure. One kernel per process, since an allocator keeps freed memory.
 ///
 /// # Panics
 /// If no kernel has the name.

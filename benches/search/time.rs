@@ -1,4 +1,4 @@
-//! What is chosen against what could have been: predicted and measured.
+//! The chosen schedule compared with the others: predicted and measured.
 
 use super::kernels::{Kernel, timed};
 use polyshard::machine::{Device, Interconnect, Level, Machine, detect, units};
@@ -25,8 +25,8 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// As [`measure`], on two nodes of four ranks that are emulated by threads: the ports of a node are shared, and ten times slower than those of its
-/// ranks.
+/// As [`measure`], on two nodes of four ranks that are emulated by threads: a node's ports are shared, and ten times
+/// slower than those of its ranks.
 pub(crate) fn emulate(runs: usize, schedules: usize, scale: usize) -> polyshard::Result<()> {
     let level =
         |name: &str, count, bandwidth, latency| Level::new(name, count, Interconnect::Switch, bandwidth, latency);
@@ -38,7 +38,7 @@ pub(crate) fn emulate(runs: usize, schedules: usize, scale: usize) -> polyshard:
         Device { memory_bandwidth: 1e10, memory_capacity: 1 << 40, ..device },
     )?;
     spmd_emulated(&links, 1.0, |world| {
-        // What its devices compute is measured, all ranks at once; its links are those that are emulated.
+        // The speed of its devices is measured on all ranks at once; its links are the emulated ones.
         let machine = Machine::new("two nodes", levels.clone(), detect(world)?.device().clone())?;
         table(world, &machine, "emulated nodes, none idle", [runs, schedules, scale], true, None)
     })?;
@@ -76,10 +76,10 @@ fn table(
     Ok(())
 }
 
-/// By how many percent two schedules differ in time that are to be in the right order.
+/// Schedules whose times differ by more than this many percent must be in the right order.
 const APART: u8 = 15;
 
-/// Two schedules of which the slower one was predicted to be the faster.
+/// Two schedules that were predicted in the wrong order.
 struct Inversion {
     kernel: String,
     /// The faster one, then the slower one.
@@ -89,7 +89,7 @@ struct Inversion {
 }
 
 impl Inversion {
-    /// How many times as long the slower one takes.
+    /// The slower one's time relative to the faster one's.
     fn ratio(&self) -> f64 {
         self.measured[1] / self.measured[0]
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Inversion {
         let by = |[less, more]: [f64; 2]| {
             format!("{:.0} % ({} and {})", 100.0 * (more / less - 1.0), units::seconds(less), units::seconds(more))
         };
-        // Of one that is predicted to take as long, 0 %.
+        // 0 % if both are predicted to take equally long.
         let [predicted, measured] = [by([predicted[1], predicted[0]]), by(*measured)];
         write!(f, "{kernel}: predicted {slower} < {faster} by {predicted}, measured {faster} < {slower} by {measured}")
     }
@@ -117,10 +117,10 @@ fn row(
 ) -> polyshard::Result<Option<Inversion>> {
     let search = kernel.schedule(DType::F64)?;
     let search = search.auto(world.size(), machine).at_least(schedules);
-    // Of threads that emulate ranks, those that compute have the cores of those that are idle.
+    // With threads as emulated ranks, those that compute would use the cores of idle ones.
     let choice = if emulated { search.all_ranks() } else { search }.find()?;
     let candidates: Vec<&Candidate> = [choice.best()].into_iter().chain(choice.others()).take(schedules).collect();
-    // The chosen one twice: what two of the same differ by is noise.
+    // The chosen one twice: the difference between the two is noise.
     let contestants: Vec<&Candidate> = candidates.iter().copied().chain([choice.best()]).collect();
     let programs = contestants.iter().map(|candidate| candidate.schedule().lower());
     let programs = programs.collect::<Result<Vec<Program>, _>>()?;
@@ -141,7 +141,7 @@ fn row(
             println!("  {name:30} predicted {predicted:>10}, measured {:>10}", units::seconds(*measured));
         }
     }
-    // Of pairs that are further apart than that, those in the right order.
+    // The pairs that are further apart than `APART`, and those of them in the right order.
     let (mut apart, mut right, mut inverted) = (0, 0, None);
     for slower in 0..measured.len() {
         for faster in 0..measured.len() {
@@ -182,7 +182,7 @@ fn row(
     Ok(inverted)
 }
 
-/// The median of the times of each program on as many ranks as its mesh has, prepared runs in turns.
+/// The median time of each program on as many ranks as its mesh has, in prepared runs in turns.
 pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> polyshard::Result<Vec<f64>> {
     let mut seconds = vec![Vec::new(); programs.len()];
     for run in 0..=runs {
@@ -207,7 +207,7 @@ pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> poly
                     Ok(())
                 })
             };
-            // A first run touches memory that nobody has touched, and is not counted.
+            // The first run touches new memory, and is not counted.
             once()?;
             let taken = once()?;
             if run > 0 {

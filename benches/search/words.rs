@@ -1,4 +1,4 @@
-//! Words of the choice against the bound, where words take all the time; and what searches take.
+//! Words of the chosen schedule relative to the bound, if words take all the time; and seconds of searches.
 
 use super::kernels::Kernel;
 use polyshard::layout::Name;
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// How often a lowering is timed.
+/// The number of timed lowerings.
 const RUNS: usize = 21;
 
-/// So many devices with a port each, whose words take `slow` times as long as operations.
+/// This many devices with a port each; a word takes `slow` times as long as an operation.
 fn machine(devices: usize, slow: f64) -> polyshard::Result<Machine> {
     let (name, interconnect) = ("rank".into(), Interconnect::Switch);
     let bandwidth = 8e12 / slow;
@@ -40,7 +40,7 @@ fn tucker(n: usize, r: usize) -> Kernel {
     Kernel { name: "tucker", text: "ijk,ia,jb,kc->abc", shapes: vec![vec![n; 3], vec![n, r], vec![n, r], vec![n, r]] }
 }
 
-/// Prints words over bound for the rows of the literature's tables, and what is known to be the best.
+/// Prints words over bound for the rows of the literature's tables, next to the best known ratio.
 pub(crate) fn compare() -> polyshard::Result<()> {
     println!(
         "{:8} {:24} {:>6} {:>6}  {:16} {:>12} {:>9} {:>9}",
@@ -97,13 +97,13 @@ pub(crate) fn compare() -> polyshard::Result<()> {
     Ok(())
 }
 
-/// Words take `slow` times as long as operations: enough that words decide, as operations could hide them, and not so much that one rank
-/// computes all.
+/// Words take `slow` times as long as operations: enough that words decide, although operations could hide them, but
+/// not enough that one rank computes everything.
 fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64, slow: f64) -> polyshard::Result<()> {
     let machine = machine(ranks, slow)?;
     let choice = kernel.schedule(DType::F64)?.auto(ranks, &machine).find()?;
     let best = choice.best();
-    // What all ranks could do, though some of them are idle.
+    // The bound for all ranks, although some of them may be idle.
     let bound = choice.program().kernel().lower_bound(ranks, None).words;
     let grid: Vec<_> = best.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
     println!(
@@ -117,7 +117,7 @@ fn row(kernel: &Kernel, extents: &str, ranks: usize, known: f64, slow: f64) -> p
     Ok(())
 }
 
-/// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold this many times an even share.
+/// Prints words over the bound of a product of 4096 x 4096 x 4096 whose ranks may hold `shares` times an even share.
 fn short(ranks: usize, shares: f64) -> polyshard::Result<()> {
     let machine = machine(ranks, 1e6)?;
     let elements = (shares * 3.0 * 4096.0 * 4096.0 / ranks as f64) as u64;
@@ -135,7 +135,7 @@ fn short(ranks: usize, shares: f64) -> polyshard::Result<()> {
     Ok(())
 }
 
-/// Prints what searches take, on a machine where neither words nor operations are all that matters.
+/// Prints the seconds of searches, on a machine where both words and operations matter.
 pub(crate) fn find() -> polyshard::Result<()> {
     println!("{:8} {:>6} {:>10} {:>8} {:>10}", "kernel", "ranks", "grids", "priced", "seconds");
     for ranks in [4, 64, 512, 4096] {

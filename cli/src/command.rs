@@ -6,7 +6,7 @@
 //! | `einsum`, `run`, `lower`, `compute`, `poly` | programs over `.npy` files: from einsums, from files of kernels, or printed |
 //! | `redistribute`, `placement`, `reduce`, `matmul` | plans |
 //! | `machine`, `hardware`, `mesh`, `threads` | machines and meshes |
-//! | `array`, `random`, `files`, `print`, `signals` | arrays as text and at random, files, JSON, and ends by signals |
+//! | `array`, `random`, `files`, `print`, `signals` | arrays as text, random arrays, files, JSON, and signals |
 //!
 //! Tests: `cli/tests/it/help.rs`.
 
@@ -238,7 +238,7 @@ fn show(path: &Path, print: Print) -> Result<String> {
                 return Ok(trace.to_string());
             }
             trace.replay().lower().map_err(|why| {
-                // The call site is in this file, which is of no use to the user.
+                // The call site is in this file, which does not help the user.
                 let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
                 CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
             })?

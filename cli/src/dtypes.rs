@@ -1,4 +1,4 @@
-//! From the name of an element type to code that is generic over it.
+//! Calls generic code for an element type given by name.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use polyshard::layout::DType;

@@ -37,7 +37,7 @@ pub enum CliError {
     /// Something required is missing.
     #[error("{what}; {give}")]
     Missing { what: String, give: String },
-    /// An unknown name: what was looked for, and what there is.
+    /// An unknown name, and the known ones.
     #[error("no {name}; {known}")]
     Unknown { name: String, known: String },
     /// Neither a preset machine nor a file.
@@ -58,7 +58,7 @@ pub enum CliError {
     /// An error that all ranks share; the first prints it.
     #[error("{what}")]
     Said { what: String },
-    /// A trace that cannot be lowered, with its failing step if there is one.
+    /// A trace that cannot be lowered, with the failing step if known.
     #[error("{step}{}", why.kind())]
     Trace { step: String, why: Box<LowerError> },
     /// A file cannot be used.

@@ -1,4 +1,5 @@
-//! Kernels as expressions that build their data: what `kernel!` expands to, and what emitted source asks of a leaf.
+//! Kernels as expressions that build their data: the expansion of `kernel!`, and the statement that emitted source
+//! requires of a registered leaf.
 //!
 //! ```text
 //! A[m, k]              Access::plain("A", &["m", "k"])
@@ -14,12 +15,12 @@ use polyshard_program::{Access, Affine, Assign, Conditional, Modulus, Number, Va
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-/// Writes expressions that name the types of `polyshard_program` by way of a path.
+/// Writes expressions that name the types of `polyshard_program` through a path.
 ///
-/// A macro expands where names may be taken by anything, so it gives absolute paths, also for `Box`; emitted source imports what it
-/// names, and gives none.
+/// A macro expands where any name may be shadowed, so it uses absolute paths, also for `Box`; emitted source imports
+/// the names that it uses, and needs no path.
 pub struct Data {
-    /// What stands before the name of a type: nothing, or `path ::`.
+    /// The prefix of a type's name: empty, or `path ::`.
     pub path: TokenStream,
     /// The type `Box`.
     pub boxed: TokenStream,
@@ -54,7 +55,7 @@ impl Data {
         }
     }
 
-    /// `Affine::new([(Name::new("m"), 2i64)], 1i64)`, with `.modulo(..)` behind it if the index wraps.
+    /// `Affine::new([(Name::new("m"), 2i64)], 1i64)`, followed by `.modulo(..)` if the index wraps.
     fn affine(&self, Affine { terms, constant, modulus }: &Affine) -> TokenStream {
         let p = &self.path;
         let terms = terms.iter().map(|&(name, factor)| {
@@ -71,7 +72,7 @@ impl Data {
         quote!(#p Affine::new([#(#terms),*], #constant) #modulo)
     }
 
-    /// Returns the expression for what a statement does with its value.
+    /// Returns the expression for a statement's assignment operator.
     #[must_use]
     pub fn assign(&self, assign: Assign) -> TokenStream {
         // Variants print as they are named.

@@ -1,10 +1,10 @@
-//! From a program to Rust source.
+//! Emits Rust source from a program.
 //!
-//! Plain recursion over a [`Program`](polyshard_program::Program), which emits the calls of the runtime that its executor
-//! makes, in the same order, so that both give the same bits. Nothing is analysed here: what a program does not say is not
-//! done.
+//! Plain recursion over a [`Program`](polyshard_program::Program), which emits the calls to the runtime that its
+//! executor makes, in the same order, so that both give the same bits. Nothing is analysed here: emitted source does
+//! only what the program says.
 //!
-//! Of `C[m, n] += A[m, k] * B[k, n]` in panels of `k`, a program and what is emitted for it:
+//! For `C[m, n] += A[m, k] * B[k, n]` in panels of `k`, a program and the source emitted for it:
 //!
 //! ```text
 //! for ko in 0..2:                                   for ko in 0..2i64 {

@@ -1,7 +1,8 @@
-//! A complete Rust program of the kernels of a program: it reads, runs, checks and says so on each rank.
+//! A complete Rust program from the kernels of a program: it reads, runs, checks and reports on each rank.
 //!
-//! It is a text and not a syntax tree, since nothing in it depends on names but a few places, and a reader is to go on from it as
-//! from an example. Unlike [`rust_source`](crate::rust_source) it holds kernels and schedules, not their programs:
+//! It is built as text and not as a syntax tree, since only a few places depend on names, and the reader should be able
+//! to start from it as from an example. Unlike [`rust_source`](crate::rust_source) it contains kernels and schedules,
+//! not their programs:
 //!
 //! ```text
 //! kernel! { pub fn summa(A: [f64; 64, 64], ..) -> C: .. { .. }  mesh(x: 2) .distribute(..) }
@@ -9,7 +10,7 @@
 //! fn run() { let program = summa::schedule().lower()?; spmd(2, |world| read, run, verify, write) }
 //! ```
 //!
-//! Of several kernels, `program` is a `Sequence` with a stage for each, and rounds as they are nested.
+//! With several kernels, `program` is a `Sequence` with a stage for each, and nested rounds.
 
 use polyshard_layout::{Name, counted};
 use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
@@ -19,13 +20,14 @@ use std::path::Path;
 /// The profiles of the manifest, which shorten the build.
 const PROFILES: &str = include_str!("profiles.toml");
 
-/// Returns the files of a Rust program that computes what this one does on arrays in `.npy` files: their paths and texts.
+/// Returns the files of a Rust program that does the same computation on arrays in `.npy` files: their paths and texts.
 ///
-/// The package is called `compute-` and the name of the last kernel. It depends on the checkout that this was built from if it still
-/// exists, or else on the repository. With `--check` as its last argument, the program compares its result with a sequential computation.
+/// The package is called `compute-` plus the name of the last kernel. It depends on the checkout that this crate was
+/// built from if it still exists, otherwise on the repository. With `--check` as its last argument, the program
+/// compares its result with a sequential computation.
 ///
-/// The kernels are compiled with their schedules, and put together as a sequence: inputs and outputs lie as their kernels have them.
-/// A program without kernels gives one that reads and writes nothing.
+/// The kernels are compiled with their schedules and combined into a sequence: inputs and outputs have the shardings of
+/// their kernels. A program without kernels gives a program that reads and writes nothing.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -40,7 +42,7 @@ const PROFILES: &str = include_str!("profiles.toml");
 /// ```
 #[must_use]
 pub fn rust_main(program: &Program) -> [(&'static str, String); 2] {
-    // Kernels may be called as packages must not be, such as `test` or `std`.
+    // Kernels may have names that packages must not have, such as `test` or `std`.
     let last = program.nests().last().map(|nest| nest.kernel.name().as_str().to_lowercase());
     let package = format!("compute-{}", last.as_deref().unwrap_or("nothing"));
     let manifest = format!(
@@ -61,10 +63,10 @@ polyshard = {}
     [("Cargo.toml", manifest), ("src/main.rs", main(program, &package))]
 }
 
-/// The dependency on the Polyshard that was built in this folder of its workspace, from this commit if it is known.
+/// The dependency on the Polyshard that was built in this folder of its workspace, at this commit if known.
 fn dependency(folder: &str, commit: Option<&str>) -> String {
     let checkout = Path::new(folder).parent().filter(|checkout| checkout.join("Cargo.toml").is_file());
-    // Cargo may remove what it has fetched; the name of the folder is the commit.
+    // Cargo may remove a checkout that it has fetched; the name of its folder is the commit.
     let fetched = checkout.filter(|checkout| checkout.join(".cargo-ok").is_file());
     match (checkout, fetched) {
         (Some(checkout), None) => format!("{{ path = {:?} }}", checkout.display().to_string()),
@@ -89,7 +91,7 @@ fn main(program: &Program, package: &str) -> String {
         [name] if program.body().repeats.is_empty() => format!("{name}::schedule().lower()"),
         _ => {
             let stages = stages(program, &program.body().statements);
-            // A carried array is an output only if it was asked for.
+            // A carried array is an output only if requested.
             let kept = program.of_kind(ArrayKind::Output).into_iter().filter(|id| program.is_carried(*id));
             let kept: String = kept.map(|id| format!("        .keep({})\n", quoted(program, id))).collect();
             format!("Sequence::new()\n{stages}{kept}        .build()")
@@ -152,7 +154,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
     )
 }
 
-/// The kernel and its chain as `kernel!` compiles them.
+/// The kernel and its chain, in the syntax of `kernel!`.
 fn module(nest: &Nest) -> String {
     let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
     format!("kernel! {{\n    pub {}\n{steps}}}\n", nest.kernel.definition())
@@ -172,7 +174,7 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
             let round = format!("Sequence::new()\n{}{carried}{}", stages(program, round), until.unwrap_or_default());
             format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
         }
-        // Moves follow from how arrays lie.
+        // Moves follow from the shardings of arrays.
         Part::Begin(_) | Part::Await(_) | Part::Free(_) => String::new(),
     });
     parts.collect()

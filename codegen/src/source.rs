@@ -1,27 +1,28 @@
-//! A program as Rust source: formatted, headed, deterministic, and linking the runtime alone.
+//! A program as Rust source: formatted, with a header, deterministic, and linking only the runtime.
 //!
-//! The text is built as syntax trees and formatted at the end. A comment is an attribute of the statement behind it,
+//! The text is built as syntax trees and formatted at the end. A comment is an attribute of the statement after it,
 //! `#[comment = " .."]`, which the formatter prints as `// ..`.
 //!
 //! ```text
 //! Program --body, sequence--> items over placeholders, `__0.broadcast(__1, ..)`
-//!         --imports---------> `use` items, of what the items mention
+//!         --imports---------> `use` items that the items need
 //!         --names-----------> identifiers, `a_tile.broadcast(along_y, ..)`
 //!         --prettyplease----> text
 //! ```
 //!
-//! Names are chosen after the items are written, since only then all identifiers are known that a user's name may not meet;
-//! imports are chosen before names, since a user's `count` would otherwise look like the runtime's.
+//! Names are chosen after the items are written, since only then are all identifiers known that a user's name must not
+//! collide with; imports are chosen before names, since a user's `count` would otherwise look like the runtime's.
 //!
 //! | file | emits |
 //! | --- | --- |
-//! | `items` | `mesh()`, `sharding_a()`, `run`, `run_into` and `Prepared`, with a hole for its fields and one for statements |
+//! | `items` | `mesh()`, `sharding_a()`, `run`, `run_into` and `Prepared`, with holes for its fields and statements |
 //! | `body` | the fields, and the statements of `run_into`: loops, transfers, and the call that computes |
-//! | `index`, `value` | expressions inside of these: `7 * x + 7` over `i64`, `v0 * v1` over elements |
+//! | `index`, `value` | expressions inside these: `7 * x + 7` over `i64`, `v0 * v1` over elements |
 //! | `sequence`, `reduction` | the outer module of a program of several statements |
 //!
-//! What is done is said apart from Rust, in lists of actions: of a nest by `Nest::actions`, which `body` spells, and of a program of
-//! several statements by `sequence`, which its `spelling` does. Another language is another spelling of these lists.
+//! The operations are lists of actions that do not depend on Rust: `Nest::actions` lists those of a nest, which `body`
+//! spells out; `sequence` lists those of a program of several statements, which its `spelling` spells out. Another
+//! language would be another spelling of these lists.
 
 mod body;
 mod field;
@@ -49,8 +50,8 @@ use quote::quote;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
-    /// The path of the runtime, as the emitted file names it: `polyshard::runtime`, or `polyshard_runtime` in a
-    /// crate that depends on the runtime alone.
+    /// The path of the runtime in the emitted file: `polyshard::runtime`, or `polyshard_runtime` in a crate that
+    /// depends only on the runtime.
     pub runtime: String,
 }
 
@@ -62,10 +63,11 @@ impl Default for SourceOptions {
 
 /// Returns a Rust module with `mesh()`, a `sharding_..()` per array, `run(..)`, `Prepared`, and for one kernel `run_into(..)`.
 ///
-/// `run(world, &a, &b, .., scalars..)` takes the inputs in the program's order and returns the output, or a tuple of several;
-/// `run_into(world, &a, &b, .., &mut c, scalars..)` goes on from what the output holds. `Prepared::new(world)` makes what runs
-/// need, once, and has both as methods, to be called any number of times. Of a program of several statements,
-/// each kernel is a module of its own, and names of arrays end with their numbers.
+/// `run(world, &a, &b, .., scalars..)` takes the inputs in the program's order and returns the output, or a tuple of
+/// several; `run_into(world, &a, &b, .., &mut c, scalars..)` accumulates into the given output. `Prepared::new(world)`
+/// allocates once everything that runs need, and has both functions as methods, which can be called any number of
+/// times. In a program of several statements, each kernel is a separate module, and names of arrays end with their
+/// numbers.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -97,7 +99,7 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     format!("{header}\n{}", formatted(file))
 }
 
-/// Returns the names that `run`, as [`rust_source`] writes it for a program of one kernel, gives its last parameters: the
+/// Returns the names of the last parameters of `run` that [`rust_source`] writes for a program of one kernel: the
 /// kernel's scalars in their order.
 ///
 /// # Panics
@@ -111,11 +113,11 @@ pub fn scalar_parameters(program: &Program) -> Vec<String> {
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
 }
 
-/// The module of one kernel, which runs these statements, and keeps these tiles for others.
+/// The module of one kernel, which runs these statements and keeps these tiles for other kernels.
 fn kernel_module(nest: &Nest, statements: &[Statement], kept: &[TileId], runtime: &syn::Path) -> TokenStream {
     let names = Names::new(nest);
     let items = items(nest, statements, kept, &names);
-    // Before names are chosen, since one of the user's may be that of an item, which is then imported for nothing.
+    // Choose imports before names: a user's name may equal that of an item, which would then be imported needlessly.
     let uses = imports(runtime, &items);
     let items = names.wanted.chosen(&items).write(items);
     quote! { #uses #items }
@@ -126,10 +128,10 @@ fn items(nest: &Nest, statements: &[Statement], kept: &[TileId], names: &Names) 
     items::items(nest, names, kept, &body::fields(nest, names), &body::body(nest, statements, names))
 }
 
-/// What the items use of the runtime; nothing else, so that no import is unused.
+/// Imports exactly the items of the runtime that the code uses, so that no import is unused.
 ///
-/// The lists below hold every name that any function here writes without a path. A name that is missing in them is found
-/// when the golden files are compiled, so each call that is emitted stands in one of these.
+/// The lists below hold every name that any function here writes without a path. Compiling the golden files finds a
+/// name that is missing in the lists, so each emitted call must occur in one of these files.
 fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let used = |name: &str| names_item(items, name);
     let pick = |names: &str| -> Vec<syn::Ident> {
@@ -145,7 +147,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
          Tile Way World Written count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");
-    // A list of nothing would be an unused import.
+    // An empty list would be an unused import.
     let from = |module: TokenStream, names: &[syn::Ident]| {
         (!names.is_empty()).then(|| quote! { use #runtime #module::{#(#names),*}; })
     };
@@ -160,7 +162,8 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     quote! { #(#imports)* }
 }
 
-/// Whether an identifier occurs in the tokens where it may name an item: a field or a method has a dot before it, a range two.
+/// Whether an identifier occurs in the tokens where it may name an item: fields and methods follow one dot, ends of
+/// ranges two.
 fn names_item(tokens: &TokenStream, name: &str) -> bool {
     let mut dots = 0;
     tokens.clone().into_iter().any(|token| {
@@ -186,7 +189,7 @@ fn mentions(tokens: &TokenStream, name: &str) -> bool {
     })
 }
 
-/// The mesh and the steps of a kernel, by the numbers by which comments in the code refer to them:
+/// The mesh and the steps of a kernel, with the numbers that comments in the code use for them:
 ///
 /// ```text
 /// mesh(x: 2, y: 2)
@@ -198,13 +201,13 @@ fn steps(nest: &Nest) -> String {
     format!("mesh({})\n{steps}", nest.mesh)
 }
 
-/// A comment line before the statement that follows; there has to be one.
+/// A comment line before the next statement, which must exist.
 fn comment(text: &str) -> TokenStream {
     let text = format!(" {text}");
     quote! { #[comment = #text] }
 }
 
-/// The items as text, with a blank line before each that is no import.
+/// The items as text, with a blank line before each that is not an import.
 fn formatted(mut file: syn::File) -> String {
     let items = std::mem::take(&mut file.items).into_iter().enumerate().map(|(nth, item)| {
         let blank = if nth == 0 || matches!(item, syn::Item::Use(_)) { "" } else { "\n" };

@@ -1,23 +1,23 @@
-//! Curves between devices that pass behind what they would hide.
+//! Curves between devices, hidden behind boxes, devices and names.
 //!
 //! ```text
 //!      ___________
-//!  ___/___     ___\___     the curve goes from middle to middle; where it meets a box, a device or a name, nothing of it
-//! | 0 |   | 1 |   | 2 |    is drawn
+//!  ___/___     ___\___     the curve runs from centre to centre; its parts inside boxes, devices and names
+//! | 0 |   | 1 |   | 2 |    are hidden
 //! ```
 
 use crate::shapes::rounded;
 
-/// How far a long curve is from the straight line, at most: enough to leave a row of devices.
+/// Maximum distance of a long curve from the straight line: enough to clear a row of devices.
 const BOW: f64 = 20.0;
-/// The minimum length of a curve that is bent that far; shorter ones are nearly straight.
+/// Minimum length of a curve that is bent that far; shorter ones are nearly straight.
 const LONG: f64 = 120.0;
-/// Between a box and where a curve begins again.
+/// The gap between a box and the point where a curve continues.
 const CLEARANCE: f64 = 1.5;
-/// The distance between the places of a curve that are looked at.
+/// The distance between sampled points of a curve.
 const STEP: f64 = 0.5;
 
-/// A rectangle that no curve is drawn in.
+/// A rectangle in which no curve is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Obstacle {
     /// The upper left corner.
@@ -52,7 +52,7 @@ pub(crate) fn arc(from: [f64; 2], to: [f64; 2], obstacles: &[Obstacle]) -> Strin
         })
     };
     let near: Vec<_> = obstacles.iter().filter(near).collect();
-    // No curve is longer than the way through its control point.
+    // No curve is longer than the path through its control point.
     let steps = (2.0 * (length + 2.0 * BOW) / STEP).ceil() as usize;
     let (mut data, mut begin) = (String::new(), None);
     for step in 0..=steps {
@@ -71,15 +71,15 @@ pub(crate) fn arc(from: [f64; 2], to: [f64; 2], obstacles: &[Obstacle]) -> Strin
     data
 }
 
-/// The part of a quadratic curve between two of its parameters, as a curve of its own.
+/// The part of a quadratic curve between two of its parameters, as a separate curve.
 fn piece(curve: [[f64; 2]; 3], [first, last]: [f64; 2]) -> String {
     let [[x, y], [bent_x, bent_y], [to_x, to_y]] =
         [[first, first], [first, last], [last, last]].map(|at| place(curve, at).map(rounded));
     format!("M{x} {y}Q{bent_x} {bent_y} {to_x} {to_y}")
 }
 
-/// The polar form of a quadratic curve: a place on it where both parameters are equal, else the control point of the part
-/// between them.
+/// The polar form of a quadratic curve: a point on it if both parameters are equal, otherwise the control point of the
+/// part between them.
 fn place([start, control, end]: [[f64; 2]; 3], [s, t]: [f64; 2]) -> [f64; 2] {
     [0, 1].map(|side| {
         (1.0 - s) * (1.0 - t) * start[side] + (s * (1.0 - t) + t * (1.0 - s)) * control[side] + s * t * end[side]

@@ -7,7 +7,7 @@
 //!         +-------- bytes
 //! ```
 //!
-//! Lines through predictions that have seen their own measurement would pass through every dot and show nothing.
+//! A line through predictions that use their own measurements would pass through every dot and show nothing.
 
 use crate::DrawError;
 use plotters::coord::combinators::IntoLogRange;
@@ -22,7 +22,7 @@ const ROOM: f64 = 1.5;
 /// The times of one call by size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What is called.
+    /// The name of the call.
     pub name: String,
     /// Its times, by ascending size.
     pub timings: Vec<Timing>,
@@ -31,11 +31,11 @@ pub struct Curve {
 /// The time of one call with buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
-    /// The larger side of a rank's buffers.
+    /// Bytes of the larger of a rank's buffers, that sent from and that received into.
     pub bytes: f64,
-    /// The seconds that were measured.
+    /// Measured seconds.
     pub measured: f64,
-    /// The seconds that are predicted.
+    /// Predicted seconds.
     pub predicted: f64,
 }
 

@@ -1,13 +1,13 @@
-//! Pictures of a machine's devices, and of which communicate.
+//! Pictures of a machine's devices, and of the groups that communicate.
 //!
 //! ```text
 //! node 0            node 1           a box for each member of each level, devices inside; those of a group have one
 //! [0] [1] [2] [3]   [4] [5] [6] [7]  colour and arcs between them: around, or from the first to the others
 //! ```
 //!
-//! Arcs pass behind devices and names, so that all numbers can be read.
+//! Arcs are drawn behind devices and names, so that all numbers are legible.
 //!
-//! A drawing says nothing that its groups do not: which groups, and what they do, is for the caller to know.
+//! A drawing shows only its groups; the caller chooses and describes them.
 
 use crate::DrawError;
 use crate::arc::{Obstacle, arc};
@@ -23,20 +23,20 @@ const PANEL: usize = 1024;
 /// A device's width and height.
 const DEVICE: [f64; 2] = [26.0, 16.0];
 const GAP: f64 = 10.0;
-/// Between a box and what is in it; above it, room for its name.
+/// The gap between a box and its contents; above it, room for its name.
 const PADDING: f64 = 6.0;
 const NAME: f64 = 12.0;
 pub(crate) const MARGIN: f64 = 16.0;
-/// Above the devices of a panel: two lines, and room for the arcs of the first row.
+/// Height above the devices of a panel: two lines, and room for the arcs of the first row.
 pub(crate) const HEAD: f64 = 46.0;
-/// A letter is at most this wide, in a title.
+/// Maximum width of a letter in a title.
 const LETTER: f64 = 7.5;
-/// The same in a name, and how far a name reaches above and below its line.
+/// Maximum width of a letter in a name, and how far a name extends above and below its line.
 const NAME_LETTER: f64 = 6.0;
 const NAME_REACH: [f64; 2] = [8.0, 2.5];
-/// Blocks are made this much wider than high, as far as they can be.
+/// The preferred ratio of a block's width to its height.
 const SHAPE: f64 = 1.8;
-/// A last row that is not full is as bad as a shape that is off by so much, as a logarithm.
+/// Penalty for a last row that is not full, as a deviation of the ratio's logarithm.
 const RAGGED: f64 = 1.0;
 pub(crate) const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
                      text.rank{text-anchor:middle}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
@@ -128,7 +128,7 @@ pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
 /// Devices in boxes of boxes; places are upper left corners.
 pub(crate) struct Block {
     pub(crate) size: [f64; 2],
-    /// By rank: where it is, and what it is called.
+    /// By rank: its place and its name.
     devices: Vec<([f64; 2], String)>,
     /// Place, size and name of each box.
     members: Vec<([f64; 2], [f64; 2], String)>,
@@ -228,7 +228,7 @@ impl Block {
         drawn
     }
 
-    /// What arcs pass behind: devices, which have their numbers inside, and the names of members.
+    /// The shapes that arcs pass behind: devices, which have their numbers inside, and the names of members.
     fn obstacles(&self) -> Vec<Obstacle> {
         let devices = self.devices.iter().map(|(at, _)| Obstacle { at: *at, size: DEVICE });
         let names = self.members.iter().map(|(at, _, name)| {

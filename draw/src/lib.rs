@@ -1,12 +1,12 @@
 //! Pictures of programs, plans, placements, reductions and measurements, as SVG.
 //!
-//! Each function takes what it draws and returns the text of a picture; nothing here reads or writes a file, plans, or
-//! runs.
+//! Each function takes the thing to draw and returns the text of a picture; nothing here reads or writes files, plans,
+//! or runs.
 //!
 //! | function | draws |
 //! | --- | --- |
 //! | [`Draw::draw`] | a program: its arrays on the mesh, its transfers, and the bound |
-//! | [`redistribution()`] | who holds what before and after each step of a plan |
+//! | [`redistribution()`] | the data that each rank holds before and after each step of a plan |
 //! | [`product()`], [`reduction()`] | which ranks communicate in each step |
 //! | [`placements()`] | the groups of devices along each axis of a mesh |
 //! | [`devices()`] | any groups of the devices of a machine |

@@ -4,12 +4,12 @@ use crate::DrawError;
 use crate::devices::{Panel, Talk, count_groups, devices};
 use polyshard_layout::Mesh;
 
-/// What ranks do together on a mesh.
+/// A joint operation of ranks on a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshStep {
-    /// What is done.
+    /// The operation, as text.
     pub title: String,
-    /// What it costs.
+    /// Its cost, as text.
     pub cost: String,
     /// The ranks that communicate; those that work alone are in no group.
     pub groups: Vec<Vec<usize>>,

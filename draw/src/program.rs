@@ -1,4 +1,4 @@
-//! A program: how its arrays lie on the mesh, and which ranks communicate in each of its transfers.
+//! A program: the shardings of its arrays on the mesh, and the ranks that communicate in each of its transfers.
 //!
 //! ```text
 //! A[6, 8]        B[8, 5]        C[6, 5]          each array in the tiles that ranks own, with their numbers
@@ -7,8 +7,8 @@
 //! received: at most 192 B per rank; lower bound: 136 B
 //! ```
 //!
-//! A larger mesh is drawn as a smaller one, whose ranks stand for classes: along each axis the first coordinate, those inside, and the last.
-//! Tests: `draw/tests/it/programs.rs`.
+//! A larger mesh is drawn as a smaller one whose ranks represent classes: along each axis the first coordinate, the
+//! inner ones, and the last. Tests: `draw/tests/it/programs.rs`.
 
 use crate::DrawError;
 use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};
@@ -20,22 +20,22 @@ use std::collections::BTreeMap;
 use svg::Document;
 use svg::node::element::{Description, Group, Rectangle, Style, Text, Title};
 
-/// The most ranks that are drawn one by one.
+/// Maximum number of ranks that are drawn one by one.
 const MAX_RANKS: usize = 64;
-/// Coordinates of an axis of classes: the first, those inside, and the last; or the first and the others.
+/// Coordinates of an axis of classes: the first, the inner ones, and the last; or the first and the others.
 const CLASSES: [&[&str]; 2] = [&["first", "inner", "last"], &["first", "others"]];
-/// The maximum number of arrays and transfers on a page.
+/// Maximum number of arrays and transfers on a page.
 const MAX_PANELS: usize = 256;
-/// The longer and at least the shorter side of an array.
+/// The longer side, and the minimum of the shorter side, of an array.
 const SIDES: [f64; 2] = [150.0, 18.0];
-/// The most blocks of a rank that are drawn along a dimension.
+/// Maximum number of blocks of a rank that are drawn along a dimension.
 const MAX_BLOCKS: usize = 8;
 const GAP: f64 = 28.0;
 /// A line of text.
 const LINE: f64 = 16.0;
 /// A panel starts a new row beyond this.
 const WIDTH: f64 = 760.0;
-/// A letter is at most this wide, in a title, in a note and on a tile.
+/// Maximum width of a letter, in a title, in a note and on a tile.
 const LETTERS: [f64; 3] = [7.5, 6.0, 6.0];
 const TILES: &str = "rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.tile{stroke:#fff;stroke-width:0.75}\
                      text.owner{text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:2px}text.program{font:11px monospace}";
@@ -51,12 +51,14 @@ const TILES: &str = "rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.t
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Draw {
-    /// Returns a picture of how the arrays lie, which ranks communicate in each transfer and how many bytes, and of the lower bound, as SVG.
+    /// Returns a picture as SVG: the shardings of the arrays, the ranks that communicate in each transfer with their
+    /// bytes, and the lower bound.
     ///
-    /// Its description has the program as text. More than 64 ranks are drawn in classes.
+    /// Its description contains the program as text. More than 64 ranks are drawn as classes.
     ///
     /// # Errors
-    /// [`DrawError::Axes`] if classes of ranks do not fit a page either, [`DrawError::Panels`] if there are too many arrays and transfers.
+    /// [`DrawError::Axes`] if classes of ranks do not fit on a page either, [`DrawError::Panels`] if there are too many
+    /// arrays and transfers.
     fn draw(&self) -> Result<String, DrawError>;
 }
 
@@ -80,16 +82,16 @@ impl Draw for Program {
     }
 }
 
-/// The first row and column of a tile, and those behind its last.
+/// The first row and column of a tile, and those after its last.
 type Corners = [[usize; 2]; 2];
 
-/// Something to put on a page, with its width and height.
+/// A shape to put on a page, with its width and height.
 struct Drawn {
     group: Group,
     size: [f64; 2],
 }
 
-/// What moves, how, and how much of it.
+/// A transfer: its name, its pattern, and its bytes.
 struct Moved {
     name: String,
     pattern: Pattern,
@@ -131,7 +133,7 @@ fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
     all
 }
 
-/// What is moved for a kernel.
+/// The transfers of a kernel.
 fn moved(nest: &Nest) -> Vec<Moved> {
     let one = |(transfer, volume): (&Transfer, polyshard_program::Volume)| {
         let bytes = units::bytes(volume.each.into());
@@ -160,11 +162,11 @@ fn bounds(program: &Program) -> Vec<String> {
     lines
 }
 
-/// The ranks as they are drawn: all of them, or classes.
+/// The ranks as drawn: all of them, or classes.
 struct Ranks<'m> {
     mesh: &'m Mesh,
     drawn: Mesh,
-    /// By axis, what coordinates are called; none if they have their numbers.
+    /// By axis, the names of coordinates; `None` if they are numbers.
     classes: Option<Vec<Vec<String>>>,
 }
 
@@ -186,7 +188,7 @@ impl<'m> Ranks<'m> {
         Ok(Self { mesh, drawn: Mesh::new(axes), classes: Some(classes) })
     }
 
-    /// What a drawn rank is called: on it, and in full.
+    /// The name of a drawn rank: on it, and in full.
     fn names(&self, rank: usize) -> [String; 2] {
         let coordinates = self.drawn.coordinates(rank);
         let Some(classes) = &self.classes else { return [rank.to_string(), format!("rank {rank}")] };
@@ -195,7 +197,7 @@ impl<'m> Ranks<'m> {
         ["..".into(), full.join(", ")]
     }
 
-    /// That classes are drawn, if they are.
+    /// A note that classes are drawn, if they are.
     fn note(&self) -> Option<String> {
         let classes = self.classes.as_ref()?;
         let of = |(axis, names): (&polyshard_layout::MeshAxis, &Vec<String>)| {
@@ -294,7 +296,7 @@ impl<'m> Ranks<'m> {
         Drawn { group, size: [wide, height + HEAD] }
     }
 
-    /// What ranks own, by upper left and lower right corner, and how much of the array is drawn.
+    /// The tiles that ranks own, by upper left and lower right corner, and the extents of the array that are drawn.
     fn tiles(&self, sharding: &Sharding, dims: [Option<usize>; 2]) -> (BTreeMap<Corners, Vec<usize>>, [usize; 2]) {
         let coordinates: Vec<_> = (0..self.drawn.size()).map(|rank| self.drawn.coordinates(rank)).collect();
         let pieces =
@@ -360,7 +362,7 @@ fn is_cut(sharding: &Sharding, dim: usize) -> bool {
     !sharding.dims()[dim].is_whole()
 }
 
-/// The dimensions that are drawn downwards and across: the first two that are cut, or else the first two.
+/// The dimensions that are drawn downwards and across: the first two, those that are cut before others.
 fn drawn_dims(sharding: &Sharding) -> [Option<usize>; 2] {
     let (cut, whole): (Vec<_>, Vec<_>) = (0..sharding.shape().len()).partition(|&dim| is_cut(sharding, dim));
     let mut drawn: Vec<_> = cut.into_iter().chain(whole).take(2).collect();

@@ -1,8 +1,8 @@
-//! The mesh before and after each step of a plan, elements coloured by who had them at first.
+//! The mesh before and after each step of a plan, with elements coloured by their first owner.
 //!
 //! ```text
-//! panel of a state    0        1        2        a picture of the whole array for each rank of the mesh; what the
-//!                    [##..]   [..##]   [....]    rank holds of it is coloured
+//! panel of a state    0        1        2        a picture of the whole array for each rank of the mesh; the part
+//!                    [##..]   [..##]   [....]    that the rank holds is coloured
 //! ```
 //!
 //! The first panel is the legend of the others: there, each rank holds its own colour.
@@ -15,25 +15,25 @@ use std::collections::BTreeMap;
 use svg::Document;
 use svg::node::element::{Definitions, Group, Rectangle, Style, Text, Title, Use};
 
-/// The most ranks that fit a page.
+/// Maximum number of ranks on a page.
 const RANKS: usize = 512;
-/// The longer and at least the shorter side of the picture of an array.
+/// The longer side, and the minimum of the shorter side, of the picture of an array.
 const SIDES: [f64; 2] = [72.0, 18.0];
-/// Between two pictures at least, with room for a number and a line of text.
+/// Minimum gap between two pictures, with room for a number and a line of text.
 const GAP: [f64; 2] = [14.0, 30.0];
 const MARGIN: f64 = 16.0;
-/// Above the pictures of a panel: two lines.
+/// Height above the pictures of a panel: two lines.
 const HEAD: f64 = 54.0;
-/// The most pictures side by side, where the mesh does not say.
+/// Maximum number of pictures side by side, unless the mesh determines it.
 const ACROSS: usize = 16;
-/// A letter is at most this wide, in the smallest size and in the largest.
+/// Maximum width of a letter, in the smallest and in the largest size.
 const LETTER: f64 = 6.5;
 const TITLE_LETTER: f64 = 8.0;
 const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-weight:bold}\
                      text.type{font-size:12px;font-family:monospace}text.rank,text.part{text-anchor:middle}\
                      rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.cell{stroke:#fff;stroke-width:0.25}";
 
-/// Returns a picture of who holds what before a plan and after each of its steps.
+/// Returns a picture of the data that each rank holds before a plan and after each of its steps.
 ///
 /// ```
 /// use polyshard::planner::{DistType, Plan, PlanOptions};
@@ -78,14 +78,14 @@ pub fn redistribution(plan: &Plan) -> Result<String, DrawError> {
     Ok(document.to_string())
 }
 
-/// Where things are.
+/// The layout of a page.
 struct Page<'a> {
     tiles: Tiles<'a>,
     /// The width and the height of the picture of the array.
     size: [f64; 2],
-    /// Between two pictures.
+    /// The gap between two pictures.
     gap: [f64; 2],
-    /// Pictures side by side, and below each other.
+    /// The numbers of pictures side by side, and below each other.
     grid: [usize; 2],
 }
 
@@ -154,7 +154,7 @@ impl<'a> Page<'a> {
         [x + self.gap[0] / 2.0, y + HEAD]
     }
 
-    /// The array, with what the rank at `coordinates` holds in colour.
+    /// The array, with the part in colour that the rank at `coordinates` holds.
     fn tile(&self, held: &DistType, coordinates: &[usize]) -> Group {
         let [width, height] = self.size;
         let array = Rectangle::new().set("class", "array").set("width", rounded(width)).set("height", rounded(height));

@@ -30,7 +30,7 @@ pub fn reduction(title: &str, machine: &Machine, program: &Ranked) -> Result<Str
     devices(title, &levels, &[reduction_panels(program)])
 }
 
-/// Returns a panel for each step of a reduction's program, with its time and what the time is spent on.
+/// Returns a panel for each step of a reduction's program, with its time and its bottleneck.
 #[must_use]
 pub fn reduction_panels(program: &Ranked) -> Vec<Panel> {
     let panel = |(step, time): (&LoweredStep, &Seconds)| {

@@ -1,4 +1,4 @@
-//! What pictures share: text, lengths and colours.
+//! Common parts of pictures: text, lengths and colours.
 
 use svg::node::element::Text;
 

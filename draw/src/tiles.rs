@@ -1,4 +1,4 @@
-//! What a picture of a plan shows: which part of the array each rank holds, and who held it at first.
+//! The contents of a picture of a plan: the part of the array that each rank holds, and its first owner.
 //!
 //! A page has two directions. They are the first two dimensions that are ever cut; of the others,
 //! text says which part a rank holds.
@@ -7,10 +7,10 @@ use polyshard_planner::{DistType, Plan};
 use std::iter;
 use std::ops::Range;
 
-/// The array as it is drawn.
+/// The array as drawn.
 pub(crate) struct Tiles<'a> {
     plan: &'a Plan,
-    /// The dimensions drawn downwards and across; none where the array has too few.
+    /// The dimensions drawn downwards and across; `None` if the array has too few.
     dims: [Option<usize>; 2],
     /// The other dimensions that are ever cut.
     others: Vec<usize>,
@@ -18,7 +18,7 @@ pub(crate) struct Tiles<'a> {
     owners: Vec<usize>,
 }
 
-/// A part of a tile that lay on one rank at first.
+/// A part of a tile that one rank held at first.
 pub(crate) struct Cell {
     /// Indices drawn downwards and across.
     pub(crate) ranges: [Range<usize>; 2],
@@ -35,7 +35,7 @@ impl<'a> Tiles<'a> {
         let ndim = plan.source().ndim();
         let (cut, whole): (Vec<_>, Vec<_>) =
             (0..ndim).partition(|&dim| types().any(|dist_type| !dist_type.dims()[dim].parts.is_empty()));
-        // What is never cut is drawn where there is room for it.
+        // Dimensions that are never cut are drawn if there is room.
         let mut drawn: Vec<_> = cut.iter().chain(&whole).copied().take(2).collect();
         drawn.sort_unstable();
         let dims = match drawn[..] {
@@ -59,12 +59,12 @@ impl<'a> Tiles<'a> {
         self.owners.len()
     }
 
-    /// Returns the extents of the array downwards and across, 1 where it has no dimension.
+    /// Returns the extents of the array downwards and across, 1 for a missing dimension.
     pub(crate) fn extents(&self) -> [usize; 2] {
         self.dims.map(|dim| dim.map_or(1, |dim| self.plan.source().dims()[dim].size))
     }
 
-    /// Returns what the rank at `coordinates` holds of an array of type `held`: as cells, one after the other.
+    /// Returns the part of an array of type `held` that the rank at `coordinates` holds, as a list of cells.
     pub(crate) fn cells(&self, held: &DistType, coordinates: &[usize]) -> Vec<Cell> {
         let source = self.plan.source();
         let start = held.offset(coordinates);
@@ -90,7 +90,8 @@ impl<'a> Tiles<'a> {
         cells.map(cell).collect()
     }
 
-    /// Returns which part of the dimensions that are not drawn the rank at `coordinates` holds; nothing if all are.
+    /// Returns the part of the dimensions not drawn that the rank at `coordinates` holds, as text; empty if all are
+    /// drawn.
     pub(crate) fn others(&self, held: &DistType, coordinates: &[usize]) -> String {
         let start = held.offset(coordinates);
         let part = |&dim: &usize| format!("dim {dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);

@@ -1,9 +1,9 @@
-//! A Fourier transform of three dimensions, forward and back, on slabs or on pencils.
+//! A three-dimensional Fourier transform, forward and back, on slabs or on pencils.
 //!
-//! Each rank transforms whole lines, so every dimension must be whole on it once: redistributions move the array from
-//! one such layout to the next, each along one axis of the mesh. On a mesh of one axis ranks have slabs, two dimensions
-//! are whole at first, and one move is enough; on a mesh of two axes they have pencils. T. Birkeland and T. Sorevik,
-//! "Parallel Redistribution of Multidimensional Data", ParCo 2007, section 3.2.
+//! Each rank transforms whole lines, so every dimension must be whole on each rank once: redistributions move the array
+//! from one such layout to the next, each along one axis of the mesh. On a mesh of one axis ranks have slabs: two
+//! dimensions are whole at first, and one move is enough. On a mesh of two axes they have pencils. T. Birkeland and T.
+//! Sorevik, "Parallel Redistribution of Multidimensional Data", ParCo 2007, section 3.2.
 //!
 //! ```text
 //! cargo run --release --example fft3d -- --mesh 2x2 --size 60,70,80
@@ -105,7 +105,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         if world.is_root() {
             println!("back: {seconds:.6} s, {moving:.6} of them in moves");
         }
-        // Both ways together multiply by the number of elements.
+        // Both directions together multiply by the number of elements.
         let elements = size.iter().product::<usize>() as f64;
         check(world, "way there and back", &arrays[0], elements, wave)
     })?;
@@ -119,8 +119,8 @@ struct Stage {
     new: Vec<usize>,
 }
 
-/// Returns the layouts on a mesh of at most two axes, one more than it has axes: from each to the next, one axis distributes another
-/// dimension, the last axis first.
+/// Returns the layouts on a mesh of at most two axes, one more than it has axes: from each to the next, one axis
+/// distributes a different dimension, the last axis first.
 ///
 /// ```text
 /// pencils (x, y)                          slabs (x)
@@ -138,13 +138,14 @@ fn stages(mesh: &Mesh, size: [usize; 3]) -> polyshard::Result<Vec<Stage>> {
     let (mut done, mut stages): (Vec<usize>, Vec<Stage>) = (Vec::new(), Vec::new());
     for turn in 0..=axes.len() {
         if let Some(axis) = turn.checked_sub(1).map(|moved| axes.len() - 1 - moved) {
-            // The outermost that has an index for each rank of the axis, or else the longest: inner ones make shorter rows.
+            // The outermost dimension that has an index for each rank of the axis, otherwise the longest: inner
+            // dimensions make shorter rows.
             let room = |dim: &usize| (size[*dim].min(axes[axis].extent), Reverse(*dim));
             let free = done.iter().copied().filter(|dim| !dims.contains(dim));
             dims[axis] = free.max_by_key(room).expect("fewer axes than dimensions, so one is whole");
         }
         let placements = dims.iter().zip(axes).map(|(&dim, axis)| Placement::block(dim, AxisExpr::Axis(axis.name)));
-        // The fourth dimension has the real and the imaginary part.
+        // The fourth dimension holds the real and the imaginary part.
         let shape = [size[0], size[1], size[2], 2];
         let sharding = Sharding::new(mesh, &shape, &placements.collect::<Vec<_>>())?;
         let new: Vec<usize> = (0..3).filter(|dim| !dims.contains(dim) && !done.contains(dim)).collect();
@@ -154,9 +155,9 @@ fn stages(mesh: &Mesh, size: [usize; 3]) -> polyshard::Result<Vec<Stage>> {
     Ok(stages)
 }
 
-/// Returns the grid of this many ranks on which the moves take the least time; slabs if there are more ranks than lines.
+/// Returns the grid of this many ranks on which the moves are fastest; slabs if there are more ranks than lines.
 fn grid(ranks: usize, size: [usize; 3]) -> Result<Mesh, Box<dyn Error>> {
-    // About what processes of one node take: 1 us for messages, and 10 GB/s.
+    // Typical of processes on one node: 1 us per message, and 10 GB/s.
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
     let machine = Machine::new("node", vec![Level::new("rank", ranks, Interconnect::Switch, 1e10, 1e-6)], device)?;
     let mesh = |extents: &[usize]| Mesh::new(["p0", "p1"].into_iter().zip(extents.iter().copied()));
@@ -183,7 +184,7 @@ fn transform(array: &mut DistArray<f64>, dim: usize, fft: &dyn Fft<f64>) {
         return;
     }
     for plane in array.block_mut().chunks_exact_mut(2 * fft.len() * inner) {
-        // Lines are strided: they are copied side by side, transformed, and copied back.
+        // Lines are strided: copy them into contiguous memory, transform them, and copy them back.
         let place = |at: usize| 2 * (at % fft.len() * inner + at / fft.len());
         let line = |at: usize| Complex64::new(plane[place(at)], plane[place(at) + 1]);
         let mut lines: Vec<Complex64> = (0..plane.len() / 2).map(line).collect();
@@ -194,7 +195,8 @@ fn transform(array: &mut DistArray<f64>, dim: usize, fft: &dyn Fft<f64>) {
     }
 }
 
-/// Radians per element in each dimension: a wave that fits no length, so that no element of its spectrum is 0.
+/// Radians per element in each dimension: a wave that is not periodic in any length, so that no element of its spectrum
+/// is 0.
 const FREQUENCIES: [f64; 3] = [1.0, 2.0, 3.0];
 
 /// The element of a plane wave at an index.
@@ -211,12 +213,12 @@ fn spectrum(size: [usize; 3], index: &[usize]) -> Complex64 {
     series(0) * series(1) * series(2)
 }
 
-/// The real part of a number where the fourth index is 0, else the imaginary part.
+/// The real part of a number if the fourth index is 0, otherwise the imaginary part.
 fn part(number: Complex64, index: &[usize]) -> f64 {
     if index[3] == 0 { number.re } else { number.im }
 }
 
-/// Compares an array, divided by `divisor`, with what its elements should be; every rank looks at its own.
+/// Compares an array, divided by `divisor`, with its expected elements; each rank checks its own.
 fn check(
     world: &World,
     what: &str,
@@ -228,7 +230,7 @@ fn check(
     let errors = array.block().iter().zip(expected.block()).map(|(found, expected)| (found / divisor - expected).abs());
     let mut error = [errors.fold(0.0, polyshard::runtime::Element::maximum)];
     world.all_reduce(&mut error, ReduceOp::Max)?;
-    // Some units of rounding, of a sum that has a term of magnitude 1 per element.
+    // Some units of rounding of a sum with a term of magnitude 1 per element.
     let bound = 1e-12 * array.shape().iter().product::<usize>() as f64 / divisor;
     if error[0].is_nan() || error[0] > bound {
         let wrong = format!("the {what} is wrong by {:e}, but rounding explains no more than {bound:.1e}", error[0]);

@@ -1,4 +1,4 @@
-//! Feeds mutated inputs to whatever of Polyshard reads files, texts and command lines.
+//! Feeds mutated inputs to the parts of Polyshard that read files, texts and command lines.
 //!
 //! ```text
 //! polyshard-fuzz                      10^6 mutated inputs for each target
@@ -6,17 +6,16 @@
 //! polyshard-fuzz --inputs 0           only what is in seeds/ and found/
 //! ```
 //!
-//! An input must be accepted or refused. It fails the target if that panics, takes too long, or holds too much memory;
-//! what is left of it when it is made short is then in the folder of `--out`, with a note of what happened. Inputs that
-//! failed once are in `found/`, and every run begins with them and with the valid ones in `seeds/`, which must be
-//! accepted.
+//! An input must be accepted or refused. It fails if the target panics, takes too long, or uses too much memory; a
+//! minimised version is then written to the folder of `--out`, with a note of the failure. Inputs that failed once are
+//! in `found/`, and every run begins with them and with the valid ones in `seeds/`, which must be accepted.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `targets` | what reads inputs |
-//! | `mutate` | inputs from others, and shorter ones |
+//! | `targets` | the functions that read inputs |
+//! | `mutate` | mutation of inputs, and minimisation |
 //! | `worker` | a process that feeds one target |
-//! | `supervise` | processes that feed it, and what becomes of them |
+//! | `supervise` | supervision of these processes |
 
 mod mutate;
 mod supervise;
@@ -28,28 +27,28 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use targets::{TARGETS, Target};
 
-/// Feeds mutated inputs to whatever reads files, texts and command lines.
+/// Feeds mutated inputs to the code that reads files, texts and command lines.
 #[derive(Clone, Parser)]
 struct Options {
-    /// Feed these only: npy, machines, traces, types, products, reductions, meshes, programs.
+    /// Feed only these targets: npy, machines, traces, types, products, reductions, meshes, programs.
     #[arg(long, value_parser = target, value_delimiter = ',')]
     target: Vec<&'static Target>,
-    /// The mutated inputs for each target.
+    /// Number of mutated inputs for each target.
     #[arg(long, default_value_t = 1_000_000)]
     inputs: u64,
-    /// Runs of one seed try the same inputs.
+    /// Seed: runs with the same seed try the same inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The most seconds for one input.
+    /// Time limit for one input in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// The most MiB that one input may take.
+    /// Memory limit for one input in MiB.
     #[arg(long, default_value_t = 256)]
     memory: usize,
-    /// Where inputs that fail are left.
+    /// Folder for failing inputs.
     #[arg(long, default_value = "target/fuzz", value_name = "FOLDER")]
     out: PathBuf,
-    /// Feed the target in this process, from this input on.
+    /// Feed the target in this process, starting at this input.
     #[arg(long, hide = true)]
     worker: Option<u64>,
     /// Feed one input, in this process.

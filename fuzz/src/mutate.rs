@@ -1,12 +1,12 @@
-//! Inputs made of others: bytes, numbers and words of them changed, repeated, left out, or taken from one another.
+//! Mutated inputs: bytes, numbers and words are changed, repeated, removed, or copied from other inputs.
 //!
-//! Nothing here knows what a target reads. Inputs that a target answers in a new way are kept as material, which leads
-//! past the first check to those behind it.
+//! This module does not depend on the format of a target. Inputs with a new kind of answer are kept as material, so
+//! that mutation gets past the first check to later ones.
 
 use fastrand::Rng;
 use std::ops::Range;
 
-/// Numbers at which arithmetic changes: bounds of types, their squares' roots, primes and what is no number.
+/// Numbers at which arithmetic changes: bounds of types, their square roots, primes, and texts that are not numbers.
 const NUMBERS: [&str; 36] = [
     "0",
     "1",
@@ -52,30 +52,30 @@ const PIECES: [&str; 32] = [
     "(", ")", "<", ">", "x", "é", "Ⅳ", "𝐗", "\u{2028}", "null",
 ];
 
-/// Inputs to make others of.
+/// Inputs to mutate.
 pub(crate) struct Pool {
-    /// Those that were accepted: never none.
+    /// Accepted inputs; never empty.
     pub(crate) valid: Vec<Vec<u8>>,
-    /// Those that were refused.
+    /// Refused inputs.
     pub(crate) refused: Vec<Vec<u8>>,
 }
 
 impl Pool {
-    /// Mostly one that is valid: what is refused already is refused for the same reason again.
+    /// Usually a valid one: mutations of a refused input are mostly refused for the same reason.
     fn choose(&self, rng: &mut Rng) -> &[u8] {
         let from = if self.refused.is_empty() || rng.u8(..) < 216 { &self.valid } else { &self.refused };
         &from[rng.usize(..from.len())]
     }
 }
 
-/// Returns an input made of those in `pool`, of at most `longest` bytes.
+/// Returns a mutation of inputs in `pool`, of at most `longest` bytes.
 pub(crate) fn mutated(rng: &mut Rng, pool: &Pool, longest: usize) -> Vec<u8> {
     let mut bytes = pool.choose(rng).to_vec();
     loop {
         let other = pool.choose(rng);
         mutate(rng, &mut bytes, other);
         bytes.truncate(longest);
-        // Mostly one change, so that the rest of the input stays valid.
+        // Usually one change, so that the rest of the input stays valid.
         if rng.u8(..) < 180 {
             return bytes;
         }
@@ -110,7 +110,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
         }
         7..=9 => number(rng, bytes),
         10 | 11 => {
-            // A word by one of another input: most meanings are words.
+            // Replace a word by one of another input: most meaning is in words.
             if let (Some(at), Some(word)) = (word(rng, bytes), word(rng, other)) {
                 replace(bytes, at, &other[word]);
             }
@@ -120,7 +120,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
                 replace(bytes, at, &[]);
             }
         }
-        // What is in brackets is a part of its own: one is left out, put elsewhere, or replaced by one of another input.
+        // A bracketed part is removed, moved, or replaced by one of another input.
         16 => {
             if let Some(at) = bracketed(rng, bytes) {
                 let comma = usize::from(bytes.get(at.end) == Some(&b','));
@@ -159,7 +159,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// What one pair of brackets and all between them is, if there is one.
+/// The range of a pair of brackets and everything between them, if any.
 fn bracketed(rng: &mut Rng, bytes: &[u8]) -> Option<Range<usize>> {
     let from = rng.usize(..bytes.len().max(1));
     let is_open = |byte: &u8| matches!(byte, b'{' | b'[' | b'(');
@@ -172,7 +172,7 @@ fn bracketed(rng: &mut Rng, bytes: &[u8]) -> Option<Range<usize>> {
     Some(start..start + end + 1)
 }
 
-/// Replaces a number by a notable one, or by one near it.
+/// Replaces a number by a notable one, or by one related to it.
 fn number(rng: &mut Rng, bytes: &mut Vec<u8>) {
     let Some(at) = run(rng, bytes, u8::is_ascii_digit) else { return };
     let held = std::str::from_utf8(&bytes[at.clone()]).ok().and_then(|text| text.parse::<u64>().ok());
@@ -190,7 +190,7 @@ fn number(rng: &mut Rng, bytes: &mut Vec<u8>) {
     replace(bytes, at, new.as_bytes());
 }
 
-/// A word, or one character that is in none.
+/// A word, or one character outside words.
 fn word(rng: &mut Rng, bytes: &[u8]) -> Option<Range<usize>> {
     if bytes.is_empty() {
         return None;
@@ -200,7 +200,7 @@ fn word(rng: &mut Rng, bytes: &[u8]) -> Option<Range<usize>> {
     if in_word(&bytes[at]) { Some(around(bytes, at, in_word)) } else { Some(at..at + 1) }
 }
 
-/// One of the longest runs of bytes that `is` accepts.
+/// One of the maximal runs of bytes that `is` accepts.
 fn run(rng: &mut Rng, bytes: &[u8], is: impl Fn(&u8) -> bool) -> Option<Range<usize>> {
     let starts: Vec<_> = (0..bytes.len()).filter(|&at| is(&bytes[at]) && (at == 0 || !is(&bytes[at - 1]))).collect();
     let start = rng.choice(starts)?;
@@ -215,7 +215,7 @@ fn around(bytes: &[u8], at: usize, is: impl Fn(&u8) -> bool) -> Range<usize> {
 
 fn range(rng: &mut Rng, len: usize) -> Range<usize> {
     let start = rng.usize(..=len);
-    // Short ones are the more telling.
+    // Short ranges are more useful.
     let most = if rng.bool() { (len - start).min(8) } else { len - start };
     start..start + rng.usize(..=most)
 }
@@ -224,7 +224,7 @@ fn replace(bytes: &mut Vec<u8>, at: Range<usize>, by: &[u8]) {
     bytes.splice(at, by.iter().copied());
 }
 
-/// Returns what is left of a failing input when whatever is not needed for `fails` is taken away, part by part.
+/// Minimises a failing input: removes, part by part, everything that is not needed for `fails`.
 pub(crate) fn minimised(input: &[u8], mut tries: usize, mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut least = input.to_vec();
     let mut part = least.len().div_ceil(2);

@@ -1,4 +1,4 @@
-//! Starts workers, sees to it that they go on, and says what came of them.
+//! Starts workers, restarts them after failures, and reports the results.
 
 use crate::mutate::minimised;
 use crate::worker::{Progress, failure, report, scratch};
@@ -9,19 +9,19 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Inputs of which a worker may die before no further one is started.
+/// The number of workers that may die before no further one is started.
 const DEATHS: usize = 8;
-/// The most memory of a worker, beyond what its own allocator counts: isl allocates by itself.
+/// Limit on a worker's memory, including memory that its own allocator does not count: isl has a separate allocator.
 const RESIDENT: u64 = 3 << 30;
-/// Inputs that are tried to make one shorter: each takes a process.
+/// Maximum number of tries to minimise an input: each takes a process.
 const TRIES: usize = 300;
 
-/// Feeds all targets, and returns whether none failed.
+/// Feeds all targets, and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let mut all_right = true;
     for target in &options.target {
         let folder = options.out.join(target.name);
-        // What an earlier run left there is not what this one finds.
+        // Results of an earlier run must not count as results of this one.
         let _ = fs::remove_dir_all(&folder);
         let scratch = scratch(options, target);
         fs::create_dir_all(&scratch).map_err(|why| format!("cannot make `{}`: {why}", scratch.display()))?;
@@ -65,7 +65,7 @@ fn feed(options: &Options, target: &'static Target) -> Result<Progress, String> 
         let input = &note[Progress::LEN..];
         let failure = |kind: &str| failure(&options.out, target, kind, progress.input);
         match end {
-            // What it notes down is its own, unless another run has the same folder.
+            // The notes are the worker's own, unless another run uses the same folder.
             End::Done if total.input < options.inputs => {
                 return Err(format!(
                     "`{}` has notes of {} inputs, not of {}: another run writes there, too; give each a folder by `--out`",
@@ -85,7 +85,7 @@ fn feed(options: &Options, target: &'static Target) -> Result<Progress, String> 
             End::Died => {
                 let why = fs::read_to_string(folder.join("stderr")).map_err(|why| why.to_string())?;
                 let dies = |input: &[u8]| dies(options, target, &folder, input);
-                // What follows is a stack of this process' own making.
+                // The lines after it are a stack trace.
                 let why = why.lines().find(|line| !line.is_empty()).unwrap_or("it ended the process");
                 report(&failure("death"), why, &minimised(input, TRIES, dies))?;
             }
@@ -110,7 +110,7 @@ fn start(options: &Options, target: &Target, arguments: &[&str]) -> Result<Child
     command.spawn().map_err(|why| format!("cannot start a worker: {why}"))
 }
 
-/// Waits for a worker to end, and ends it itself if one input takes too long or too much.
+/// Waits for a worker to end, and kills it if one input takes too long or too much memory.
 fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, String> {
     let current = folder.join("current");
     let (mut input, mut since) = (None, (Instant::now(), Duration::ZERO));
@@ -124,7 +124,7 @@ fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, St
             (input, since) = (now, (Instant::now(), busy));
         }
         let resident = resident(worker.id());
-        // A machine may have other things to do, so what counts is how long it worked on this, or hardly at all.
+        // The machine may be busy, so the limit is on processor time, or on 20 times as much elapsed time.
         let limit = Duration::from_secs(options.seconds);
         let end = if busy.saturating_sub(since.1) > limit || since.0.elapsed() > 20 * limit {
             Some(End::Hung)
@@ -141,7 +141,7 @@ fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, St
     }
 }
 
-/// How long a process has kept processors busy; 0 where the system does not tell.
+/// The processor time of a process; 0 if the system does not report it.
 fn busy(process: u32) -> Duration {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name of the program, in parentheses, may contain anything; the ticks are the 12th and 13th word after it.
@@ -150,14 +150,14 @@ fn busy(process: u32) -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// The bytes of memory that a process takes now; 0 where the system does not tell.
+/// The resident memory of a process in bytes; 0 if the system does not report it.
 fn resident(process: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
     line.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Whether a worker dies of an input: of a signal, not of a panic.
+/// Whether an input kills a worker: by a signal, not by a panic.
 fn dies(options: &Options, target: &Target, folder: &Path, input: &[u8]) -> bool {
     let path = folder.join("tried");
     let tried = fs::write(&path, input).map_err(|why| why.to_string());

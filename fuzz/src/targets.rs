@@ -1,7 +1,7 @@
-//! What reads inputs: each target is a function from bytes to an answer, or to the message of a refusal.
+//! The functions that read inputs: each target maps bytes to an answer, or to the message of a refusal.
 //!
-//! Those of the command line take one argument per line and go all the way to what would be printed. What would start
-//! ranks, read other files or write some is left out.
+//! Targets of the command line take one argument per line and run up to the text that would be printed. Options that
+//! start ranks, or read or write other files, are left out.
 
 use clap::{Args, Command, FromArgMatches};
 use polyshard::layout::{DType, Mesh, Name, Sharding};
@@ -23,11 +23,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Once;
 
-/// Something that reads inputs.
+/// A function that reads inputs.
 pub(crate) struct Target {
-    /// What it is called on the command line, and the name of its folders.
+    /// Its name on the command line, and the name of its folders.
     pub(crate) name: &'static str,
-    /// The most bytes of an input.
+    /// Maximum length of an input in bytes.
     pub(crate) longest: usize,
     /// Reads an input; files are written to the folder. Refusals are `Err`.
     pub(crate) read: fn(&[u8], &Path) -> Result<String, String>,
@@ -55,7 +55,7 @@ fn read_npy(input: &[u8], scratch: &Path) -> Result<String, String> {
     let shape = file.shape().to_vec();
     polyshard_cli::with_type!(file.dtype(), T => {
         let whole = file.read::<T>().map(|array| array.len());
-        // The other reader is asked whatever this one says.
+        // Call the other reader, whatever the result of this one.
         let distributed = distributed::<T>(&path, &shape)?;
         whole.map(|len| format!("{len} {distributed}")).map_err(|why| why.to_string())
     })
@@ -85,7 +85,7 @@ fn read_trace(input: &[u8], _: &Path) -> Result<String, String> {
     Ok(shown + &program.to_string() + &program.explain() + &rust_source(&program, &SourceOptions::default()))
 }
 
-/// The arguments of `polyshard redistribute`; the first line is also read as a type by itself.
+/// The arguments of `polyshard redistribute`; the first line is also read as a type alone.
 fn read_types(input: &[u8], _: &Path) -> Result<String, String> {
     thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<redistribute::Arguments>()));
     let text = text(input);
@@ -139,7 +139,8 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     }))
 }
 
-/// An einsum on the first line, and the extents of an operand on each that follows; a schedule is chosen if that takes little.
+/// An einsum on the first line, and the extents of one operand on each following line; a schedule is chosen if that is
+/// cheap.
 fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
     let text = text(input);
     let mut lines = text.lines();
@@ -166,7 +167,7 @@ fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
     Ok(said + &choice.chain() + &choice.cost().to_string() + &choice.program().explain())
 }
 
-/// A file of kernels, whose extents are small; each is lowered as it is written, or on one rank.
+/// A file of kernels with small extents; each is lowered by its schedule, or on one rank.
 fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
     let names = [
         "m",
@@ -196,7 +197,7 @@ fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
     let mut said: String = rounds.iter().map(ToString::to_string).collect();
     for stage in stages {
         let kernel = stage.kernel.clone().check().map_err(|why| why.to_string())?;
-        // What is printed is read as the same kernel, but for scalars, which a text does not capture.
+        // The printed text is read as the same kernel, except for scalars, which a text does not capture.
         let again = parse_kernel(&kernel.definition()).map(KernelSpec::check);
         assert_eq!(again, Ok(Ok(kernel)), "a kernel that is printed is read as another");
         said += &Schedule::from(&stage).lower().map_err(|why| why.to_string())?.to_string();
@@ -204,7 +205,7 @@ fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
     Ok(said)
 }
 
-/// A program as JSON, which is printed, explained, emitted and run if it is one.
+/// A program as JSON; a valid one is printed, explained, emitted and, if that is cheap, run.
 fn read_program(input: &[u8], _: &Path) -> Result<String, String> {
     static LEAVES: Once = Once::new();
     LEAVES.call_once(|| register_leaf().expect("the leaf of a seed"));
@@ -231,19 +232,19 @@ fn register_leaf() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Whether a program runs in a moment, on ranks that are threads.
+/// Whether a program runs quickly, with threads as ranks.
 fn takes_little(program: &Program) -> bool {
     const RANKS: usize = 8;
     const MOST: u64 = 1 << 16;
     let report = program.report();
     let bytes = report.shard_bytes.saturating_add(report.tile_bytes).saturating_add(report.traffic_bytes);
     let iterations = program.nests().zip(program.runs()).map(|(nest, runs)| nest.iterations().saturating_mul(runs));
-    // Rounds without a nest take time, too.
+    // Rounds take time even without a nest.
     let rounds = program.body().repeats.iter().fold(1u64, |rounds, repeat| rounds.saturating_mul(repeat.times.max(1)));
     program.mesh().size() <= RANKS && bytes <= MOST && rounds <= MOST && iterations.max().unwrap_or(0) <= MOST
 }
 
-/// Runs a program in place and by messages, twice each; the outputs that differ fail it.
+/// Runs a program in place and by messages, twice each, and panics if the outputs differ.
 fn run<T: Element>(program: &Program) -> Result<usize, String> {
     let outputs = polyshard::spmd(program.mesh().size(), |world| {
         let of = |id| DistArray::from_fn(world, &program.array(id).sharding, |index| T::random(1, index));

@@ -1,8 +1,8 @@
-//! A process that feeds one target, and may die of it.
+//! A process that feeds one target, and that an input may kill.
 //!
-//! Before each input it writes the input down, with what came of those before, so that whoever started it knows of what
-//! it died. Memory is counted and limited by the allocator, from input to input: what is asked for beyond the limit is
-//! refused, and the process aborts. Panics are caught, and each place that panics is reported once.
+//! Before each input it saves the input, with the results so far, so that its supervisor can tell which input killed
+//! it. The allocator counts and limits memory per input: an allocation beyond the limit fails, and the process aborts.
+//! Panics are caught, and each source location that panics is reported once.
 
 use crate::mutate::{Pool, minimised, mutated};
 use crate::{Options, Target};
@@ -22,24 +22,24 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Inputs of each kind, valid and refused, that are kept as material.
+/// Maximum number of inputs of each kind, valid and refused, that are kept as material.
 const POOL: usize = 2048;
-/// Inputs that are tried to make one shorter.
+/// Maximum number of tries to minimise an input.
 const TRIES: usize = 600;
 
-/// Where the last panic was, and what it said.
+/// The source location and the message of the last panic.
 static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
 
-/// What a worker writes down before each input.
+/// The record that a worker saves before each input.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Progress {
-    /// The number of this input; all if it is the number of inputs.
+    /// The number of this input; all are done if it equals the number of inputs.
     pub(crate) input: u64,
-    /// How many before it were accepted.
+    /// The number of earlier inputs that were accepted.
     pub(crate) accepted: u64,
-    /// The most bytes that one of them took.
+    /// The maximum number of bytes that one of them used.
     pub(crate) bytes: u64,
-    /// The most microseconds.
+    /// The maximum number of microseconds that one of them took.
     pub(crate) micros: u64,
 }
 
@@ -57,12 +57,12 @@ impl Progress {
     }
 }
 
-/// The folder in which a worker for this target keeps its files.
+/// The folder for the files of a worker of this target.
 pub(crate) fn scratch(options: &Options, target: &Target) -> PathBuf {
     options.out.join(target.name).join("scratch")
 }
 
-/// Feeds the first target in `options`, from input number `from` on.
+/// Feeds the first target in `options`, starting at input number `from`.
 pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
     let target = options.target[0];
     remember_panics();
@@ -118,13 +118,13 @@ struct Feeder<'a> {
     options: &'a Options,
     target: &'static Target,
     folder: PathBuf,
-    /// What is fed now.
+    /// The file with the current input.
     current: File,
-    /// The places that have panicked.
+    /// The source locations that have panicked.
     panics: HashSet<String>,
 }
 
-/// What came of an input.
+/// The outcome of an input.
 struct Fed {
     answer: Result<String, String>,
     panic: Option<(String, String)>,
@@ -156,20 +156,20 @@ impl<'a> Feeder<'a> {
         let read = || (self.target.read)(input, &self.folder);
         let answer = panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it panics".into()));
         let micros = start.elapsed().as_micros() as u64;
-        // The allocator keeps the highest of all; one that is no higher than before says nothing.
+        // The allocator keeps only the overall maximum; if that has not grown, the bytes of this input are unknown.
         let bytes = if ALLOCATOR.max_allocated() > peak { ALLOCATOR.max_allocated() - before } else { 0 };
         ALLOCATOR.set_limit(usize::MAX).expect("more than is taken now");
-        // Tokens that were parsed are kept for their spans, which nobody asks for any more.
+        // Parsed tokens are kept for their spans, which are no longer needed.
         proc_macro2::extra::invalidate_current_thread_spans();
         Fed { answer, panic: last_panic().take(), bytes: bytes as u64, micros }
     }
 
-    /// Reports a panic, unless one at its place was reported before.
+    /// Reports a panic, unless one at the same location was reported before.
     fn panicked(&mut self, progress: Progress, place: String, said: &str, input: &[u8]) -> Result<(), String> {
         if !self.panics.insert(place.clone()) {
             return Ok(());
         }
-        // A worker before this one may have been there.
+        // An earlier worker may have reported it.
         let key = hash(&place);
         if failure(&self.options.out, self.target, "panic", key).exists() {
             return Ok(());
@@ -180,12 +180,12 @@ impl<'a> Feeder<'a> {
     }
 }
 
-/// The file for an input that failed; those of one key are one failure.
+/// The file for a failing input; inputs with the same key are the same failure.
 pub(crate) fn failure(out: &Path, target: &Target, kind: &str, key: u64) -> PathBuf {
     out.join(target.name).join(format!("{kind}-{key:016x}"))
 }
 
-/// Leaves an input that failed, and a note of why.
+/// Writes a failing input to a file, with a note of the reason.
 pub(crate) fn report(path: &Path, why: &str, input: &[u8]) -> Result<(), String> {
     println!("{}: {why}", path.display());
     fs::write(path, input)
@@ -196,7 +196,7 @@ pub(crate) fn report(path: &Path, why: &str, input: &[u8]) -> Result<(), String>
 fn remember_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        // What panics in the standard library was called from somewhere.
+        // A panic in the standard library is attributed to its caller.
         let place = if place.starts_with("/rustc/") { caller().unwrap_or(place) } else { place };
         let text = info.payload().downcast_ref::<&str>().map(ToString::to_string);
         let said = text.or_else(|| info.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -204,13 +204,13 @@ fn remember_panics() {
     }));
 }
 
-/// The innermost place on the stack that is neither in the standard library nor here.
+/// The innermost location on the stack that is neither in the standard library nor in this file.
 fn caller() -> Option<String> {
     let stack = Backtrace::force_capture().to_string();
     let mut places = stack.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
     let elsewhere = |place: &&str| !place.starts_with("/rustc/") && !place.contains("fuzz/src/worker.rs:");
     let place = places.find(|place| place.contains(".rs:") && elsewhere(place));
-    // The column is that of a part of the expression.
+    // Drop the column, which is that of a part of the expression.
     Some(place?.rsplit_once(':')?.0.to_owned())
 }
 
@@ -218,7 +218,7 @@ fn last_panic() -> std::sync::MutexGuard<'static, Option<(String, String)>> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The inputs that are kept for a target, by name.
+/// The saved inputs of a target, by name.
 fn inputs(folder: &str, target: &Target) -> Result<Vec<Vec<u8>>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(target.name);
     if !folder.exists() {
@@ -233,7 +233,7 @@ fn inputs(folder: &str, target: &Target) -> Result<Vec<Vec<u8>>, String> {
     paths.iter().map(|path| fs::read(path).map_err(wrong)).collect()
 }
 
-/// What kind of answer it is, by which inputs that lead to others are told: a message without what it quotes.
+/// A hash of the kind of answer, which tells inputs with new answers apart: the message without quoted text and digits.
 fn kind(answer: &Result<String, String>) -> u64 {
     let text = answer.as_ref().unwrap_or_else(|message| message);
     let unquoted: String = text.split(['`', '\'', '"']).step_by(2).take(4).collect();

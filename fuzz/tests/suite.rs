@@ -1,8 +1,9 @@
-//! A short run of all targets: what failed once, and new inputs that are the same each time.
+//! A short run of all targets: inputs that failed once, and reproducible new ones.
 
 use std::process::Command;
 
-/// Feeds a target what it is known to accept and what failed once, then a number of new inputs; nothing may fail.
+/// Feeds a target the inputs that it must accept and those that failed once, then a number of new inputs; nothing may
+/// fail.
 #[track_caller]
 fn check(target: &str, inputs: u32) {
     let out = format!("{}/{target}", env!("CARGO_TARGET_TMPDIR"));

@@ -1,4 +1,4 @@
-//! What was chosen, and why not another.
+//! The chosen schedule, and why others were not chosen.
 
 use crate::SearchError;
 use crate::stay::Stay;
@@ -10,12 +10,12 @@ use polyshard_planner::cost::{Cost, CostedPart, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
 
-/// What schedules of one grid differ in, besides which of several axes that are alike is which.
+/// How schedules of one grid differ, up to a permutation of equivalent axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Form {
-    /// The panels, but for the axes that they are rotated by, and how many of these there are.
+    /// The panels without the axes that they are rotated by, and the number of those axes.
     pub(crate) panels: Option<(Panels, usize)>,
-    /// Whether the interior is computed while halos come.
+    /// Whether the interior is computed while halos are in flight.
     pub(crate) interior_first: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Candidate {
     pub(crate) shardings: Vec<Sharding>,
     pub(crate) words: u64,
     pub(crate) cost: Cost,
-    /// In a sequence, its tiles that may be those of other stages.
+    /// In a sequence, its tiles that other stages may share.
     pub(crate) stays: Vec<Stay>,
 }
 
@@ -62,25 +62,25 @@ impl Candidate {
         &self.schedule
     }
 
-    /// Returns what it costs.
+    /// Returns its cost.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         &self.cost
     }
 
-    /// Returns the ranks that it uses; others are idle.
+    /// Returns the number of ranks that it uses; the others are idle.
     #[must_use]
     pub fn ranks(&self) -> usize {
         self.grid.iter().map(|(_, ranks)| ranks).product()
     }
 
-    /// Returns over how many ranks each loop is divided.
+    /// Returns the number of ranks that each loop is divided over.
     #[must_use]
     pub fn grid(&self) -> &[(Name, usize)] {
         &self.grid
     }
 
-    /// Returns the elements that the busiest rank receives, at most.
+    /// Returns an upper bound on the elements that the busiest rank receives.
     #[must_use]
     pub fn words(&self) -> u64 {
         self.words
@@ -93,26 +93,26 @@ impl Candidate {
         leaves.map(|leaf| leaf.times).max().unwrap_or(1)
     }
 
-    /// Returns the chain of its schedule, a step per line, as `kernel!` takes it.
+    /// Returns the chain of its schedule, a step per line, in the syntax of `kernel!`.
     #[must_use]
     pub fn chain(&self) -> String {
         self.schedule.steps().map(|step| format!(".{step}\n")).collect()
     }
 
-    /// Whether it is another one with axes that are alike in each other's places: the price is the same, and all but the axes.
+    /// Whether it differs from another only by a permutation of equivalent axes: same price, grid and form.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let [one, two] =
             [self, other].map(|candidate| (candidate.cost.memory, candidate.cost.received, &candidate.grid));
         one == two && self.form == other.form && self.cost.seconds() == other.cost.seconds()
     }
 
-    /// Whether another one on the same arrays serves and is served by other stages as it is, at least, besides what both cost.
+    /// Whether another one on the same arrays shares at least the same tiles with other stages, whatever the two cost.
     pub(crate) fn stays_alike(&self, other: &Self) -> bool {
         let has = |stay: &Stay| other.stays.iter().any(|other| other.is_alike(stay));
         self.stays.is_empty() || self.stays.len() == other.stays.len() && self.stays.iter().all(has)
     }
 
-    /// How it compares with another: by seconds, then by memory, then by the text of its chain.
+    /// Compares it with another by seconds, then by memory, then by the text of its chain.
     pub(crate) fn order(&self, other: &Self) -> std::cmp::Ordering {
         let by_seconds = self.cost.seconds().total_cmp(&other.cost.seconds());
         let by_memory = self.cost.memory.cmp(&other.cost.memory);
@@ -120,7 +120,7 @@ impl Candidate {
     }
 }
 
-/// The best schedule that was found, and those that it was chosen from.
+/// The best schedule that was found, and the candidates that it was chosen from.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -139,11 +139,11 @@ pub struct Choice {
     pub(crate) machine: Machine,
     pub(crate) ranks: usize,
     pub(crate) memory: u64,
-    /// The best one's.
+    /// The program of the best.
     pub(crate) program: Program,
     /// The best first; never empty.
     pub(crate) candidates: Vec<Candidate>,
-    /// The tensors that lie where they were told to.
+    /// The tensors whose shardings were given.
     pub(crate) homes: Vec<Name>,
     pub(crate) open: Open,
     pub(crate) considered: usize,
@@ -156,7 +156,7 @@ impl Choice {
         &self.candidates[0]
     }
 
-    /// Returns its schedule, an ordinary one: its steps print, and can be edited.
+    /// Returns its schedule, an ordinary one whose steps can be printed and edited.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         self.best().schedule()
@@ -168,14 +168,14 @@ impl Choice {
         &self.program
     }
 
-    /// Returns what it costs.
+    /// Returns its cost.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         self.best().cost()
     }
 
-    /// Returns what any algorithm on the ranks that it uses has to receive, from one copy of each tensor, or from where tensors were told to
-    /// lie, and with the memory that was allowed; see [`Kernel::lower_bound_in`].
+    /// Returns the lower bound on the words that any algorithm on the ranks of the best schedule receives with the
+    /// allowed memory. Each tensor starts in one copy, or in its given sharding; see [`Kernel::lower_bound_in`].
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -194,8 +194,7 @@ impl Choice {
         self.bound_in(self.best(), Some(self.memory / self.program().dtype().size() as u64))
     }
 
-    /// Returns what any algorithm has to receive on the ranks that one of the schedules uses, as [`bound`](Self::bound) does, but with
-    /// any memory.
+    /// Returns the lower bound of [`bound`](Self::bound) for the ranks of one of the schedules, with unlimited memory.
     #[must_use]
     pub fn bound_of(&self, candidate: &Candidate) -> LowerBound {
         self.bound_in(candidate, None)
@@ -209,34 +208,35 @@ impl Choice {
         kernel.lower_bound_in(ranks, memory, &homes)
     }
 
-    /// Returns by which part of its time the best schedule may be slower than another of the space on this machine as it is described:
-    /// 0 if no other is faster, but for what `pipeline` would save by less than times of one program differ from run to run, 3 %.
-    /// What was left out because of a limit counts by what it takes at least: grids, panels, and orders of contraction.
+    /// Returns the optimality gap: the fraction of its time by which the best schedule may be slower than another of
+    /// the space on this machine as described. It is 0 if no other is faster, apart from savings of less than 3 % by
+    /// `pipeline`, which are within the run-to-run variation of one program. Grids, panels and orders of contraction
+    /// that a limit left out count with their lower bounds.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.open.gap(self.cost())
     }
 
-    /// Returns the other schedules that were priced and fit into the memory, the fastest first. Those that differ in nothing but which of
-    /// several axes that are alike is which are there once.
+    /// Returns the other schedules that were priced and fit into the memory, fastest first. Schedules that differ only
+    /// by a permutation of equivalent axes are listed once.
     #[must_use]
     pub fn others(&self) -> &[Candidate] {
         &self.candidates[1..]
     }
 
-    /// Returns how many grids there were to choose from.
+    /// Returns the number of grids to choose from.
     #[must_use]
     pub fn considered(&self) -> usize {
         self.considered
     }
 
-    /// Returns the ranks that were there.
+    /// Returns the number of available ranks.
     #[must_use]
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// Returns the chain of the best schedule, a step per line, as `kernel!` takes it.
+    /// Returns the chain of the best schedule, a step per line, in the syntax of `kernel!`.
     #[must_use]
     pub fn chain(&self) -> String {
         self.best().chain()
@@ -245,7 +245,7 @@ impl Choice {
     /// Explains why this schedule of the same kernel was not chosen: the costs of both, side by side.
     ///
     /// # Errors
-    /// If it is not legal, or cannot be priced.
+    /// If the schedule is not legal, or cannot be priced.
     pub fn why_not(&self, schedule: &Schedule) -> Result<String, SearchError> {
         let other = cost(&schedule.lower()?, &self.machine)?;
         Ok(side_by_side(self.cost(), &other, self.memory))
@@ -276,33 +276,33 @@ pub(crate) fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
     format!("{}{verdict}\n", table(&rows, &[0]))
 }
 
-/// What a search has not looked at: the seconds that all of it takes at least, if there is something.
+/// The schedules that a search has not examined, as a lower bound on their seconds; `None` if it examined all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Open(Option<f64>);
 
 impl Open {
-    /// Leaves something open that takes so long at least.
+    /// Leaves schedules open that take at least this many seconds.
     pub(crate) fn leave(&mut self, seconds: f64) {
         self.0 = Some(self.0.map_or(seconds, |open| open.min(seconds)));
     }
 
-    /// Leaves open what another search does.
+    /// Leaves open the schedules that another search left open.
     pub(crate) fn leave_all(&mut self, other: Self) {
         other.0.into_iter().for_each(|seconds| self.leave(seconds));
     }
 
-    /// The seconds that all of it takes at least, if there is something.
+    /// Lower bound on the seconds of all open schedules, if any are open.
     pub(crate) fn least(self) -> Option<f64> {
         self.0
     }
 
-    /// The fraction of its time by which the best may be slower than the schedules left open.
+    /// The fraction of its time by which the best may be slower than the open schedules.
     pub(crate) fn gap(self, best: &Cost) -> f64 {
         self.0.map_or(0.0, |open| (best.seconds() / open - 1.0).max(0.0))
     }
 }
 
-/// The kernel of a schedule that has no steps yet.
+/// The kernel of a schedule; an error if the schedule has steps.
 pub(crate) fn kernel_alone(schedule: &Schedule) -> Result<&Kernel, SearchError> {
     let kernel = schedule.kernel()?;
     match schedule.steps().next() {

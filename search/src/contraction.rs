@@ -1,4 +1,5 @@
-//! The search for an order of contraction: one kernel that takes its operands two at a time on each rank, or several kernels.
+//! The search for an order of contraction: one kernel that contracts its operands in pairs on each rank, or several
+//! kernels.
 
 use crate::choice::{Choice, Open, kernel_alone};
 use crate::error::{Enough, SearchError};
@@ -13,13 +14,13 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
 use std::time::{Duration, Instant};
 
-/// The part of the time of a search in which orders of many operands are looked for is one in this many.
+/// The search for orders of many operands gets this fraction of the time limit: 1 / `ORDERING`.
 const ORDERING: f64 = 4.0;
 
-/// The most kernels of an order whose grids are gone through for a bound of each.
+/// Orders with more kernels than this are not bounded grid by grid.
 const MAX_BOUNDED: usize = 12;
 
-/// A search for the fastest way to compute a product of several tensors: as one kernel, or as several in some order.
+/// A search for the fastest way to compute a product of several tensors: in one kernel, or in several in some order.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -45,7 +46,7 @@ pub struct ContractionSearch<'a> {
     order: Option<Order>,
 }
 
-/// What a [`ContractionSearch`] finds.
+/// The result of a [`ContractionSearch`].
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -61,14 +62,14 @@ pub struct ContractionSearch<'a> {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Contraction {
-    /// One kernel is the fastest, or there is nothing to order.
+    /// One kernel is fastest, or there is nothing to order.
     Whole(Box<Choice>),
-    /// Several kernels are, in this order.
+    /// Several kernels in this order are fastest.
     Ordered(Order, Box<SequenceChoice>),
 }
 
 impl Contraction {
-    /// Returns the program. In an order, it reads the inputs as its kernels do, one after the other.
+    /// Returns the program. With several kernels, its inputs are in the order in which the kernels read them.
     #[must_use]
     pub fn program(&self) -> &Program {
         match self {
@@ -77,7 +78,7 @@ impl Contraction {
         }
     }
 
-    /// Returns what it costs.
+    /// Returns its cost.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         match self {
@@ -95,7 +96,7 @@ impl Contraction {
         }
     }
 
-    /// Returns how many grids of the one kernel there were to choose from, or meshes of all.
+    /// Returns the number of grids of the one kernel to choose from, or of meshes for all kernels.
     #[must_use]
     pub fn considered(&self) -> usize {
         match self {
@@ -104,7 +105,7 @@ impl Contraction {
         }
     }
 
-    /// As [`Choice::gap`], of one kernel and of all orders that take two operands at a time, or of the one order that was given.
+    /// As [`Choice::gap`], over one kernel and all orders of pairwise contractions, or over the given order.
     #[must_use]
     pub fn gap(&self) -> f64 {
         match self {
@@ -113,7 +114,7 @@ impl Contraction {
         }
     }
 
-    /// Leaves open what no search has looked at.
+    /// Leaves open the schedules that no search has examined.
     fn leave_all(&mut self, open: Open) {
         match self {
             Self::Whole(choice) => choice.open.leave_all(open),
@@ -143,12 +144,12 @@ impl<'a> ContractionSearch<'a> {
         Self { limits, ..self }
     }
 
-    /// Takes this order and no other.
+    /// Considers only this order.
     pub fn order(self, order: Order) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// Searches: first the orders that could be the fastest by their bounds, then one kernel, until nothing else can be.
+    /// Searches the orders from the lowest bound up, then one kernel, until nothing left can be faster.
     ///
     /// # Errors
     /// As [`Search::find`] and [`SequenceSearch::find`].
@@ -170,7 +171,7 @@ impl<'a> ContractionSearch<'a> {
                 whole.into_iter().chain(orders.into_iter().map(Some)).collect()
             }
         };
-        // What is one kernel may be pipelined.
+        // One kernel may be pipelined; kernels of an order are bounded without.
         let least = |kernel: &Kernel, ahead: bool| {
             let bounds = Bounds::new(kernel, self.machine, self.ranks, []);
             let grids = grid::all(kernel, self.ranks).unwrap_or_default();
@@ -178,7 +179,7 @@ impl<'a> ContractionSearch<'a> {
             of_grids.unwrap_or_else(|| bounds.least_of_all(self.ranks))
         };
         let bound = |order: &Option<Order>| match order {
-            // Of many stages, grids are too many.
+            // Many stages have too many grids.
             Some(order) if order.stages().len() > MAX_BOUNDED => 0.0,
             Some(order) => order.stages().iter().map(|stage| least(stage, false)).sum(),
             None => least(kernel, true),
@@ -186,7 +187,7 @@ impl<'a> ContractionSearch<'a> {
         let only = orders.len() == 1;
         let mut orders: Vec<(f64, Option<Order>)> =
             orders.into_iter().map(|order| (if only { 0.0 } else { bound(&order) }, order)).collect();
-        // Of one kernel there are far more schedules, of which what is found before leaves out most.
+        // One kernel has far more schedules; searched last, most are pruned by the best time so far.
         orders.sort_by(|one, other| one.1.is_none().cmp(&other.1.is_none()).then(one.0.total_cmp(&other.0)));
         let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
         for (bound, order) in orders {
@@ -230,7 +231,7 @@ impl<'a> ContractionSearch<'a> {
                 best.leave_all(open);
                 Ok(best)
             }
-            // Another order may need less.
+            // Another order may need less memory.
             (None, Some(failed)) => {
                 let failed = failed.with_enough(|memory| self.enough(memory, start));
                 Err(if are_all { failed } else { failed.with_least(false) })
@@ -239,7 +240,8 @@ impl<'a> ContractionSearch<'a> {
         }
     }
 
-    /// The number of ranks with which the order that is given fits into the memory, or one kernel; in an order of its own that may with fewer.
+    /// The number of ranks with which the given order fits into the memory, or without one, a single kernel; then an
+    /// order of several kernels may fit on fewer.
     fn enough(&self, memory: u64, start: Instant) -> Enough {
         if let Some(order) = &self.order {
             return self.ordered(order, self.limits).enough(memory, start);
@@ -252,7 +254,7 @@ impl<'a> ContractionSearch<'a> {
         }
     }
 
-    /// Whether the kernel is a product that can be contracted in an order.
+    /// Whether the kernel is a product with several orders of contraction.
     fn has_orders(&self) -> bool {
         self.schedule.kernel().is_ok_and(Order::has_several)
     }

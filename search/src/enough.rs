@@ -1,53 +1,56 @@
-//! How many ranks would do where nothing fits into the memory of those that there are.
+//! How many ranks would be enough if nothing fits into the memory of the given ones.
 //!
-//! Numbers of ranks are gone through from the next one on. Of most ways to lay loops over them a bound in closed form says that nothing fits; the
-//! others are priced as the search prices them. So the first number with a program that fits is the fewest, and a search with that many ranks
-//! finds it. Where too much would have to be priced, or ranks are many, numbers are doubled from there on, and few ways of each are priced.
+//! Numbers of ranks are tried in increasing order. A closed-form bound rules out most ways to lay loops over them; the
+//! others are priced as the search prices them. So the first number with a program that fits is the minimum, and a
+//! search with that many ranks finds the program. Once too much would have to be priced, or ranks are many, numbers are
+//! doubled instead, and only a few ways of each are priced.
 
 use crate::error::Enough;
 use polyshard_machine::Machine;
 use polyshard_program::Kernel;
 use std::time::{Duration, Instant};
 
-/// The most ranks that are looked at.
+/// The largest number of ranks that is tried.
 const MOST_RANKS: usize = 4096;
 
-/// The most up to which they are counted one by one.
+/// The largest number up to which numbers are tried one by one.
 const MOST_COUNTED: usize = 512;
 
-/// The most that is priced while ranks are counted up.
+/// The maximum number of programs that are priced while numbers are tried one by one.
 const MAX_PRICED: usize = 256;
 
-/// The most ways that are priced of each number of ranks, while these are doubled.
+/// The maximum number of ways that are priced for each number of ranks while numbers are doubled.
 const MAX_OF_EACH: usize = 8;
 
-/// What is tried with numbers of ranks.
+/// A search that can be tried with different numbers of ranks.
 pub(crate) trait Trial {
-    /// How loops may lie on them.
+    /// A way to lay loops over the ranks.
     type Way;
 
-    /// The ways that a search with this many ranks looks at and one with fewer does not, on which something may fit; those first that need the least.
+    /// The ways that a search examines with this many ranks but not with fewer, and on which a program may fit; those
+    /// that need the least memory come first.
     fn ways(&self, ranks: usize) -> Vec<Self::Way>;
 
-    /// How much is priced for a way.
+    /// The number of programs that are priced for a way.
     fn priced(&self, way: &Self::Way) -> usize;
 
-    /// Whether something fits on one of the [`ways`](Self::ways) of this many ranks, which is proved; none if not all of it was compared.
+    /// Whether a proved program fits on one of the [`ways`](Self::ways) of this many ranks; `None` if none was found
+    /// but not all were compared.
     fn fits(&self, ranks: usize, way: &Self::Way) -> Option<bool>;
 
-    /// Whether a search with this many ranks looks at all that one with fewer does.
+    /// Whether a search with this many ranks examines everything that one with fewer ranks does.
     fn is_counted(&self, _ranks: usize) -> bool {
         true
     }
 
-    /// Whether a search with this many ranks is refused, as it would compare too much.
+    /// Whether a search with this many ranks is refused because it would compare too much.
     fn is_refused(&self, _ranks: usize) -> bool {
         false
     }
 }
 
-/// How many ranks would do, more than these. With more than `iterations` there is nothing for some of them. It takes this long at most, but for the
-/// way that is tried last.
+/// How many ranks would be enough, more than `given`. With more than `iterations` ranks, some have no work. It takes at
+/// most `at_most`, plus the time of the last way tried.
 pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_most: Option<Duration>) -> Enough {
     let most = most_ranks(iterations);
     let start = Instant::now();
@@ -96,7 +99,7 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
         tried = Some(ranks);
         left.push((ranks, ways));
     }
-    // Where a limit says how long it may take, the rest of each is tried, too.
+    // If there is a time limit, the remaining ways of each number are tried, too.
     for (ranks, mut ways) in left.into_iter().filter(|_| at_most.is_some()) {
         if ways.any(|way| !is_later(1) && trial.fits(ranks, &way) == Some(true)) {
             return found(ranks, false);
@@ -105,17 +108,17 @@ pub(crate) fn enough<T: Trial>(trial: &T, given: usize, iterations: usize, at_mo
     tried.map_or(Enough::NotSought, Enough::NotFound)
 }
 
-/// The iterations of a kernel, of which each rank has one or more. Loops without any are on all ranks.
+/// The number of iterations of a kernel: the maximum number of ranks that each have work. Empty loops count as 1.
 pub(crate) fn iterations(kernel: &Kernel) -> usize {
     kernel.vars().iter().map(|var| var.extent.max(1)).fold(1, usize::saturating_mul)
 }
 
-/// The most ranks that are looked at for this many iterations.
+/// The largest number of ranks that is tried for this many iterations.
 pub(crate) fn most_ranks(iterations: usize) -> usize {
     iterations.min(MOST_RANKS)
 }
 
-/// The machine with at least this many devices: more members of its outermost level. None if it cannot have them.
+/// The machine with at least this many devices, by more members of its outermost level; `None` if it cannot have them.
 pub(crate) fn wide(machine: &Machine, devices: usize) -> Option<Machine> {
     let mut counts: Vec<usize> = machine.levels().iter().map(|level| level.count).collect();
     let inside: usize = counts[1..].iter().product();

@@ -35,7 +35,7 @@ pub enum SearchError {
         counted(ranks, "rank")
     )]
     TooMany { kernel: String, loops: usize, ranks: usize },
-    /// The schedule has steps already.
+    /// The schedule already has steps.
     #[error(
         "the schedule already has {}, beginning with `{first}`; start the search from a kernel without steps",
         counted(steps, "step")
@@ -107,7 +107,7 @@ pub enum SearchError {
 /// Bytes, rounded up to the digits that are printed, so that the printed amount is enough.
 fn rounded_up(bytes: u64) -> String {
     let digits = bytes.max(1).ilog10() + 1;
-    // Four are printed where three are in front of the point, else three.
+    // Four digits are printed if three are in front of the point, otherwise three.
     let unit = 10u64.pow(digits.saturating_sub(if digits.is_multiple_of(3) { 4 } else { 3 }));
     scaled(bytes.div_ceil(unit).saturating_mul(unit) as f64, "B")
 }
@@ -123,7 +123,7 @@ fn schedules_are(count: usize) -> String {
     format!("{} {}", counted(count, "schedule"), are(count))
 }
 
-/// How many ranks would be enough, where no schedule on the given ones fits into the memory.
+/// How many ranks would be enough if no schedule on the given ones fits into the memory.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -173,7 +173,7 @@ impl fmt::Display for Enough {
 }
 
 impl SearchError {
-    /// The error to report if two searches fail: the first, or if both lack memory, the one that needs less.
+    /// The error to report if two searches fail: the first, or if both lack memory, the one that needs less of it.
     pub(crate) fn first_or_least(first: Self, second: Self) -> Self {
         match (&first, &second) {
             (Self::Memory { least, is_least, .. }, Self::Memory { least: other, is_least: also, .. }) => {
@@ -187,7 +187,7 @@ impl SearchError {
         }
     }
 
-    /// Adds how many ranks would be enough to an error of memory.
+    /// Adds to an out-of-memory error how many ranks would be enough.
     pub(crate) fn with_enough(mut self, of: impl FnOnce(u64) -> Enough) -> Self {
         if let Self::Memory { memory, enough, .. } = &mut self {
             *enough = of(*memory);
@@ -195,7 +195,7 @@ impl SearchError {
         self
     }
 
-    /// Sets in an error of memory whether its memory is the least of all schedules.
+    /// Sets, in an out-of-memory error, whether its memory is the minimum over all schedules.
     pub(crate) fn with_least(mut self, is_it: bool) -> Self {
         if let Self::Memory { is_least, .. } = &mut self {
             *is_least = is_it;

@@ -1,4 +1,4 @@
-//! The search: grids in the order of their bounds, until none can win. Tests: `search/tests/it/choices.rs`.
+//! The search: grids in the order of their bounds, until no other can win. Tests: `search/tests/it/choices.rs`.
 
 mod enough;
 
@@ -45,12 +45,13 @@ pub struct Search<'a> {
     homes: Vec<(Name, Vec<Clause>)>,
 }
 
-/// The most schedules that are priced in which panels move while others are computed, times their ranks, since each takes longer the more
-/// ranks it has; and the fewest of which that many are.
+/// The maximum number of pipelined schedules that are priced, times their ranks, since pricing takes longer with more
+/// ranks; and the minimum number that are priced in any case.
 const MOST_AHEAD: usize = 1 << 13;
 const FEWEST_AHEAD: usize = 16;
 
-/// The fewest grids, the fastest by their bounds, among which those that need little memory are sought though the time is over.
+/// The number of grids, fastest bounds first, that are always considered for schedules that need little memory, even
+/// after the time limit.
 const FEWEST_SMALL: usize = 1 << 10;
 
 impl<'a> Search<'a> {
@@ -67,18 +68,20 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Sets the bytes that a rank may hold, in place of what the machine's devices have. They are those of [`Cost::memory`](polyshard_planner::cost::Cost::memory):
-    /// of arrays, tiles and what is under way, not what products of matrices copy of their operands while they run.
+    /// Sets the bytes that a rank may hold, instead of the memory of the machine's devices. They are counted as in
+    /// [`Cost::memory`](polyshard_planner::cost::Cost::memory): arrays, tiles and messages in flight, but not the
+    /// copies of operands that matrix products make while they run.
     pub fn memory(self, bytes: u64) -> Self {
         Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
     }
 
-    /// Ends the search after so long, once there is a schedule; what it leaves open is the [gap](Choice::gap).
+    /// Ends the search after this time, once there is a schedule; the schedules left open determine the
+    /// [gap](Choice::gap).
     pub fn at_most(self, time: Duration) -> Self {
         Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
     }
 
-    /// Sets both of these, as data.
+    /// Sets both limits, as data.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
@@ -88,13 +91,14 @@ impl<'a> Search<'a> {
         Self { all_ranks: true, ..self }
     }
 
-    /// Prices at least this many schedules, if there are as many, also those that cannot be the fastest: for
-    /// [`Choice::others`]. With `pipeline` it lists those that were faster by more than 3 % than all before.
+    /// Prices at least this many schedules, if there are as many, including some that cannot be fastest: for
+    /// [`Choice::others`]. Of those with `pipeline`, it lists the ones that were more than 3 % faster than all before
+    /// them.
     pub fn at_least(self, schedules: usize) -> Self {
         Self { at_least: schedules, ..self }
     }
 
-    /// Lays loops over this mesh and no other: any loop over each of its axes, one over several of them too.
+    /// Lays loops over this mesh only: any loop over each of its axes, possibly one loop over several.
     pub fn on(self, mesh: &Mesh) -> Self {
         Self { mesh: Some(mesh.clone()), ..self }
     }
@@ -119,10 +123,10 @@ impl<'a> Search<'a> {
 
     /// Lets the search choose how a tensor is sharded, as it does by default: in even shares, each element on one rank.
     ///
-    /// What a schedule costs begins where inputs lie, and has no price of getting them there. On all ranks at the start, an input never moves: if
-    /// that were free, it would be chosen wherever the memory has room, and what is said to move would be less than has to. So free
-    /// tensors are in one copy, as [`lower_bound`](Kernel::lower_bound) has them too. An array that does lie on all ranks is said to by
-    /// [`shard`](Self::shard) without clauses.
+    /// The cost of a schedule does not include distributing its inputs. An input that starts on all ranks never moves:
+    /// if that were free, it would be chosen wherever the memory allows, and the predicted traffic would be less than
+    /// necessary. So free tensors start in one copy, as in [`lower_bound`](Kernel::lower_bound). For an array that does
+    /// start on all ranks, call [`shard`](Self::shard) without clauses.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -147,11 +151,14 @@ impl<'a> Search<'a> {
     /// The same kernel, machine and number of ranks give the same schedule, unless a time limit ends it.
     ///
     /// # Errors
-    /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank is to be idle and none has exactly that many; [`SearchError::TooMany`] if there are
-    /// too many loops and ranks to compare all grids; [`SearchError::HasSteps`] if the schedule is not of the kernel alone; [`SearchError::Memory`] if none fits into the
-    /// memory, with the ranks that would do; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if the homes that are given are on no mesh, are two of one
-    /// tensor, or are of none; [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the machine is smaller, or
-    /// does not say how fast it computes.
+    /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank may be idle and no grid has exactly that many;
+    /// [`SearchError::TooMany`] if there are too many loops and ranks to compare all grids; [`SearchError::HasSteps`]
+    /// if the schedule already has steps; [`SearchError::Memory`] if no schedule fits into the memory, with the ranks
+    /// that would be enough; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if a
+    /// sharding is given without a mesh, twice for one tensor, or for an unknown tensor; [`SearchError::Home`] if no
+    /// schedule is legal with the given shardings; [`SearchError::Mesh`] if the mesh has more ranks than there are;
+    /// [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the
+    /// machine has fewer devices, or lacks the device's speed.
     ///
     /// # Panics
     /// If it finds neither a schedule nor an error: a bug in polyshard.
@@ -162,7 +169,8 @@ impl<'a> Search<'a> {
         Ok(found.expect("nothing is too slow; this is a bug in polyshard"))
     }
 
-    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does. What is not looked at is left open.
+    /// As [`find`](Self::find), for schedules that take fewer seconds than this; `None` if no schedule does. Schedules
+    /// that it does not examine are left open.
     pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<Choice>, SearchError> {
         let kernel = kernel_alone(&self.schedule)?;
         if self.ranks == 0 {
@@ -175,7 +183,7 @@ impl<'a> Search<'a> {
         let bounds = Bounds::new(kernel, self.machine, self.ranks, homes);
         let name = || kernel.name().to_string();
         let too_many = || SearchError::TooMany { kernel: name(), loops: kernel.vars().len(), ranks: self.ranks };
-        // Each with its grid, and how loops lie on the mesh if that is given.
+        // Grids, each with a way to lay loops over the mesh if a mesh is given.
         let all: Vec<(Grid, Option<Variant>)> = match &self.mesh {
             Some(mesh) => {
                 let all = Variant::all(mesh, kernel, Ways::All).ok_or_else(too_many)?;
@@ -193,7 +201,7 @@ impl<'a> Search<'a> {
         let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
         let considered = grids.len();
         found.until = [1, 4].map(|quarters| self.limits.until(start, quarters));
-        // Where something lies as it is told to, no bound on the memory is known.
+        // If a sharding is given, no bound on the memory is known.
         let needs = |grid: &Grid| if self.homes.is_empty() { bounds.memory(grid) } else { 0.0 };
         let look = |found: &mut Found, way| {
             self.variants(&space, way, |variant| match bounds.seconds_along(variant) < found.wanted(self.at_least) {
@@ -216,7 +224,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        // If nothing fits, schedules that need little memory are next, and the error names the least memory.
+        // If nothing fits, schedules that need little memory are tried next, and the error names the minimum memory.
         if found.candidates.is_empty() && seconds == f64::INFINITY {
             let quarters = if found.is_cut { 4 } else { 3 };
             (found.is_cut, found.until[0]) = (false, self.limits.until(start, quarters));
@@ -233,7 +241,7 @@ impl<'a> Search<'a> {
             }
         }
         is_least &= !std::mem::take(&mut found.is_cut);
-        // What is pipelined must be clearly faster than all so far.
+        // Pipelined schedules must be clearly faster than all so far.
         grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
         grids.sort_by(|one, other| one.order(other, 1));
         let mut left = (MOST_AHEAD / self.ranks).max(FEWEST_AHEAD);
@@ -246,7 +254,7 @@ impl<'a> Search<'a> {
                 break;
             }
             self.variants(&space, way, |variant| {
-                // No more is hidden than a leaf takes.
+                // At most the time of the leaf can be hidden.
                 let least = bounds.seconds_along(variant) - bounds.leaf(&way.0);
                 if least >= found.clearly() {
                     return Ok(());
@@ -259,7 +267,7 @@ impl<'a> Search<'a> {
             })?;
         }
         open.leave_all(found.cut);
-        // What is no faster than another search's needs no proof.
+        // Nothing needs a proof that does not beat another search.
         if seconds < f64::INFINITY && found.nth(1).is_none_or(|best| best >= seconds) {
             return Ok(None);
         }
@@ -283,7 +291,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is wrong with the mesh and the homes that are given.
+    /// Checks the given mesh and shardings.
     fn check(&self, kernel: &Kernel) -> Result<(), SearchError> {
         if let Some(mesh) = self.mesh.as_ref().filter(|mesh| mesh.size() > self.ranks) {
             return Err(SearchError::Mesh { mesh: mesh.to_string(), size: mesh.size(), ranks: self.ranks });
@@ -320,14 +328,14 @@ impl<'a> Search<'a> {
         orders.try_for_each(|order| visit(&Variant::of_grid(grid, &order, &axes)))
     }
 
-    /// In which orders loops may be laid over the machine: it matters where it has several levels.
+    /// The orders in which loops may be laid over the machine; several only if it has several levels.
     fn orders(&self, divided: Vec<usize>) -> Vec<Vec<usize>> {
         let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
         if levels < 2 { vec![divided] } else { permutations(&divided) }
     }
 }
 
-/// A grid, and how loops lie on the mesh if that is given, with what no schedule on it can beat.
+/// A grid, with a way to lay loops over the mesh if a mesh is given, and lower bounds for its schedules.
 struct Bounded {
     least: [f64; 2],
     words: f64,
@@ -335,7 +343,7 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// How it compares with another: by one of the bounds, then by words, then by the ranks of loops.
+    /// Compares it with another by one of the bounds, then by words, then by the ranks of loops.
     fn order(&self, other: &Self, bound: usize) -> Ordering {
         let by_bounds =
             self.least[bound].total_cmp(&other.least[bound]).then_with(|| self.words.total_cmp(&other.words));

@@ -1,5 +1,5 @@
-//! What is known in the course of a search: schedules that were priced, and what is still of interest.
-//! Tests: `search/tests/it/limits.rs`.
+//! The state of a search: schedules that were priced, and which others are still of interest. Tests:
+//! `search/tests/it/limits.rs`.
 
 use crate::choice::{Candidate, Form, Open};
 use crate::error::SearchError;
@@ -15,51 +15,52 @@ use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::{Direction, Leg, Nest, Priced, Program, Transfer, Unproved};
 use std::time::Instant;
 
-/// The part of the time that `pipeline` must save to be worth its buffers and messages: times of one program differ by as much from run to run.
+/// The fraction of the time that `pipeline` must save to be worth its buffers and messages: times of one program vary
+/// as much from run to run.
 pub(crate) const NOISE: f64 = 0.03;
 
-/// What is known so far.
+/// The state of a search.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) memory: u64,
-    /// Seconds below which another search has found something.
+    /// Seconds of the best schedule of another search.
     below: f64,
     pub(crate) candidates: Vec<Candidate>,
-    /// The least memory of any.
+    /// The minimum memory of the schedules priced so far.
     pub(crate) least: Option<u64>,
-    /// Why the first one failed that is not legal.
+    /// Why the first illegal schedule is not legal.
     pub(crate) failed: Option<LowerError>,
-    /// The panels that were left out because enough had been priced.
+    /// The panels that were left out by a limit on time or on schedules priced.
     pub(crate) cut: Open,
-    /// Of schedules that do not fit into the memory, those that need the least for where their arrays lie, if they are asked for.
+    /// If requested, the schedules that need the least memory for each set of shardings, among those that do not fit.
     pub(crate) smallest: Option<Vec<Candidate>>,
-    /// The inputs that other stages of a sequence read, too.
+    /// The inputs whose tiles other stages of a sequence, or later rounds, may reuse.
     shared: Vec<Name>,
-    /// When it ends while nothing fits into the memory, and when at last.
+    /// When the search ends if nothing fits into the memory yet, and when it ends otherwise.
     pub(crate) until: [Option<Instant>; 2],
-    /// Whether something was looked at, so that it may end.
+    /// Whether a schedule was examined, so that the search may end.
     pub(crate) may_end: bool,
-    /// Whether it has ended, and something was left out.
+    /// Whether the search was ended and left schedules out.
     pub(crate) is_cut: bool,
 }
 
 impl Found {
-    /// Nothing is known, but that what takes `below` seconds or more is not wanted.
+    /// An empty state; schedules that take `below` seconds or more are not wanted.
     pub(crate) fn new(memory: u64, below: f64) -> Self {
         Self { memory, below, ..Self::default() }
     }
 
-    /// No schedule is of interest but those that need the least memory for where their arrays lie.
+    /// An empty state that keeps only the schedules that need the least memory for their shardings.
     pub(crate) fn smallest() -> Self {
         Self { smallest: Some(Vec::new()), ..Self::new(0, f64::INFINITY) }
     }
 
-    /// As this, where other stages read these inputs, too: what may be in their tiles counts for nothing.
+    /// Makes tiles of these inputs, which other stages may keep, count for nothing when schedules are pruned.
     pub(crate) fn sharing(self, shared: &[Name]) -> Self {
         Self { shared: shared.to_vec(), ..self }
     }
 
-    /// Keeps a schedule; of those that are alike, the first by its text.
+    /// Keeps a schedule; of equivalent ones, the first by its text.
     fn keep(&mut self, candidate: Candidate) {
         match self.candidates.iter_mut().find(|other| other.is_alike(&candidate)) {
             Some(other) if candidate.order(other).is_lt() => *other = candidate,
@@ -68,13 +69,13 @@ impl Found {
         }
     }
 
-    /// Keeps a schedule that does not fit, if it is one of the smallest.
+    /// Keeps a schedule that does not fit if it is one of the smallest.
     fn keep_small(&mut self, candidate: Candidate) {
         let Some(smallest) = &mut self.smallest else { return };
         smaller(smallest, candidate, |candidate| candidate);
     }
 
-    /// The seconds of the n-th fastest, from 1; of the fastest for 0.
+    /// The seconds of the `n`-th fastest, counted from 1; of the fastest for 0.
     pub(crate) fn nth(&self, n: usize) -> Option<f64> {
         let mut seconds: Vec<f64> = self.candidates.iter().map(|candidate| candidate.cost.seconds()).collect();
         if seconds.len() < n.max(1) {
@@ -83,18 +84,19 @@ impl Found {
         Some(*seconds.select_nth_unstable_by(n.max(1) - 1, f64::total_cmp).1)
     }
 
-    /// The seconds from which a schedule is of no interest: this many are as fast, counted from 1, or what another search has found is.
+    /// Schedules that take this many seconds or more are of no interest: `schedules` others (at least one), or the best
+    /// of another search, are as fast.
     pub(crate) fn wanted(&self, schedules: usize) -> f64 {
         self.nth(schedules).unwrap_or(f64::INFINITY).min(self.below)
     }
 
-    /// Whether its time is over.
+    /// Whether the time limit is over.
     pub(crate) fn is_late(&self) -> bool {
         is_over(self.until[usize::from(!self.candidates.is_empty())])
     }
 
-    /// Sorts what was found, and returns the program of the best, which is proved. What a proof shows to be dearer, or not to
-    /// be legal, makes place for the next.
+    /// Sorts the candidates and returns the proved program of the best. A candidate that the proof shows to be more
+    /// expensive, or not to be legal, gives way to the next.
     pub(crate) fn proved(&mut self, prices: &Prices<'_>) -> Result<Option<Program>, SearchError> {
         self.candidates.sort_by(Candidate::order);
         while let Some(best) = self.candidates.first_mut() {
@@ -143,7 +145,8 @@ impl Found {
         if fits {
             return Ok(());
         }
-        // More panels, or parts of them, only where the memory wants it: of what is read, or of what is written.
+        // More panels, or parts of panels, only if the memory requires it: along the longest summed loop, or along
+        // others.
         for &var in summed.first().into_iter().chain(&others) {
             let owned = space.owned_panels(&grid, var).max(1);
             for mut panels in [vec![Panels::new(var, 2 * owned)], space.rotations(whole, var, owned)].concat() {
@@ -157,16 +160,17 @@ impl Found {
         Ok(())
     }
 
-    /// The seconds below which a schedule is clearly faster than all so far.
+    /// Schedules that take less than this many seconds are clearly faster than all so far.
     pub(crate) fn clearly(&self) -> f64 {
-        // What others keep may make a slower one the faster.
+        // Tiles kept by other stages may make a slower schedule the faster one.
         let is_shared = !self.shared.is_empty() && self.below < f64::INFINITY;
         let so_far = if is_shared { self.below } else { self.wanted(1) };
         if so_far < f64::INFINITY { (1.0 - NOISE) * so_far } else { 0.0 }
     }
 
-    /// Prices the schedules with these loops on this mesh in which panels come while others are computed, finer ones as long as these are
-    /// clearly faster, or nothing fits into the memory; it keeps those that are clearly faster than all so far. `left` are left to be priced.
+    /// Prices the pipelined schedules with these loops on this mesh, in which panels are fetched while others are
+    /// computed. It tries finer panels as long as these are clearly faster, or nothing fits into the memory, and keeps
+    /// schedules that are clearly faster than all so far. At most `left` more are priced.
     pub(crate) fn add_ahead(
         &mut self,
         space: &Space<'_>,
@@ -178,7 +182,7 @@ impl Found {
         let grid = whole.grid();
         for (bound, var) in bounds.ahead(&grid) {
             let (owned, extent) = (space.owned_panels(&grid, var), bounds.extents(&grid)[var]);
-            // What nobody else reads does not move.
+            // Panels that no other rank reads do not move.
             let starts = if owned > 1 { vec![Panels::new(var, owned)] } else { Vec::new() };
             for start in space.rotations(whole, var, owned).into_iter().rev().chain(starts) {
                 let mut panels = Panels { ahead: true, ..start };
@@ -211,8 +215,9 @@ impl Found {
         Ok(())
     }
 
-    /// Prices the schedule with these loops on this mesh in which halos come while the interior of what reads them is computed, and keeps it if
-    /// it is clearly faster than all so far. Nothing is added where nothing comes as a halo, or the leaf cannot be cut.
+    /// Prices the schedule with these loops on this mesh that computes the interior while halos are in flight, and
+    /// keeps it if it is clearly faster than all so far. Adds nothing if no input is fetched as a halo, or the leaf
+    /// cannot be split.
     pub(crate) fn add_interior_first(
         &mut self,
         space: &Space<'_>,
@@ -245,8 +250,8 @@ impl Found {
         Ok(fits)
     }
 
-    /// A schedule with its price; none if it is illegal, does not fit into the memory even when other stages hold as little as they
-    /// can, or the time is over.
+    /// A schedule with its price; `None` if it is illegal, does not fit into the memory even if other stages keep all
+    /// tiles that they can share, or the time is over.
     fn candidate(
         &mut self,
         space: &Space<'_>,
@@ -267,7 +272,7 @@ impl Found {
         }
     }
 
-    /// The schedule with its price, if it fits into the memory when other stages hold as little as they can.
+    /// The schedule with its price, if it fits into the memory when other stages keep all tiles that it can share.
     fn priced(
         &mut self,
         space: &Space<'_>,
@@ -295,7 +300,8 @@ impl Found {
     }
 }
 
-/// Adds one to the smallest of their kind, if it is one: of those on the same arrays that keep the same for other stages, one is left.
+/// Adds a candidate if it is one of the smallest: among those with the same shardings and the same tiles for other
+/// stages, only the smallest is kept.
 pub(crate) fn smaller<T>(all: &mut Vec<T>, new: T, candidate: impl Fn(&T) -> &Candidate) {
     let serves = |one: &Candidate, other: &Candidate| {
         one.shardings == other.shardings && one.cost.memory <= other.cost.memory && other.stays_alike(one)
@@ -307,7 +313,7 @@ pub(crate) fn smaller<T>(all: &mut Vec<T>, new: T, candidate: impl Fn(&T) -> &Ca
     all.push(new);
 }
 
-/// The inputs that come as halos inside of all loops, where the interior of the leaf may be computed first.
+/// The inputs that are fetched as halos inside all loops, so that the interior of the leaf may be computed first.
 fn halos(nest: &Nest) -> Vec<Name> {
     let is_halo = |transfer: &&Transfer| {
         let is_input = transfer.direction == Direction::In;

@@ -1,4 +1,4 @@
-//! Grids: how many ranks each loop is divided over, and what no schedule on one can beat.
+//! Grids: how many ranks each loop is divided over, and lower bounds for the schedules on a grid.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +11,11 @@ use polyshard_program::{Access, Affine, Assign, Kernel, Tensor};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most panels that a loop is cut into to fit into the memory.
+/// The maximum number of panels that a loop is cut into to fit into the memory.
 pub(crate) const MOST_PANELS: usize = 1 << 12;
 
-/// All grids of at most this many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops; none
-/// if there are too many to compare.
+/// All grids of at most this many ranks, with at most as many along a loop as it has iterations, that divide at most
+/// [`MOST_DIVIDED`] loops; `None` if there are too many to compare.
 pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
     let mut grids = vec![(Grid::new(), 1usize)];
     for var in kernel.vars() {
@@ -36,7 +36,8 @@ pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
     Some(grids.into_iter().map(|(grid, _)| grid).collect())
 }
 
-/// All grids of exactly this many ranks, with no more along a loop than it has iterations, that divide no more than [`MOST_DIVIDED`] loops.
+/// All grids of exactly this many ranks, with at most as many along a loop as it has iterations, that divide at most
+/// [`MOST_DIVIDED`] loops.
 pub(crate) fn exactly(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
     let divisors: Vec<usize> = (1..=ranks).filter(|&divisor| ranks.is_multiple_of(divisor)).collect();
     let mut grids = vec![(Grid::new(), ranks)];
@@ -56,7 +57,7 @@ pub(crate) fn exactly(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
     grids.into_iter().filter(|(_, left)| *left == 1).map(|(grid, _)| grid).collect()
 }
 
-/// The loops with several iterations on a rank, those with the most first: the ones that are summed over, and the others.
+/// The loops with several iterations on a rank, longest first: the summed ones, and the others.
 pub(crate) fn serial(kernel: &Kernel, grid: &Grid) -> [Vec<usize>; 2] {
     let vars = kernel.vars();
     let is_summed = |var: &usize| kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
@@ -67,19 +68,20 @@ pub(crate) fn serial(kernel: &Kernel, grid: &Grid) -> [Vec<usize>; 2] {
     [summed, others]
 }
 
-/// What is known of a kernel before any schedule.
+/// Lower bounds of a kernel, known before any schedule.
 pub(crate) struct Bounds<'a> {
     kernel: &'a Kernel,
     accesses: Vec<&'a Access>,
     machine: &'a Machine,
     /// Operations per second.
     rate: f64,
-    /// Tensors that lie where they lie, of which a rank may hold all that it touches.
+    /// Tensors of which a rank may already hold all that it touches, since their shardings are given or other stages
+    /// keep tiles of them.
     placed: Vec<Name>,
-    /// What a device can receive by at most; none if it need not receive anything, as it sees the memory of others.
+    /// The links by which a device receives; `None` if it need not receive anything, as it shares memory with others.
     port: Option<Port>,
     domains: Vec<Domain>,
-    /// For each access, the loops along which panels of its tensor are of other elements: a bit for each.
+    /// For each access, the loops that index its tensor, so that their panels touch different elements: a bit for each.
     indexed: Vec<u64>,
 }
 
@@ -99,7 +101,7 @@ impl<'a> Bounds<'a> {
         }
         let rate_of = |rates: &BTreeMap<String, f64>| rates.get(kernel.dtype().name()).copied();
         let device = machine.device();
-        // Whichever is faster, since the leaf is not known yet.
+        // The faster of the two rates, since the kind of leaf is not known yet.
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| Port::new(machine));
@@ -116,17 +118,17 @@ impl<'a> Bounds<'a> {
         Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine), indexed }
     }
 
-    /// Whether ranks get anything from others by messages.
+    /// Whether ranks receive messages from others.
     pub(crate) fn sends(&self) -> bool {
         self.port.is_some()
     }
 
-    /// The iterations of each loop on the rank that has the most.
+    /// The maximum number of iterations of each loop on a rank.
     pub(crate) fn extents(&self, grid: &Grid) -> Vec<usize> {
         self.kernel.vars().iter().zip(grid).map(|(var, &ranks)| var.extent.div_ceil(ranks)).collect()
     }
 
-    /// The elements of an access that loops of these extents touch: those of a box, or of a diagonal in it.
+    /// The number of elements of an access that loops of these extents touch: a box, or a diagonal in it.
     pub(crate) fn elements(&self, access: &Access, extents: &[usize]) -> f64 {
         let along = |index: &Affine| {
             let reach = index.terms.iter().map(|&(name, factor)| {
@@ -141,13 +143,13 @@ impl<'a> Bounds<'a> {
         of_box.min(vars.filter(|(var, _)| is_read(var.name)).map(|(_, &extent)| extent as f64).product())
     }
 
-    /// The elements that a rank touches and does not hold.
+    /// The number of elements that a rank touches and does not hold.
     pub(crate) fn words(&self, grid: &Grid) -> f64 {
         let extents = self.extents(grid);
         self.fetched(grid, &extents).sum()
     }
 
-    /// For each access, the elements that a rank touches and does not hold, if its tensor may lie anywhere.
+    /// For each access, the number of elements that a rank touches and does not hold; 0 if its tensor is `placed`.
     fn fetched<'b>(&'b self, grid: &'b Grid, extents: &'b [usize]) -> impl Iterator<Item = f64> + 'b {
         self.accesses.iter().map(move |access| match self.placed.contains(&access.tensor) {
             true => 0.0,
@@ -155,8 +157,9 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The most elements of a tensor that a rank holds: each dimension is divided as the loop that indexes it, and the others divide
-    /// any of them. Where extents do not divide, some ranks hold more than an even share.
+    /// The maximum number of elements of a tensor that a rank holds: each dimension is divided as the loop that indexes
+    /// it, and loops that index no dimension divide any of them. If extents are not divisible, some ranks hold more
+    /// than an even share.
     fn held(&self, access: &Access, grid: &Grid) -> f64 {
         let shape =
             self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
@@ -172,14 +175,15 @@ impl<'a> Bounds<'a> {
         largest(&mut blocks, &copies)
     }
 
-    /// Bytes that a rank holds at least by every schedule on this grid: even shares, and what a leaf touches besides, of which one loop may run in
-    /// panels. Of what is not in a share, each panel brings some, and one of them no less than all do on average.
+    /// Lower bound on the bytes that a rank holds with every schedule on this grid: even shares, and the elements that
+    /// a leaf touches beyond them, of which one loop may run in panels. Each panel fetches a part of those, and the
+    /// largest part is at least the average.
     pub(crate) fn memory(&self, grid: &Grid) -> f64 {
         let (ranks, extents) = (grid.iter().product::<usize>() as f64, self.extents(grid));
         let of_tensor = |tensor: &Tensor| {
             let elements: f64 = tensor.shape.iter().map(|&extent| extent as f64).product();
             let accesses = self.accesses.iter().zip(&self.indexed).filter(|(access, _)| access.tensor == tensor.name);
-            // Of what is read outside of the tensor, or again, there may be fewer.
+            // Reads outside the tensor, or with repetition, may touch fewer elements.
             let is_known =
                 |access: &Access| access.outside.is_none() && access.index.iter().all(|index| index.modulus.is_none());
             let touched = accesses.filter(|(access, _)| is_known(access));
@@ -203,8 +207,9 @@ impl<'a> Bounds<'a> {
         (self.kernel.dtype().size() as f64 * least.fold(in_panels(1, 0), f64::min)).floor()
     }
 
-    /// Operations that a leaf of these extents takes at least. A product of several tensors is computed two at a time, so each of them
-    /// meets the product of some others, whose indices are those that something else still needs.
+    /// Lower bound on the operations of a leaf of these extents. A product of several tensors is computed in pairs, so
+    /// each tensor is multiplied by the product of some others, which has the indices that other factors or the output
+    /// still need.
     fn operations(&self, extents: &[usize]) -> f64 {
         let points = |loops: u64| -> f64 {
             (0..extents.len()).filter(|var| loops >> var & 1 == 1).map(|var| extents[var] as f64).product()
@@ -228,62 +233,63 @@ impl<'a> Bounds<'a> {
             let loops = others.map(|set| factors[nth] | joined(set, true) & (joined(set, false) | target));
             loops.map(points).fold(f64::INFINITY, f64::min)
         };
-        // A multiplication, and an addition where something is summed.
+        // A multiplication, and an addition if there is a sum.
         let is_summed = |var: usize| target >> var & 1 == 0;
         let sums = self.kernel.assign() != Assign::Set || (0..vars.len().min(64)).any(is_summed);
         let each = if sums { 2.0 } else { 1.0 };
         each * (0..factors.len()).map(meets).fold(0.0, f64::max)
     }
 
-    /// Seconds that this many operations take at least on this number of ranks.
+    /// Lower bound on the seconds of this many operations on this number of ranks.
     pub(crate) fn computing(&self, operations: f64, ranks: usize) -> f64 {
         operations / ranks as f64 / self.rate
     }
 
-    /// Seconds that every schedule takes at least on this number of ranks, whatever the grid.
+    /// Lower bound on the seconds of every schedule on this number of ranks, whatever the grid.
     pub(crate) fn least_of_all(&self, ranks: usize) -> f64 {
         let extents: Vec<usize> = self.kernel.vars().iter().map(|var| var.extent).collect();
         self.computing(self.operations(&extents), ranks)
     }
 
-    /// Seconds that every schedule on this grid takes at least in which nothing moves while a leaf computes.
+    /// Lower bound on the seconds of schedules on this grid that do not overlap transfers with the leaf.
     pub(crate) fn seconds(&self, grid: &Grid) -> f64 {
         self.least(grid)[0]
     }
 
-    /// Seconds that every schedule on this grid takes at least: those of [`seconds`](Self::seconds), and those of schedules in which panels of
-    /// one loop move while others are computed, or halos while interiors are.
+    /// Lower bounds on the seconds of schedules on this grid: that of [`seconds`](Self::seconds), and that of all
+    /// schedules, including those that overlap panels of one loop, or halos, with computation.
     pub(crate) fn least(&self, grid: &Grid) -> [f64; 2] {
         let (all, ahead) = self.of_loops(grid);
         let with_interior_first = if self.has_halos() { self.hiding(grid, all) } else { all };
         [all, ahead.into_iter().map(|(seconds, _)| seconds).fold(with_interior_first, f64::min)]
     }
 
-    /// Whether something may come as a halo, while the interior of what reads it is computed.
+    /// Whether an input may be fetched as a halo while the interior is computed.
     pub(crate) fn has_halos(&self) -> bool {
         self.sends() && self.accesses.iter().any(|access| access.index.iter().any(|at| at.as_variable().is_none()))
     }
 
-    /// Seconds of what takes `all` seconds while nothing moves as a leaf computes, if as much as possible does.
+    /// Seconds with as much overlap as possible of a schedule that takes `all` seconds without.
     fn hiding(&self, grid: &Grid, all: f64) -> f64 {
         let leaf = self.leaf(grid);
         f64::max(leaf, all - leaf)
     }
 
-    /// As [`seconds_along`](Self::seconds_along), where halos come while interiors are computed.
+    /// As [`seconds_along`](Self::seconds_along), but halos may be in flight while interiors are computed.
     pub(crate) fn least_along(&self, variant: &Variant) -> f64 {
         let all = self.seconds_along(variant);
         if self.has_halos() { self.hiding(&variant.grid(), all) } else { all }
     }
 
-    /// For each loop in panels, the seconds that every schedule takes at least in which these move while others are computed; the least first.
+    /// For each loop in panels, the lower bound on the seconds of schedules that fetch its panels while others are
+    /// computed; lowest first.
     pub(crate) fn ahead(&self, grid: &Grid) -> Vec<(f64, usize)> {
         let (_, mut ahead) = self.of_loops(grid);
         ahead.sort_by(|one, other| one.0.total_cmp(&other.0));
         ahead
     }
 
-    /// Seconds that a rank computes at least.
+    /// Lower bound on the seconds that the busiest rank computes.
     pub(crate) fn leaf(&self, grid: &Grid) -> f64 {
         let extents = &self.extents(grid);
         let touched: f64 = self.accesses.iter().map(|access| self.elements(access, extents)).sum();
@@ -291,7 +297,7 @@ impl<'a> Bounds<'a> {
         f64::max(self.operations(extents) / self.rate, bytes / self.machine.memory_bandwidth(grid.iter().product()))
     }
 
-    /// Seconds where nothing moves while a leaf computes, and for each loop where its panels do.
+    /// Lower bounds on the seconds: without overlap, and for each loop with its panels overlapped.
     fn of_loops(&self, grid: &Grid) -> (f64, Vec<(f64, usize)>) {
         let extents = self.extents(grid);
         let size = self.kernel.dtype().size() as f64;
@@ -307,13 +313,13 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// What devices receive from others by.
+/// The links by which devices receive from others.
 struct Port {
-    /// Bytes per second at most, and as many that they send.
+    /// Maximum bytes per second received, and as many sent.
     bandwidth: f64,
-    /// Seconds of a message at least.
+    /// Minimum seconds of a message.
     latency: f64,
-    /// How many times as long as that it takes at least, by what was measured.
+    /// The smallest ratio of measured to predicted time, at most 1.
     factor: f64,
 }
 
@@ -329,20 +335,20 @@ impl Port {
         Self { bandwidth, latency: latency.fold(f64::INFINITY, f64::min), factor: factors.fold(1.0, f64::min) }
     }
 
-    /// Seconds in which this many bytes come, which are one transfer or more.
+    /// Minimum seconds to receive this many bytes, in one transfer or more.
     fn seconds(&self, bytes: f64) -> f64 {
         if bytes > 0.0 { self.factor * (bytes / self.bandwidth + self.latency) } else { 0.0 }
     }
 }
 
-/// Devices that are next to one another: those of one member of a level, whose ports they may share.
+/// Neighbouring devices: those of one member of a level, which may share its ports.
 struct Domain {
     devices: usize,
     /// The ports of all of them together.
     port: Port,
 }
 
-/// The domains of a machine that see no memory of others.
+/// The domains of a machine that do not share memory with other devices.
 fn domains(machine: &Machine) -> Vec<Domain> {
     let levels = machine.levels();
     let devices_of = |level: usize| levels[level + 1..].iter().map(|level| level.count).product::<usize>();
@@ -350,7 +356,8 @@ fn domains(machine: &Machine) -> Vec<Domain> {
         let devices = devices_of(level);
         let outside = &levels[..=level];
         let ports = |outer: &Level| match outer.shared_ports {
-            // A member of a level further out has no more than all that are inside of it, and is counted as if it had.
+            // A member of an outer level has at most the ports of all members inside it; counting as many keeps this a
+            // bound.
             Some(ports) => ports as f64 * outer.bandwidth + devices as f64 * outer.bypass.unwrap_or(0.0),
             None => devices as f64 * port(outer),
         };
@@ -363,8 +370,8 @@ fn domains(machine: &Machine) -> Vec<Domain> {
 }
 
 impl Bounds<'_> {
-    /// Seconds that every schedule takes at least whose loops lie along these axes, on devices in the order of the mesh: what a rank
-    /// has to receive comes through its ports, and what those of a node have to through theirs.
+    /// Lower bound on the seconds of schedules whose loops are divided along these axes, on devices in the order of the
+    /// mesh. A rank receives through its own ports, and the ranks of a node through the ports of the node.
     pub(crate) fn seconds_along(&self, variant: &Variant) -> f64 {
         let grid = variant.grid();
         let rank = self.seconds(&grid);
@@ -383,8 +390,8 @@ impl Bounds<'_> {
         rank + accesses.map(|access| transfer(&access)).sum::<f64>()
     }
 
-    /// The elements of an access that the first `devices` ranks touch together and do not hold, at least; where sums of indices are
-    /// read, none is known.
+    /// Lower bound on the elements of an access that the first `devices` ranks touch together and do not hold; 0 if an
+    /// index is not a single variable.
     fn missing(&self, access: &Access, grid: &Grid, variant: &Variant, devices: usize) -> f64 {
         let vars = self.kernel.vars();
         let indexed: Option<Vec<usize>> = access
@@ -413,7 +420,7 @@ impl Bounds<'_> {
         touched - devices as f64 * self.held(access, grid)
     }
 
-    /// The iterations of a loop in one of its blocks, which may be blocks of blocks.
+    /// The number of iterations of a loop in one of its blocks, which may be blocks of blocks.
     fn iterations(&self, variant: &Variant, var: usize, number: usize) -> usize {
         let extent = |&axis: &usize| variant.mesh.as_slice()[axis].extent;
         let parts: Vec<usize> = variant.along.axes[var].iter().map(extent).collect();
@@ -428,7 +435,7 @@ impl Bounds<'_> {
     }
 }
 
-/// The most elements of a block when each of these numbers divides any of its dimensions.
+/// The maximum number of elements of a block if each of these numbers divides any one of its dimensions.
 fn largest(blocks: &mut [usize], copies: &[usize]) -> f64 {
     let Some((first, rest)) = copies.split_first() else {
         return blocks.iter().map(|&block| block as f64).product();
@@ -443,7 +450,7 @@ fn largest(blocks: &mut [usize], copies: &[usize]) -> f64 {
     most
 }
 
-/// Bytes per second that a device receives through one level at most.
+/// Maximum bytes per second that a device receives through one level.
 fn port(level: &Level) -> f64 {
     let links = match &level.interconnect {
         Interconnect::Switch => level.shared_ports.unwrap_or(1) as f64,

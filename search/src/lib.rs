@@ -1,4 +1,4 @@
-//! Which schedules a kernel has on a number of ranks, what each costs on a machine, and the best.
+//! Enumerates the schedules of a kernel on a number of ranks, prices them on a machine, and finds the best.
 //!
 //! ```text
 //! kernel, ranks --grid--> how many ranks each loop is divided over, all of them, those first that could be fastest
@@ -6,25 +6,26 @@
 //!               --polyhedral, planner--> a proved program, and its price
 //! ```
 //!
-//! A grid has a bound in closed form: its leaf cannot be faster, nor can what it moves. Grids are taken in the order of
-//! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of this
-//! space is faster on this machine as it is described. A limit, of time or of how many are looked at, ends it earlier, and leaves a gap: how much
-//! faster what is left open may be, by its bounds. Panels that come while others are computed
-//! are tried last, on the grids that could be clearly faster so, up to a number of schedules, beyond which there is a gap too. They come one iteration
-//! before: panels are alike, so that more of them in flight need more memory and hide no more.
+//! A grid has a closed-form lower bound on the time of its leaf and of its transfers. Grids are taken in the order of
+//! their bounds, and the search ends at the first one that cannot beat the best schedule so far: then no schedule of
+//! this space is faster on this machine as described. A limit on time, or on the number of schedules, ends it earlier
+//! and leaves a gap: how much faster the schedules left open may be, by their bounds. Pipelined schedules, which fetch
+//! panels while others are computed, are tried last: only on grids that could be clearly faster that way, and up to a
+//! number of schedules, beyond which a gap remains too. Panels are fetched one iteration ahead: since all take equally
+//! long, more of them in flight need more memory and hide no more.
 //!
-//! What is searched is written as steps, and proved as any schedule is. A grid divides five loops at most. Kernels in sequence share a mesh, and are
-//! chosen together (`sequence.rs`).
+//! Schedules are written as steps, and the best is proved like any other schedule. A grid divides at most five loops.
+//! Kernels in sequence share a mesh, and their schedules are chosen together (`sequence.rs`).
 //!
-//! **Invariant:** no MPI, no data, and no proof of its own.
+//! **Invariant:** no MPI, no data, and no separate proofs.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `grid`, `variant`, `space` | the schedules of a kernel |
-//! | `find`, `found`, `limits`, `enough` | the search, what it knows, and what it may take |
-//! | `choice`, `error` | what is chosen, or why nothing is |
+//! | `find`, `found`, `limits`, `enough` | the search, its state, its limits, and how many ranks would be enough |
+//! | `choice`, `error` | the chosen schedule, or the reason for finding none |
 //! | `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
-//! | `product` | products of arrays that lie somewhere |
+//! | `product` | products of placed arrays |
 
 mod choice;
 mod contraction;

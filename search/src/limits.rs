@@ -1,8 +1,8 @@
-//! What a search may take, and what it may find.
+//! Limits on the time of a search, and on the memory of its schedules.
 
 use std::time::{Duration, Instant};
 
-/// Limits of a search, as data: where they come from elsewhere than a program's text.
+/// Limits of a search, as data, for limits that are not in the source text.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -20,25 +20,26 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// The bytes that a rank may hold, instead of the memory of the machine's devices.
     pub memory: Option<u64>,
-    /// Search time limit; the search ends then, once it has a schedule. While nothing fits into the memory, a quarter of the time
-    /// goes to fast schedules and the rest to those that need little memory; if none can fit, the last quarter goes to finding how
-    /// many ranks would be enough.
+    /// Search time limit; the search ends at this time, once it has a schedule. If nothing fits into the memory, a
+    /// quarter of the time is for fast schedules and the rest for schedules that need little memory; if none can fit,
+    /// the last quarter is for finding how many ranks would be enough.
     pub at_most: Option<Duration>,
 }
 
 impl Limits {
-    /// Returns when this many quarters of the limit, counted from `start`, are over; none if that overflows the clock.
+    /// Returns when this many quarters of the limit, counted from `start`, are over; `None` without a limit, or if the
+    /// clock overflows.
     pub(crate) fn until(&self, start: Instant, quarters: u32) -> Option<Instant> {
         start.checked_add(self.at_most? / 4 * quarters)
     }
 
-    /// Returns the limits with the time that is left after `start`.
+    /// Returns the limits with the time that is left of a search that began at `start`.
     pub(crate) fn since(self, start: Instant) -> Self {
         Self { at_most: self.at_most.map(|limit| limit.saturating_sub(start.elapsed())), ..self }
     }
 }
 
-/// Whether it is later than that.
+/// Whether this time, if any, has passed.
 pub(crate) fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() > until)
 }

@@ -1,7 +1,9 @@
-//! The order in which a product of several tensors is contracted: kernels that run one after the other, with results between them.
+//! The order in which a product of several tensors is contracted: kernels that run one after the other and pass on
+//! their results.
 //!
-//! A kernel of several operands takes them two at a time on each rank (`polyhedral/src/products.rs`), so all ranks that need the same
-//! result of two compute it, each for itself. As kernels of their own they divide that work, and move what they have computed.
+//! A kernel of several operands contracts them in pairs on each rank (`polyhedral/src/products.rs`), so all ranks that
+//! need the same intermediate result compute it redundantly. Separate kernels divide that work, and move the
+//! intermediate results.
 
 mod network;
 #[cfg(test)]
@@ -13,13 +15,15 @@ use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
 use std::fmt;
 
-/// The most operands of which all orders are compared; of more, a few of the fewest operations are.
+/// The maximum number of operands for which all orders are compared; for more, only a few of the cheapest.
 const MAX_COMPARED: usize = 4;
 
-/// The most operands of which the order of the fewest operations is found by trying all sets of them, and one kernel is compared, too.
+/// The maximum number of operands for which the optimal order is found by trying all sets of them, and one kernel is
+/// compared, too.
 const MAX_EXACT: usize = 12;
 
-/// The most orders that are compared of more than [`MAX_COMPARED`] operands, and how many times as many operations as the best they may have.
+/// The maximum number of orders that are compared for more than [`MAX_COMPARED`] operands, and how many times the
+/// operations of the best they may have.
 const MAX_ORDERS: usize = 3;
 const MAX_RATIO: f64 = 1.5;
 
@@ -47,9 +51,9 @@ pub struct Order {
 #[derive(Clone, Debug)]
 struct Factor {
     access: Access,
-    /// The positions of the operands that it is made of.
+    /// The positions of the operands that it contains.
     of: Vec<usize>,
-    /// The kernels that make it, in order; none if it is an operand.
+    /// The kernels that compute it, in order; empty if it is an operand.
     kernels: Vec<KernelSpec>,
 }
 
@@ -59,13 +63,13 @@ impl Factor {
         each_once(self.access.index.iter().filter_map(Affine::as_variable))
     }
 
-    /// As it is written in an order.
+    /// Its text in an order.
     fn term(access: &Access) -> String {
         access.index.iter().filter_map(Affine::as_variable).map(|name| name.to_string()).collect()
     }
 }
 
-/// These names, each where it comes first.
+/// The distinct names, in order of first occurrence.
 fn each_once(names: impl IntoIterator<Item = Name>) -> Vec<Name> {
     let mut found = Vec::new();
     for name in names {
@@ -82,12 +86,12 @@ fn extent(kernel: &Kernel, index: Name) -> usize {
 }
 
 impl Order {
-    /// Reads which operands are contracted first, and which of what is left next: `ij,jk; ik,kl`. A term is the indices of an operand or of a
-    /// result, or the name of a tensor. What is left in the end is contracted together.
+    /// Parses an order such as `ij,jk; ik,kl`: the terms that each step contracts. A term is the indices of an operand
+    /// or of a result, or the name of a tensor. Terms that are left at the end are contracted together.
     ///
     /// # Errors
-    /// [`SearchError::NoOrder`] if the kernel is no product of several tensors that are summed, [`SearchError::Order`] if a step names
-    /// fewer than two terms, or one that is not there.
+    /// [`SearchError::NoOrder`] if the kernel is not a summed product of several tensors, [`SearchError::Order`] if a
+    /// step names fewer than two terms, or a term that does not exist.
     pub fn parse(kernel: &Kernel, text: &str) -> Result<Self, SearchError> {
         let mut left = operands(kernel).ok_or_else(|| SearchError::NoOrder { kernel: kernel.statement() })?;
         for step in text.split(';').map(str::trim).filter(|step| !step.is_empty()) {
@@ -103,7 +107,7 @@ impl Order {
                 let alike = |factor: &Factor| sorted(&Factor::term(&factor.access)) == sorted(term);
                 let found = left.iter().position(exact).or_else(|| left.iter().position(alike));
                 let Some(found) = found else {
-                    // What has no index goes by its name.
+                    // A term without indices is shown by its name.
                     let shown = |factor: &Factor| match Factor::term(&factor.access) {
                         term if term.is_empty() => factor.access.tensor.to_string(),
                         term => term,
@@ -127,8 +131,8 @@ impl Order {
         Ok(Self::of(kernel, left))
     }
 
-    /// Returns an order in which a product of several tensors takes few operations two at a time, whatever the machine; none if there is
-    /// nothing to order.
+    /// Returns an order of pairwise contractions with few operations, whatever the machine; `None` if there is nothing
+    /// to order.
     #[must_use]
     pub fn pairwise(kernel: &Kernel) -> Option<Self> {
         let operands = operands(kernel).filter(|operands| operands.len() >= 3)?;
@@ -141,14 +145,16 @@ impl Order {
         operands(kernel).is_some_and(|operands| operands.len() >= 3)
     }
 
-    /// Whether a kernel may be the fastest as one: it can be counted, and has not so many operands that no order of them would do better.
+    /// Whether one kernel may be fastest: its points can be counted, and it has at most [`MAX_EXACT`] operands, beyond
+    /// which some order is sure to be faster.
     pub(crate) fn may_be_one(kernel: &Kernel) -> bool {
         kernel.check_points().is_ok() && operands(kernel).is_none_or(|operands| operands.len() <= MAX_EXACT)
     }
 
-    /// All orders in which a product of several tensors can be contracted two at a time, none twice; of many operands, a few of the fewest operations.
-    /// With them the operations that each of those takes at least that are left out, if some are. Looking for them takes `at_most` seconds, and no
-    /// longer than the operations of the best take by `seconds`.
+    /// All orders in which a product of several tensors can be contracted in pairs, without duplicates; for many
+    /// operands, a few of the cheapest. Also returns a lower bound on the operations of orders that were left out, if
+    /// any. The search for them takes at most `at_most` seconds, and no longer than the operations of the best order
+    /// take by `seconds`.
     pub(crate) fn all(kernel: &Kernel, at_most: f64, seconds: impl Fn(f64) -> f64) -> (Vec<Self>, Option<f64>) {
         let Some(operands) = operands(kernel).filter(|operands| operands.len() >= 3) else {
             return (Vec::new(), None);
@@ -179,9 +185,9 @@ impl Order {
         (orders, Some(least))
     }
 
-    /// Contracts two after two, as a tree says.
+    /// Contracts pairs as a tree says.
     fn of_tree(kernel: &Kernel, mut left: Vec<Factor>, tree: &Tree) -> Self {
-        // Takes what a tree makes out of what is left.
+        // Computes the factor of a tree, and removes its operands from `left`.
         fn take(kernel: &Kernel, tree: &Tree, left: &mut Vec<Factor>) -> Factor {
             let taken = |left: &mut Vec<Factor>, of: &[usize]| {
                 let at = left.iter().position(|factor| factor.of == of);
@@ -192,7 +198,7 @@ impl Order {
                 Tree::Pair(pair) => {
                     let first = take(kernel, &pair[0], left);
                     let of = first.of.clone();
-                    // The other one keeps what this one needs.
+                    // The second half must keep the indices that the first needs.
                     left.push(first);
                     let second = take(kernel, &pair[1], left);
                     let first = taken(left, &of);
@@ -204,11 +210,11 @@ impl Order {
         Self::of(kernel, vec![whole])
     }
 
-    /// The kernels, the last of which contracts what is left.
+    /// The kernels, the last of which contracts the factors that are left.
     fn of(kernel: &Kernel, left: Vec<Factor>) -> Self {
         let mut specs: Vec<KernelSpec> = left.iter().flat_map(|factor| factor.kernels.clone()).collect();
         let last = match &left[..] {
-            // What makes the whole writes the output instead.
+            // The kernel that computes the last factor writes the output instead.
             [_] => {
                 let KernelSpec { inputs, value, .. } =
                     specs.pop().expect("a whole is made; this is a bug in polyshard");
@@ -224,7 +230,7 @@ impl Order {
         Self { stages: renamed(kernel, specs).into_iter().map(check).collect() }
     }
 
-    /// What is contracted with what, whichever comes first.
+    /// The terms of each contraction, independent of order.
     fn steps(&self) -> Vec<Vec<String>> {
         let step = |kernel: &Kernel| {
             let mut terms: Vec<String> = kernel.value().accesses().into_iter().map(Factor::term).collect();
@@ -253,7 +259,8 @@ impl fmt::Display for Order {
     }
 }
 
-/// The factors of a product; none if the kernel is something else, or its order is that of its text.
+/// The factors of a product; `None` if the kernel is not a sum of products of several tensors with plain indices, or
+/// has explicit ranges.
 fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
     let spec = kernel.spec();
     let is_sum = [Assign::Set, Assign::Add].contains(&kernel.assign());
@@ -269,12 +276,12 @@ fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
     Some(factors.into_iter().enumerate().map(operand).collect())
 }
 
-/// The product of these factors, summed over what neither the others nor the output need.
+/// The product of these factors, summed over the indices that neither the others nor the output need.
 fn joined(kernel: &Kernel, chosen: Vec<Factor>, left: &[Factor]) -> Factor {
     let target = kernel.target().index.iter().filter_map(Affine::as_variable);
     let needed: Vec<Name> = left.iter().flat_map(Factor::indices).chain(target).collect();
     let indices = each_once(chosen.iter().flat_map(Factor::indices).filter(|name| needed.contains(name)));
-    // Results are told apart by what they are made of, until they are numbered.
+    // Until results are numbered, they are named after their operands.
     let of: Vec<usize> = chosen.iter().flat_map(|factor| factor.of.clone()).collect();
     let name = Name::new(&format!("{of:?}"));
     let access = Access::new(name, indices.iter().map(|&name| Affine::new([(name, 1)], 0)).collect());
@@ -348,7 +355,7 @@ fn rename(value: &mut Value, old: Name, new: Name) {
     }
 }
 
-/// All ways to contract two after two, each once.
+/// All orders of pairwise contractions, each once.
 fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
     if left.len() <= 2 {
         let order = Order::of(kernel, left);

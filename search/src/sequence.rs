@@ -1,9 +1,9 @@
 //! Kernels in sequence: layouts on one mesh against the redistributions between them.
 //!
-//! Of each mesh, and of each way to divide a kernel's loops over it, a bound is known before anything is lowered. Meshes are
-//! taken in the order of their bounds, and on each of them the schedules of one kernel after the other are tried, dearest
-//! branches cut: what is priced is the program so far, with the moves that it needs. So the layout of a value is chosen by
-//! all that write and read it, and no kernel is settled before the others. Tests: `search/tests/it/sequences.rs`.
+//! Each mesh, and each way to divide a kernel's loops over it, has a lower bound before anything is lowered. Meshes are
+//! taken in the order of their bounds. On each of them the search is branch and bound over the schedules of one kernel
+//! after the other: it prices the program so far, with the moves that it needs. So the layout of a value depends on all
+//! kernels that write and read it, and no kernel is fixed before the others. Tests: `search/tests/it/sequences.rs`.
 
 mod choice;
 mod enough;
@@ -36,19 +36,20 @@ use std::time::{Duration, Instant};
 pub use choice::{SequenceCandidate, SequenceChoice};
 pub use rounds::in_rounds;
 
-/// The most axes of a mesh on which kernels run in sequence.
+/// The maximum number of axes of a mesh on which kernels run in sequence.
 const MOST_AXES: usize = 3;
 
-/// The most meshes that are looked at where few are, and the most ranks of all of them, since each takes longer the more ranks it has.
+/// The maximum number of meshes that are examined if only a few are, and of their ranks in total, since larger meshes
+/// take longer.
 const MOST_MESHES: usize = 24;
 const MOST_LOOKED_AT: usize = 64 * MOST_MESHES;
 
-/// The most kernels that a message names one by one, and for which all meshes are bounded.
+/// The maximum number of kernels that a message names one by one, and for which all meshes are bounded.
 const MAX_LISTED: usize = 12;
 
-/// A search for the fastest program of kernels that run one after the other, as [`Sequence`] puts them together.
+/// A search for the fastest program of kernels that run one after the other, as in a [`Sequence`].
 ///
-/// A schedule with steps is kept as it is; one of the kernel alone is chosen. All run on one mesh.
+/// A schedule with steps is used as given; for a kernel without steps, a schedule is chosen. All run on one mesh.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -94,8 +95,9 @@ impl<'a> SequenceSearch<'a> {
         self
     }
 
-    /// Has kernels run in rounds, as [`Sequence::repeat`] does, those around others first: what they take counts as often as they run, and what does not
-    /// change in a round is moved and brought once. Where `until` may end rounds before, the most rounds count.
+    /// Runs kernels in rounds, as [`Sequence::repeat`] does, outer rounds first. The cost of a kernel counts once per
+    /// round, but data that does not change in a round is moved and fetched once. If `until` may end rounds early, the
+    /// maximum number of rounds counts.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -117,7 +119,7 @@ impl<'a> SequenceSearch<'a> {
         self
     }
 
-    /// As [`Sequence::keep`]: of what rounds carry, this value is left.
+    /// As [`Sequence::keep`]: makes this value, which a stage writes or rounds carry, an output of the program too.
     pub fn keep(mut self, value: impl Into<Name>) -> Self {
         self.around.kept.push(value.into());
         self
@@ -138,17 +140,18 @@ impl<'a> SequenceSearch<'a> {
         Self { limits, ..self }
     }
 
-    /// Looks at few meshes, those first that could be the fastest; what it leaves open is the gap.
+    /// Examines only a few meshes, lowest bounds first; those left open determine the gap.
     pub(crate) fn of_few_meshes(self) -> Self {
         Self { of_few_meshes: true, ..self }
     }
 
-    /// The most meshes that are looked at.
+    /// The maximum number of meshes that are examined.
     fn most_meshes(&self) -> usize {
         if self.of_few_meshes { (MOST_LOOKED_AT / self.ranks.max(1)).clamp(2, MOST_MESHES) } else { usize::MAX }
     }
 
-    /// Whether there are so many kernels that few meshes are laid over at all: those of all ranks, of two axes at most, and one rank.
+    /// Whether there are too many kernels to lay loops over all meshes: only those of all ranks with at most two axes,
+    /// and of one rank, are used.
     fn is_long(&self) -> bool {
         self.of_few_meshes && self.stages.len() > MAX_LISTED
     }
@@ -156,9 +159,9 @@ impl<'a> SequenceSearch<'a> {
     /// Searches.
     ///
     /// # Errors
-    /// As [`Search::find`](crate::Search::find), where a number of ranks that would do is sought if no kernel has a schedule;
-    /// [`SearchError::Rounds`] if rounds are not of kernels that there are; [`SearchError::Sequence`] if the kernels do not fit together;
-    /// [`SearchError::NoMesh`] if no mesh suits all of them.
+    /// As [`Search::find`](crate::Search::find), with a number of ranks that would be enough if no kernel has a given
+    /// schedule; [`SearchError::Rounds`] if rounds name unknown kernels or are out of order; [`SearchError::Sequence`]
+    /// if the kernels do not fit together; [`SearchError::NoMesh`] if no mesh suits all of them.
     pub fn find(&self) -> Result<SequenceChoice, SearchError> {
         let start = Instant::now();
         let found = self.find_below(f64::INFINITY, &mut Open::default());
@@ -166,7 +169,7 @@ impl<'a> SequenceSearch<'a> {
         found.ok_or_else(|| SearchError::NoMesh { kernels: self.names(), ranks: self.ranks })
     }
 
-    /// The names of the kernels, as they stand between the quotes of a message.
+    /// The names of the kernels, with the inner quotes that a message needs.
     fn names(&self) -> String {
         let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
         let names: Vec<_> = kernels.map(|kernel| kernel.name().to_string()).collect();
@@ -176,7 +179,8 @@ impl<'a> SequenceSearch<'a> {
         }
     }
 
-    /// As [`find`](Self::find), of what takes fewer seconds than this; none if nothing does. What is not looked at is left open.
+    /// As [`find`](Self::find), for programs that take fewer seconds than this; `None` if no program does. Meshes that
+    /// it does not examine are left open.
     pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<SequenceChoice>, SearchError> {
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
@@ -184,7 +188,7 @@ impl<'a> SequenceSearch<'a> {
         let start = Instant::now();
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
         self.around.check(kernels.len())?;
-        // Kernels that do not fit are said before any search; schedules do not matter for that.
+        // Report kernels that do not fit together before any search; schedules do not matter for that.
         let plain = self.stages.iter().map(|stage| plain(&stage.schedule)).collect::<Result<Vec<_>, _>>()?;
         self.around.sequence(&self.stages, &plain.iter().collect::<Vec<_>>()).build()?;
         let fixed = self.stages.iter().map(|stage| match stage.schedule.steps().next() {
@@ -212,7 +216,8 @@ impl<'a> SequenceSearch<'a> {
         }
         let mut meshes = known.laid(meshes, &state.least_of_given()?);
         if self.of_few_meshes {
-            // Nothing moves on one rank: its time is known soon, and leaves out all that moves for longer.
+            // Nothing moves on one rank: its time is known quickly, and prunes all meshes whose transfers alone take
+            // longer.
             meshes.sort_by_key(|laid| laid.mesh.size() > 1);
         }
         let most_meshes = self.most_meshes();
@@ -256,8 +261,8 @@ impl<'a> SequenceSearch<'a> {
         }
     }
 
-    /// The extents of the meshes of up to [`MOST_AXES`] axes over at most this many ranks, of those sizes that are asked for; in all orders, if the machine
-    /// has several levels.
+    /// The extents of the meshes of up to [`MOST_AXES`] axes over at most this many ranks, for the requested sizes; in
+    /// all orders if the machine has several levels.
     fn extents(&self, is_asked_for: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
         let mut found: Vec<Vec<usize>> = vec![Vec::new()];
         let mut all = found.clone();
@@ -288,7 +293,7 @@ impl<'a> SequenceSearch<'a> {
     }
 }
 
-/// The kernel of a schedule on one rank.
+/// The program of a schedule's kernel on one rank.
 fn plain(schedule: &Schedule) -> Result<Program, SearchError> {
     Ok(Schedule::new(schedule.kernel()?.clone()).lower()?)
 }

@@ -6,10 +6,10 @@ use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Kernel};
 
-/// How a kernel is laid out over grids.
+/// The space of schedules of a kernel.
 pub(crate) struct Space<'a> {
     pub(crate) kernel: &'a Kernel,
-    /// Where tensors lie that are not to be moved.
+    /// The given shardings of tensors.
     pub(crate) homes: &'a [(Name, Vec<Clause>)],
     /// Whether loops in panels may be rotated, and pipelined.
     pub(crate) rotates: bool,
@@ -21,8 +21,8 @@ impl Space<'_> {
         (0..grid.len()).filter(|&var| grid[var] > 1).collect()
     }
 
-    /// The ways to rotate a loop in panels, one for each coordinate of an axis: by all sets of axes along which an input that is read by panels is
-    /// replicated.
+    /// The ways to rotate a loop with one panel for each coordinate of an axis: by all sets of axes along which an
+    /// input that is read in panels is replicated.
     pub(crate) fn rotations(&self, whole: &Variant, var: usize, count: usize) -> Vec<Panels> {
         if !self.rotates {
             return Vec::new();
@@ -41,8 +41,8 @@ impl Space<'_> {
         (1..1usize << axes.len()).map(rotated).collect()
     }
 
-    /// The least number of panels of a loop such that each lies on one rank along every axis along which a tensor that is read by
-    /// panels is replicated.
+    /// The minimum number of panels of a loop such that each panel has one owner along every axis along which a tensor
+    /// that is read in panels is replicated.
     pub(crate) fn owned_panels(&self, grid: &Grid, var: usize) -> usize {
         let mut panels = 1usize;
         for access in self.kernel.value().accesses() {
@@ -71,11 +71,11 @@ impl Space<'_> {
         names.taken.extend(variant.mesh.as_slice().iter().map(|axis| axis.name));
         names.taken.extend(self.kernel.scalars().iter().map(|(name, _)| *name));
         let mut schedule = Schedule::new(self.kernel.clone());
-        // The loop of each variable that is inside of all divisions so far, and what is left of others.
+        // The innermost loop of each variable after all divisions so far, and the remainders of others.
         let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
         let mut rest: Vec<Name> = Vec::new();
         let (axes, along) = (variant.mesh.as_slice(), &variant.along);
-        // Axes that are not in the order of the mesh get loops of their own first.
+        // Axes that are not in the order of the mesh get separate loops first.
         let mut apart: Vec<Option<Name>> = vec![None; axes.len()];
         for (var, over) in along.axes.iter().enumerate().filter(|(_, over)| !over.is_sorted()) {
             for &axis in &over[..over.len() - 1] {
@@ -158,9 +158,9 @@ impl Space<'_> {
         schedule.apply(Step::Tensorize { loops: [rest, inner].concat(), kind: None })
     }
 
-    /// Where a tensor lies in even shares: each dimension divided as the loop that indexes it, and once more along each other
-    /// axis that of the panels, or the first that it divides evenly, so that parts of a tile follow one another in it and need no room
-    /// besides it, or else the one of which a rank has most.
+    /// The sharding of a tensor in even shares. Each dimension is divided as the loop that indexes it. Each other axis
+    /// further divides the dimension of the panels, or the first dimension that it divides evenly, so that the parts of
+    /// a tile are contiguous in it and need no extra memory, otherwise the dimension of which a rank has most.
     fn home(&self, access: &Access, variant: &Variant) -> Vec<Clause> {
         let (vars, axes) = (self.kernel.vars(), variant.mesh.as_slice());
         let variable = |number: usize| {
@@ -170,13 +170,13 @@ impl Space<'_> {
         let mut along: Vec<Vec<usize>> = vec![Vec::new(); access.index.len()];
         let mut rest = Vec::new();
         for (var, over) in variant.along.axes.iter().enumerate() {
-            // Of `A[i, i]` one dimension is divided.
+            // For `A[i, i]`, one dimension is divided.
             match (0..along.len()).find(|&number| variable(number) == Some(var)) {
                 Some(number) => along[number].extend(over),
                 None => rest.extend(over),
             }
         }
-        // Each copy of the work has its own output, and of inputs a share.
+        // Each copy of the work has its own output, but only a share of the inputs.
         if access != self.kernel.target() {
             rest.extend((0..axes.len()).filter(|&axis| variant.along.var(axis).is_none()));
         }
@@ -185,10 +185,10 @@ impl Space<'_> {
             &self.kernel.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
         let of_panels =
             variant.panels.as_ref().and_then(|panels| (0..along.len()).find(|&at| variable(at) == Some(panels.var)));
-        // Each part of a panel of sums goes to another rank, not all of them to one.
+        // Spread the parts of a panel of sums over ranks, instead of sending all of them to one.
         let (of_panels, spared) =
             if access == self.kernel.target() && along.len() > 1 { (None, of_panels) } else { (of_panels, None) };
-        // Where panels are rotated along others than this axis, each rank has the one that it begins with.
+        // If panels are rotated along axes other than this one, each rank owns the panel that it begins with.
         let name = |axis: usize| AxisExpr::from(axes[axis].name.as_str());
         let skewed = variant.panels.as_ref().zip(of_panels).and_then(|(panels, _)| {
             let [along] = rest[..] else { return None };
@@ -197,7 +197,7 @@ impl Space<'_> {
             Some((along, (name(along) + sum) % axes[along].extent as i64))
         });
         for nth in rest {
-            // What is left of a dimension on a rank.
+            // The extent of a dimension that is left on a rank.
             let length = |number: usize| {
                 let ranks: usize = along[number].iter().map(|&nth| axes[nth].extent).product();
                 shape[number].div_ceil(ranks)
@@ -221,7 +221,8 @@ impl Space<'_> {
         along.iter().enumerate().filter_map(clause).collect()
     }
 
-    /// A dimension by the variable that indexes it, if that is clear in all accesses of the tensor, else by its number.
+    /// A dimension, named by the variable that indexes it if that is unambiguous in all accesses of the tensor,
+    /// otherwise by its number.
     fn dim(&self, access: &Access, number: usize) -> Dim {
         let Some(name) = access.index[number].as_variable() else { return dim(number) };
         let is_clear = |access: &&Access| {
@@ -235,7 +236,7 @@ impl Space<'_> {
     }
 }
 
-/// Names that nothing has yet.
+/// Names that are taken, to choose new ones.
 struct Names {
     taken: Vec<Name>,
 }

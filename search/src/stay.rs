@@ -1,26 +1,27 @@
-//! Tiles that stages of a sequence may keep for one another.
+//! Tiles that stages of a sequence may share.
 //!
-//! A stage whose tile is kept for one that needs more is brought that, by messages of the same kind, so it takes what it takes by itself at
-//! least, and bounds hold that count the first stage so.
+//! A stage whose tile is kept for a stage that needs more fetches the larger tile, by messages of the same kind. So it
+//! takes at least as long as it does alone, and bounds that count the first stage alone hold.
 
 use polyshard_layout::Name;
 use polyshard_planner::cost::{Cost, CostedPart};
 use polyshard_program::{Program, TileId, Transfer, TransferId};
 
-/// A tile of an input that comes before all loops: where another stage has the same one, it is neither brought nor held again.
+/// A tile of an input that is fetched before all loops: if another stage has the same tile, it is neither fetched nor
+/// allocated again.
 #[derive(Clone, Debug)]
 pub(crate) struct Stay {
     /// The input, by its number in the kernel.
     pub(crate) input: usize,
     transfer: Transfer,
-    /// Bytes of the tile, and of what it is brought by.
+    /// Bytes of the tile, and of the staging buffers that fetch it.
     pub(crate) bytes: u64,
-    /// Seconds in which it is brought.
+    /// Seconds to fetch it.
     pub(crate) seconds: f64,
 }
 
 impl Stay {
-    /// The tiles of a kernel's program, with this cost, that may be those of other stages: of inputs that these read, too.
+    /// The tiles of a kernel's program, with this cost, that may be shared: those of the inputs in `shared`.
     pub(crate) fn all(program: &Program, cost: &Cost, shared: &[Name]) -> Vec<Self> {
         if shared.is_empty() {
             return Vec::new();
@@ -45,7 +46,8 @@ impl Stay {
         nest.inputs().iter().enumerate().filter_map(stay).collect()
     }
 
-    /// Whether it serves whatever another one of the same kernel serves, is served by the same, and is brought more, or not at all, for the same.
+    /// Whether it can replace another tile of the same kernel in every sharing: same input, region and route, and
+    /// interior first or not.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let what = |stay: &Self| (stay.input, stay.transfer.interior_first);
         let [one, two] = [self, other].map(|stay| (&stay.transfer.region, &stay.transfer.route));
@@ -53,20 +55,20 @@ impl Stay {
     }
 }
 
-/// Seconds of what costs this, at least, if those of its tiles that are kept by another stage are not brought.
+/// Lower bound on the seconds of a program with this cost, if its tiles `kept` by another stage are not fetched.
 pub(crate) fn seconds_without<'s>(cost: &Cost, kept: impl Iterator<Item = &'s Stay>) -> f64 {
     let kept: Vec<f64> = kept.map(|stay| stay.seconds).collect();
     if kept.is_empty() {
         return cost.seconds();
     }
-    // More of the others may come while leaves compute, then.
+    // Without these, more of the other transfers may overlap the leaves.
     if cost.parts.iter().any(|part| part.hidden > 0.0) {
         return cost.computing();
     }
     (cost.seconds() - kept.iter().sum::<f64>()).max(0.0)
 }
 
-/// Bytes of what costs this, at least, if those of its tiles that are kept by another stage are not held.
+/// Lower bound on the bytes of a program with this cost, if its tiles `kept` by another stage are not allocated.
 pub(crate) fn memory_without<'s>(cost: &Cost, kept: impl Iterator<Item = &'s Stay>) -> u64 {
     kept.fold(cost.memory, |memory, stay| memory.saturating_sub(stay.bytes))
 }

@@ -33,7 +33,7 @@ pub(crate) struct Files<'a> {
     pub(crate) outs: &'a [Target],
     /// Whether to check the results.
     pub(crate) check: bool,
-    /// The kernel to compute, if there is one, even if the program divides it into several.
+    /// The kernel to compute, if it is only one, even if the program divides it into several.
     pub(crate) kernel: Option<&'a Kernel>,
 }
 

@@ -273,7 +273,7 @@ impl Kernels {
         declared(name).or_else(carried).unwrap_or_default()
     }
 
-    /// The ranks that the schedules in the file need, if there are any.
+    /// The number of ranks that the schedules in the file need, if it has schedules.
     pub(crate) fn needed(&self) -> Option<usize> {
         let of_stage = |stage: &Stage| match &stage.schedule {
             Scheduled::Auto => None,

@@ -206,7 +206,7 @@ impl Reduction {
     }
 }
 
-/// The matrices that place these axes on a hierarchy, or why there are none.
+/// The matrices that place these axes on a hierarchy, or the reason why none exists.
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     let found = match count(hierarchy, axes) {
         Ok(1..=SUGGESTED) => matrices(hierarchy, axes),

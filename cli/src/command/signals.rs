@@ -6,8 +6,8 @@
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-/// How long the other processes leave rank 0, which alone writes files, to remove its partial ones: Open MPI sends `SIGTERM` to all
-/// processes of a run that is interrupted, and as soon as one has ended, `SIGKILL`.
+/// How long the other processes wait for rank 0, the only one that writes files, to remove its partial ones: Open MPI
+/// sends `SIGTERM` to all processes of an interrupted run, and `SIGKILL` as soon as one has ended.
 #[cfg(unix)]
 const REMOVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
@@ -22,7 +22,7 @@ pub(super) fn install() {
     // `nohup` and shells ignore some of them in background jobs.
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
     if let Ok(mut signals) = signal_hook::iterator::Signals::new(ending) {
-        // A thread may do what a handler must not.
+        // A thread may make calls that a handler must not.
         let end = move || {
             if let Some(signal) = signals.forever().next() {
                 remove_partial_files();
@@ -40,7 +40,7 @@ pub(super) fn install() {
 
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: all zeros are a valid action, and the call reads which one there is and changes none.
+    // SAFETY: all zeros are a valid action, and the call only reads the current one and changes nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
@@ -56,13 +56,13 @@ mod bus {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Mutex, OnceLock};
 
-    /// Room for a line of `/proc/self/maps`: a handler has little on its stack, and must not allocate.
+    /// Room for a line of `/proc/self/maps`: a handler has a small stack, and must not allocate.
     static LINE: Mutex<[u8; 8192]> = Mutex::new([0; 8192]);
 
     /// The previous action.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-    /// Seconds that other processes leave the first one to report the same error, after which the launcher ends all.
+    /// Seconds that other processes wait for the first one to report the same error, after which the launcher ends all.
     static PATIENCE: AtomicU32 = AtomicU32::new(0);
 
     pub(super) fn install() {
@@ -114,7 +114,7 @@ mod bus {
             // SAFETY: the bytes are valid; the descriptor need not be open.
             unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
         }
-        // SAFETY: it ends the process at once, and runs nothing else in it.
+        // SAFETY: it ends the process immediately, and runs nothing else in it.
         unsafe { libc::_exit(1) }
     }
 

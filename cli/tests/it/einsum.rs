@@ -1,4 +1,4 @@
-//! `polyshard einsum`, as a user runs it: what it computes on threads and processes, what it prints, and what it refuses.
+//! `polyshard einsum`, as a user runs it: results on threads and processes, output, and errors.
 
 use expect_test::{Expect, expect};
 use polyshard::layout::DType;
@@ -91,7 +91,7 @@ impl Files {
         NpyFile::open(self.path(name)).expect("the file is there").read().expect("it is an array")
     }
 
-    /// Computes an einsum of 64-bit floats and compares all of it with the sequential result.
+    /// Computes an einsum of 64-bit floats and compares every element with the sequential result.
     #[track_caller]
     fn check(&self, start: Start, text: &str, names: &[&str], more: &[&str]) -> String {
         let out = self.path("out.npy");
@@ -162,7 +162,7 @@ fn memory_makes_panels_and_other_ranks_stay_idle() {
     let more = ["--ranks", "4", "--memory", &bound, "--json"];
     let held = json(&files.check(Start::Plain, "ij,jk->ik", &names, &more));
     assert!(held["memory_bytes"].as_u64() <= Some(least), "{held}");
-    // Three rows alone: more ranks cannot be used along them, and one sum has nothing to divide.
+    // Three rows can use only three ranks, and a sum with one term cannot be divided.
     let files = Files::new(test_folder!("einsum_idle"), DType::F64, &[&[3, 1], &[1, 1]]);
     let few = json(&files.check(Start::Plain, "ij,jk->ik", &names, &["--ranks", "5", "--json"]));
     assert!(few["used"].as_u64() <= Some(3), "{few}");
@@ -178,7 +178,7 @@ fn processes_compute_the_same_and_one_of_them_speaks() {
         assert_eq!(said.matches("kernel  ").count(), 1, "{said}");
         assert_eq!(said.matches("wrote   ").count(), 1, "{said}");
     }
-    // Where words are slow and memory is short, six of seven processes compute, and one is idle.
+    // With slow words and little memory, six of seven processes compute, and one is idle.
     let files = Files::new(test_folder!("einsum_mpi_idle"), DType::F64, &[&[128, 128], &[128, 128]]);
     let machine = files.path("slow.toml");
     fs::write(&machine, SLOW).expect("the folder is ours");
@@ -322,7 +322,7 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
     }
     #[cfg(feature = "mpi")]
     files.check(Start::Mpi(2), text, &names, &["--order", "jk,kl"]);
-    // The words of all kernels beside what each of them moves at least.
+    // The words of all kernels next to the sum of their lower bounds.
     let more = ["--dry-run", "--ranks", "64", "--machine", "a100", "--order", "ij,jk"];
     let files = Files::new(test_folder!("einsum_words"), DType::F64, &[&[512, 512], &[512, 512], &[512, 512]]);
     let said = files.said(Start::Plain, text, &names, &more);
@@ -332,7 +332,7 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
         "{words}"
     );
     let files = Files::new(test_folder!("einsum_order"), DType::F64, &[&[13, 7], &[7, 9], &[9, 13]]);
-    // What is printed as a chain is a file of kernels, which gives the same program.
+    // The printed chain is a file of kernels that gives the same program.
     let more = ["--dry-run", "--ranks", "4", "--machine", "a100", "--order", "ij,jk"];
     let chain = files.said(Start::Plain, text, &names, &[&more[..], &["--print", "chain"]].concat());
     let poly = files.path("order.poly");
@@ -350,7 +350,7 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
         error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
     "#]],
     );
-    // The kernels of an order say, too, with how many ranks they would fit.
+    // For the kernels of an order, the error also states how many ranks would be enough.
     let short = |ranks| ["--dry-run", "--machine", "a100", "--memory", "1500", "--order", "ij,jk", "--ranks", ranks];
     files.refused(
         text,
@@ -371,7 +371,8 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
     );
 }
 
-/// The line that says of which machine figures are, what was said on standard error, and how long it took, with these variables.
+/// The outcome of a command with these environment variables: the line that names the machine of the figures, and
+/// standard error.
 #[track_caller]
 fn of_machine(files: &Files, variables: &[&str], start: Start, more: &[&str]) -> (String, Ended) {
     let out = files.path("C.npy");
@@ -391,7 +392,7 @@ fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
     let cache = files.path("cache");
     let _ = fs::remove_dir_all(&cache);
     let cache_of = format!("XDG_CACHE_HOME={cache}");
-    // What others have measured and kept where they have no such folder is not found either.
+    // Figures that others have measured and saved in another folder are not found.
     let elsewhere = format!("TMPDIR={}", files.path(""));
     let in_cache = || fs::read_dir(Path::new(&cache).join("polyshard")).map_or(0, Iterator::count);
     let run =
@@ -408,7 +409,7 @@ fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
     let (again, ended) = chain(&[]);
     assert!(again.starts_with("machine  measured ") && again.contains(" ago, from "), "{again}");
     assert_eq!(ended.stderr, "");
-    // A file that is named is read, or written where it is not there.
+    // A named file is read, or written if it does not exist.
     let own = files.path("own.toml");
     let named = format!("POLYSHARD_MACHINE={own}");
     let _ = fs::remove_file(&own);
@@ -424,7 +425,8 @@ fn a_machine_is_measured_once_and_kept_and_not_for_little_work() {
     }
 }
 
-/// Work that takes seconds is worth a measurement of one, whose figures the next command finds, so that it chooses alike.
+/// Work of several seconds is worth a measurement of one second; the next command finds its figures, and chooses the
+/// same schedule.
 #[test]
 fn two_commands_that_follow_one_another_choose_alike() {
     let files = Files::new(test_folder!("einsum_machine_alike"), DType::F64, &[&[2000, 2000]]);

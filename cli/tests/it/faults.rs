@@ -1,4 +1,4 @@
-//! Runs that are disturbed: by signals, and by others that write to what is read.
+//! Runs that are disturbed by signals, or by writes to their input files.
 
 use polyshard::ndarray::{ArrayD, Ix2};
 use polyshard::runtime::NpyFile;
@@ -56,10 +56,10 @@ fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> PathBuf {
     path
 }
 
-/// Begins to write a file that takes long, sends a signal as soon as there is some of it, and returns the exit code.
+/// Begins to write a large file, sends a signal as soon as some of it exists, and returns the exit code.
 fn interrupted(folder: &Path, signal: &str, variables: &[&str]) -> Option<i32> {
     let out = folder.join("A.npy");
-    // Whoever runs the tests may have some of them ignored.
+    // The test's parent process may ignore some of these signals.
     let mut command = Command::new("env");
     command.arg("--default-signal=INT,TERM,HUP").args(variables).arg(PROGRAM);
     command.args(["random", "--shape", "40000,40000", "--out", text(&out)]).stderr(Stdio::null());
@@ -109,7 +109,7 @@ fn kill(signal: &str, process: &str) {
     assert!(Command::new("kill").args(["-s", signal, process]).status().expect("kill starts").success());
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -118,7 +118,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The second result goes to a pipe that nobody reads, so that the first is complete and not in its place when the run ends.
+/// The second result is written to a pipe without a reader, so that the first is complete but not yet renamed when the
+/// run ends.
 #[test]
 fn mpirun_that_is_ended_while_a_result_is_written_leaves_nothing() {
     let folder = test_folder!("ended").canonicalize().expect("it was just made");
@@ -142,7 +143,7 @@ fn mpirun_that_is_ended_while_a_result_is_written_leaves_nothing() {
     assert!(!folder.join("out.npy").exists(), "no result is put in its place before all are complete");
 }
 
-/// Each of the processes reads a half of the file, and finds that it is not there.
+/// Each of the processes reads half of the file, which was truncated.
 #[test]
 fn a_file_that_is_cut_while_processes_read_it_is_named_once() {
     let folder = test_folder!("cut").canonicalize().expect("it was just made");
@@ -178,7 +179,7 @@ fn what_a_killed_run_leaves_over_is_named_by_the_next() {
     assert_eq!((names(&folder), &*stderr), (vec!["A.npy".to_owned()], ""));
 }
 
-/// The result goes to a pipe, so that the run waits for this test between reading and its end.
+/// The result is written to a pipe, so that the run waits for this test after reading its input.
 #[test]
 fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
     let folder = test_folder!("changed");
@@ -209,7 +210,7 @@ fn an_input_that_changes_while_a_run_reads_it_is_an_error() {
     }
 }
 
-/// Types of input files need not be the same: NumPy computes in the wider one, and so do runs.
+/// Types of input files may differ: like NumPy, runs compute in the wider one.
 #[test]
 fn files_of_several_types_are_computed_in_the_wider_one() {
     let folder = test_folder!("mixed");

@@ -1,12 +1,13 @@
-//! README and the pages of the guide: commands print what the pages say, files of kernels lower, links lead somewhere, pages are short, and the
-//! picture is what the file beside it draws. Blocks of Rust are tests of the documentation.
+//! README and the pages of the guide: commands print what the pages show, files of kernels lower, link targets exist,
+//! pages are short, and the picture is the drawing of the file next to it. Blocks of Rust are tests of the
+//! documentation.
 
 use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A fenced block: the words behind the fence, and its lines.
+/// A fenced block: the words after the fence, and its lines.
 struct Block<'t> {
     words: Vec<&'t str>,
     lines: Vec<&'t str>,
@@ -40,7 +41,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Whether a line is as the page has it, where `..` stands for any text.
+/// Whether a line matches the page, where `..` stands for any text.
 fn fits_line(page: &str, line: &str) -> bool {
     let pieces: Vec<_> = page.trim_end().split("..").collect();
     let [first, middle @ .., last] = &pieces[..] else { return page.trim_end() == line.trim_end() };
@@ -52,7 +53,7 @@ fn fits_line(page: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether lines are as the page has them, where a line of `..` stands for any number of them.
+/// Whether lines match the page, where a line of `..` stands for any number of lines.
 fn fits(page: &[&str], lines: &[&str]) -> bool {
     match (page, lines) {
         ([], []) => true,
@@ -117,7 +118,7 @@ fn commands_print_what_the_pages_say() {
     assert!(count > 20, "hardly a command: {count}");
 }
 
-/// What files of kernels leave open is given: 16 ranks, a machine, an element type, and 12 for each name.
+/// The test supplies the values that files leave open: 16 ranks, a machine, an element type, and 12 for each name.
 #[test]
 fn files_of_kernels_lower() {
     let folder = test_folder!("files_of_kernels");

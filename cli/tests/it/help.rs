@@ -1,4 +1,4 @@
-//! Help texts: each has examples, and they do what they say.
+//! Help texts: each has examples, and the examples work.
 
 use polyshard::kernel;
 use polyshard_testing::start::{self, Ended, Start, run};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time in which an example of a help text must have ended: some measure the machine.
+/// Time limit of an example of a help text: some measure the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The examples of the repository.
@@ -47,7 +47,7 @@ fn commands(help: &str) -> Vec<String> {
         return Vec::new();
     };
     let lines = examples.lines().take_while(|line| line.starts_with("  "));
-    // A line that ends in a backslash goes on in the next.
+    // A line that ends in a backslash continues on the next.
     let joined = lines.map(str::trim).collect::<Vec<_>>().join("\n").replace("\\\n", "");
     joined.lines().map(str::to_owned).collect()
 }
@@ -56,7 +56,7 @@ fn commands(help: &str) -> Vec<String> {
 fn subcommands(help: &str) -> Vec<String> {
     let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
     let names = listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
-        // Descriptions that go on in a second line are further to the right.
+        // Descriptions that continue on a second line are indented further.
         let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?;
         name.split_whitespace().next()
     });
@@ -72,7 +72,7 @@ fn help(program: &Path, words: &[&str]) -> String {
     stdout
 }
 
-/// A folder of this name with the files that examples read, and a shell's words for going there.
+/// A folder of this name with the files that examples read, and the shell command that enters it.
 fn prepared(name: &str) -> (PathBuf, String) {
     let folder = test_folder!(name);
     let polyshard = env!("CARGO_BIN_EXE_polyshard");
@@ -91,7 +91,7 @@ fn prepared(name: &str) -> (PathBuf, String) {
     fs::write(folder.join("machine.toml"), machine).expect("the folder is ours");
     let problem = r#"{"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
     fs::write(folder.join("problems.json"), problem).expect("the folder is ours");
-    // As in a clone; what an earlier run of this test has written is not to be there.
+    // As in a clone, without files from an earlier run of this test.
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/poly");
     fs::create_dir_all(folder.join("examples/poly")).expect("the folder is ours");
     for file in fs::read_dir(kernels).expect("the files of kernels") {
@@ -103,7 +103,7 @@ fn prepared(name: &str) -> (PathBuf, String) {
     (folder, there)
 }
 
-/// The command with the programs that these tests have built, or nothing if it needs MPI and there is none.
+/// The command with the programs that these tests have built, or `None` if it needs MPI and MPI is missing.
 fn built(command: &str) -> Option<String> {
     let (start, command) = match command.strip_prefix("mpirun -n ") {
         Some(rest) => {

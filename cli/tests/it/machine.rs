@@ -1,7 +1,7 @@
-//! `polyshard machine`, as a user runs it: what it lists, shows, finds and draws, and what it refuses.
+//! `polyshard machine`, as a user runs it: lists, tables, measurements, plots, and errors.
 //!
-//! No time is asserted, only what must hold of any. On a machine that is busy with other tests, warnings are printed and
-//! slow measurements show their progress; nothing else is on standard error.
+//! No time is asserted, only relations that must hold for all times. On a machine that is busy with other tests,
+//! warnings are printed and slow measurements show their progress; nothing else is on standard error.
 
 use expect_test::expect;
 use polyshard::machine::Machine;
@@ -16,7 +16,7 @@ fn machine(start: Start, arguments: &[&str]) -> Ended {
     COMMAND_LINE.run(start, &[&["machine"], arguments].concat())
 }
 
-/// Runs the subcommand and returns what it printed, and what it warned of.
+/// Runs the subcommand and returns its output and its warnings.
 #[track_caller]
 fn warned(start: Start, arguments: &[&str]) -> (String, Vec<String>) {
     let Ended { success, stdout, stderr, .. } = machine(start, arguments);
@@ -26,13 +26,13 @@ fn warned(start: Start, arguments: &[&str]) -> (String, Vec<String>) {
     (stdout, lines.map(warning).collect())
 }
 
-/// Runs the subcommand and returns what it printed.
+/// Runs the subcommand and returns its output.
 #[track_caller]
 fn said(start: Start, arguments: &[&str]) -> String {
     warned(start, arguments).0
 }
 
-/// Checks that the figures of a machine fit one another, or that a warning says otherwise.
+/// Checks that the figures of a machine are consistent, or that a warning says otherwise.
 #[track_caller]
 fn check_figures(machine: &Machine, warnings: &[String]) {
     let device = machine.device();
@@ -106,7 +106,7 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     assert_eq!(shown["level"][0]["bandwidth"], 4.5e10);
 }
 
-/// What `detect` and `measure` say, write and draw.
+/// Checks the output, files and plots of `detect` and `measure`.
 #[track_caller]
 fn found(start: Start, ranks: usize, arguments: &[&str]) {
     let folder = test_folder!(&format!("machine_{ranks}_{}", arguments.len()));
@@ -126,9 +126,9 @@ fn found(start: Start, ranks: usize, arguments: &[&str]) {
     assert_eq!(measured.to_toml(), text, "what was read is written as it was");
     check_figures(&measured, &warnings);
     assert!(answer["noise"]["spread"].as_f64().unwrap() >= 0.0, "{said}");
-    // As text, since a number that is read from JSON may differ in its last bit.
+    // Compare as text, since a number parsed from JSON may differ in its last bit.
     assert!(said.contains(&serde_json::to_string(&measured).unwrap()), "{said}");
-    // Threads see one another's memory; what it takes to begin may drown in noise.
+    // Threads share memory; the latency may be lost in noise.
     assert!(!matches!(start, Start::Plain) || measured.device().memory_of_others.is_some(), "{text}");
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
     assert_eq!((measured.devices(), measured.profiles().len()), (ranks, 8 * groups));

@@ -1,5 +1,4 @@
-//! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they
-//! refuse.
+//! `polyshard placement`, `reduce` and `matmul`, as a user runs them: results, runs, pictures, and errors.
 
 mod pictures;
 mod placements;
@@ -16,7 +15,7 @@ use std::fs;
 /// The command line.
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
-/// Runs the command line and returns what it printed.
+/// Runs the command line and returns its output.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
     COMMAND_LINE.said(Start::Plain, arguments)
@@ -28,7 +27,7 @@ fn answered(arguments: &[&str]) -> Value {
     json(&said(&[arguments, &["--json"]].concat()))
 }
 
-/// The cases that the planner is held to.
+/// The test cases of the planner.
 fn cases(key: &str) -> Vec<Value> {
     let cases: Value =
         serde_json::from_str(include_str!("../../../planner/tests/data/placement.json")).expect("it is JSON");
@@ -39,24 +38,24 @@ fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap_or_else(|why| panic!("{why}: {value}"))
 }
 
-/// Numbers as flags take them.
+/// Numbers in the form that flags take.
 fn joined(numbers: &Value) -> String {
     numbers.to_string().trim_matches(['[', ']']).to_owned()
 }
 
-/// The mesh of these extents, as a flag takes it.
+/// The mesh of these extents, in the form that a flag takes.
 fn mesh(extents: &Value) -> String {
     joined(extents).replace(',', "x")
 }
 
-/// Writes a file into a folder of its own, and returns its path.
+/// Writes a file into a separate folder, and returns its path.
 fn file(name: &str, text: &str) -> String {
     let path = test_folder!(name).join("machine.toml");
     fs::write(&path, text).expect("the folder is ours");
     path.to_str().expect("cargo's folder has a plain name").to_owned()
 }
 
-/// Levels of the given numbers of members, all on switches, as TOML.
+/// Levels with these numbers of members, all on switches, as TOML.
 fn switches(levels: &[(&str, usize)]) -> String {
     let level = |(name, count): &(&str, usize)| {
         format!(

@@ -1,5 +1,5 @@
-//! `polyshard run` and `polyshard lower`, as a user runs them: the files under `examples/poly` on threads and processes, what is
-//! printed, and what is refused, where it stands.
+//! `polyshard run` and `polyshard lower`, as a user runs them: the files under `examples/poly` on threads and
+//! processes, output, and errors shown in place.
 
 use expect_test::{Expect, expect};
 use polyshard_testing::command_line::CommandLine;
@@ -14,7 +14,7 @@ mod rounds;
 
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
-/// Each file, the shapes of what it reads, and the ranks that it wants.
+/// Each file, the shapes of its inputs, and the number of ranks that it needs.
 const EXAMPLES: [(&str, &[&str], usize); 14] = [
     ("summa", &["53,37", "37,41"], 4),
     ("pumma", &["53,37", "37,41"], 4),
@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, &[&str], usize); 14] = [
     ("jacobi", &["5,5", "5", "5"], 4),
 ];
 
-/// The names that files leave open, besides extents.
+/// The names that files leave open, except extents.
 fn values(name: &str) -> &'static [&'static str] {
     match name {
         "steps" | "power" => &["--let", "steps=5"],
@@ -72,7 +72,7 @@ impl Folder {
         path
     }
 
-    /// Checks what a command complains of, with the folder left out.
+    /// Checks the error of a command, with the folder left out.
     #[track_caller]
     fn refused(&self, arguments: &[&str], expected: Expect) {
         let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Plain, arguments);
@@ -97,7 +97,7 @@ fn every_file_is_right_on_threads_and_processes() {
     for (name, shapes, ranks) in EXAMPLES {
         let folder = Folder(test_folder!(&format!("poly_{name}")));
         for dtype in ["f64", "i32"] {
-            // Those that take means or roots are of floats alone.
+            // Files that compute means or roots need floats.
             if dtype == "i32" && ["heat", "steps", "cg", "power", "jacobi"].contains(&name) {
                 continue;
             }
@@ -106,7 +106,7 @@ fn every_file_is_right_on_threads_and_processes() {
             for start in starts(ranks) {
                 let out = folder.path("out.npy");
                 let count = ranks.to_string();
-                // Under a launcher it has as many ranks as were started.
+                // Under a launcher, the ranks are the started processes.
                 let more: &[&str] = match start {
                     Start::Plain => &["--out", &out, "--check", "--ranks", &count],
                     _ => &["--out", &out, "--check"],
@@ -117,7 +117,7 @@ fn every_file_is_right_on_threads_and_processes() {
                 assert_eq!(said.matches("\nwrote ").count(), 1, "{name} on {start:?}:\n{said}");
                 written.push(fs::read(&out).expect("it was written"));
             }
-            // What is chosen may differ, as machines that are measured do.
+            // Chosen schedules may differ, since measured machines do.
             if name != "tucker" || dtype == "i32" {
                 assert!(written.windows(2).all(|two| two[0] == two[1]), "{name}: threads and processes differ");
             }
@@ -184,7 +184,7 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
     "#]]);
     assert!(!Path::new(&out).exists());
     COMMAND_LINE.said(Start::Plain, &run(&["--memory", "1.5kB"]).split('\n').collect::<Vec<_>>());
-    // What is chosen says with how many ranks it would fit.
+    // For chosen schedules, the error states how many ranks would be enough.
     let product = "(A: [f32; 6, 7], B: [f32; 7, 5]) -> C: [f32; 6, 5] { C[i, j] = A[i, k] * B[k, j] }\nauto\n";
     let other = "(C: [f32; 6, 5], D: [f32; 5, 4]) -> E: [f32; 6, 4] { E[i, j] = C[i, k] * D[k, j] }\nauto\n";
     let chain = folder.poly(&format!("fn first{product}\nfn second{other}"));
@@ -256,7 +256,7 @@ fn what_kernels_become_is_printed() {
         .tensorize([mi, ni, ki])
     "#]]
     .assert_eq(&lower("chain"));
-    // What is printed as a chain is a file of kernels again.
+    // The printed chain is again a file of kernels.
     let again = folder.poly(&lower("chain"));
     assert_eq!(COMMAND_LINE.said(Start::Plain, &["lower", &again]), program);
     let main = lower("main");

@@ -1,4 +1,4 @@
-//! `polyshard redistribute`, as a user runs it: what it plans, runs and draws, and what it refuses.
+//! `polyshard redistribute`, as a user runs it: plans, runs, pictures, and errors.
 
 mod pictures;
 mod plans;
@@ -15,7 +15,7 @@ fn redistribute(arguments: &[&str]) -> Ended {
     COMMAND_LINE.run(Start::Plain, &[&["redistribute"], arguments].concat())
 }
 
-/// Runs the subcommand and returns what it printed.
+/// Runs the subcommand and returns its output.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
     COMMAND_LINE.said(Start::Plain, &[&["redistribute"], arguments].concat())

@@ -1,4 +1,4 @@
-//! `polyshard show`: arrays; traces and programs as files, which are checked as if they were written in the source.
+//! `polyshard show`: arrays, and traces and programs in files, which are checked like those in source code.
 
 use polyshard::prelude::*;
 use polyshard::runtime::{Element, npy_header};
@@ -21,7 +21,7 @@ fn trace() -> String {
     serde_json::to_string(&schedule.trace().expect("a good kernel")).expect("a trace is JSON")
 }
 
-/// What `polyshard show` says of the trace after a change.
+/// The output of `polyshard show` for the trace after a change.
 fn shown(name: &str, from: &str, to: &str) -> Result<String, String> {
     let text = trace();
     assert!(text.contains(from), "no `{from}` in {text}");
@@ -143,7 +143,7 @@ fn a_trace_is_checked_as_the_source_is() {
     for (name, from, to, message) in cases {
         let said = shown(name, from, to).expect_err(name);
         assert!(said.contains(message) && !said.contains("panicked"), "{name}: {said}");
-        // The place in the file is said once, if it is one.
+        // The position in the file is printed at most once.
         assert!(said.matches("line ").count() == 0 && said.matches("trace.json:").count() <= 1, "{name}: {said}");
     }
 }

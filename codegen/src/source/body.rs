@@ -1,7 +1,9 @@
-//! What runs need, made once, and the statements of `run_into`: loops, and the actions that the nest says, each as a call.
+//! The fields that runs need, made once, and the statements of `run_into`: loops, and the actions of the nest, each as
+//! a call.
 //!
-//! What is done at a statement, in which order and in which iterations, [`Nest::actions`] says to the executor and to this file, so
-//! both make the same calls. Here each action becomes one method of a tile, which the runtime's executor calls too:
+//! [`Nest::actions`] gives both the executor and this file the actions of a statement, with their order and iterations,
+//! so both make the same calls. Here each action becomes a call to a method of a tile, which the runtime's executor
+//! calls too:
 //!
 //! | action | by | call |
 //! | --- | --- | --- |
@@ -21,8 +23,8 @@
 //! | `Arrive` | | `a_tile.arrive(grid.world(), a)?` |
 //! | `Compute` | | see `leaf` |
 //!
-//! Of a transfer ahead, calls that take time have `begin_` before them, and `arrive` ends them. The second leg of a route, which
-//! takes what the first left in tiles, has `_held` behind it.
+//! For a transfer ahead, calls that take time have the prefix `begin_`, and `arrive` completes them. The second leg of
+//! a route, which reads from the tiles that the first filled, has the suffix `_held`.
 
 mod leaf;
 pub(super) mod leg;
@@ -41,8 +43,8 @@ use polyshard_program::{
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-/// What runs of a nest need, in the order in which it is made: tiles ahead take a group, and output tiles what is written, so these
-/// come before them.
+/// The fields that runs of a nest need, in the order of their construction: tiles ahead use a group, and output tiles
+/// the written elements, so these are made first.
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
     let writer = Writer::new(nest, names);
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
@@ -54,8 +56,8 @@ pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
         .collect()
 }
 
-/// The statements of a run, and before them what they share: this rank's coordinates, tiles ahead set back to their beginning, and
-/// the inputs published.
+/// The statements of a run, preceded by their common setup: this rank's coordinates, resetting tiles ahead, and
+/// publishing the inputs.
 pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
     let writer = Writer::new(nest, names);
     let statements = writer.statements(statements);
@@ -66,7 +68,7 @@ pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> Toke
     quote! { #coordinates #(#restarts)* #shared #statements }
 }
 
-/// This rank's coordinates, with `_` for those that nothing uses.
+/// This rank's coordinates, with `_` for unused ones.
 fn coordinates(names: &Names, used_by: &TokenStream) -> Option<TokenStream> {
     let used = names.axes.iter().map(|axis| mentions(used_by, &axis.to_string()).then_some(axis));
     let used: Vec<_> = used.collect();
@@ -90,8 +92,9 @@ impl<'a> Writer<'a> {
         statements.iter().map(|statement| self.statement(statement)).collect()
     }
 
-    /// A statement as the calls of its actions, under their conditions. These are of one kind in a statement, so the first says
-    /// which: always, in one iteration and in all others, for another iteration, or in the first round.
+    /// A statement as the calls of its actions, under their conditions. All conditions of a statement are of one kind,
+    /// so the first determines it: always, in one iteration or all others, for another iteration, or in the first
+    /// round.
     fn statement(&self, statement: &Statement) -> TokenStream {
         let note = match statement {
             Statement::Loop { counter, body, .. } => return self.serial_loop(*counter, body),
@@ -127,13 +130,13 @@ impl<'a> Writer<'a> {
         quote! { #note for #name in 0..#extent { #body } }
     }
 
-    /// What is done where a counter has this value, and elsewhere.
+    /// The actions for one value of a counter, and those for all others.
     ///
     /// ```text
     /// if ko == 0 { a_tile.hold(&Region::new([..])); } else { .. a_tile.shift(along_y, 1, a, &a_region)?; }
     /// ```
     ///
-    /// Where the counter is known, regions are written with its value.
+    /// If the counter is known, regions are written with its value.
     fn by_iteration(&self, counter: LoopId, value: i64, actions: &[(When, Action<'_>)]) -> TokenStream {
         let there = When::At(counter, value);
         let (there, elsewhere): (Vec<_>, Vec<_>) = actions.iter().partition(|(when, _)| *when == there);
@@ -144,7 +147,8 @@ impl<'a> Writer<'a> {
         quote! { if #name == #value { #(#there)* } #elsewhere }
     }
 
-    /// What is done for another iteration, if there is that one. The counter is bound anew, so that the region is of that iteration:
+    /// The action for another iteration, if that iteration exists. The counter is rebound, so that the region is that
+    /// of the other iteration:
     ///
     /// ```text
     /// if ko + 1i64 < 2i64 { let ko = ko + 1i64; .. b_tile.begin_broadcast(along_x, &[ko], b, &b_region)?; }
@@ -171,14 +175,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What a transfer is, as a comment: `step 7: communicate(A, ko): A, broadcast(y)`.
+    /// A comment that describes a transfer: `step 7: communicate(A, ko): A, broadcast(y)`.
     fn note(&self, TileId(number): TileId) -> TokenStream {
         let transfer = &self.nest.transfers[number];
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
         comment(&format!("{by}{}, {}", self.nest.tensor_name(transfer.tensor), self.nest.pattern_of(transfer)))
     }
 
-    /// The call that does this, where a counter may be known to have a value.
+    /// The call for an action; a counter may have a known value.
     fn action(&self, action: Action<'_>, known: Option<(LoopId, i64)>) -> TokenStream {
         let shown = |region: &Region| match known {
             Some((counter, value)) => self.region(&region.fixed(Symbol::Counter(counter), value, &self.index.ranges)),
@@ -219,14 +223,15 @@ impl<'a> Writer<'a> {
         &self.names.tensors[transfer.tensor.0]
     }
 
-    /// Steps by the numbers that they have in the module's header.
+    /// Steps, with their numbers in the module's header.
     fn steps(&self, numbers: &[StepId]) -> String {
         let steps: Vec<_> =
             numbers.iter().map(|&StepId(number)| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
     }
 
-    /// The tile buffers, with room for the largest region that they ever hold; none where the leaf works on the shard.
+    /// The tile buffers, with room for the largest region that they ever hold; no buffer if the leaf works on the
+    /// shard.
     ///
     /// ```text
     /// Tile::new("A", 63)?   Tile::relay("A", 63)?   Tile::ahead("A", 63, 1, Some((&*along_y, Passing::Chain(1))))?
@@ -294,8 +299,8 @@ impl<'a> Writer<'a> {
         tiles.collect()
     }
 
-    /// The elements of the output that the kernel writes, where something has to know: `=` clears them alone, and a tile that goes home
-    /// overwrites no others. In place, a leaf that clears nothing writes what it writes.
+    /// The elements of the output that the kernel writes, if the code needs them: `=` clears only these, and a tile
+    /// that is written back overwrites only these. In place, a leaf that clears nothing does not need them.
     fn written(&self) -> Option<Field> {
         let written = self.nest.kernel.written()?;
         if !super::items::clears(self.nest) && self.nest.output().route.is_in_place() {
@@ -304,7 +309,7 @@ impl<'a> Writer<'a> {
         Some(written_field(&self.names.written, &written, self.names.shardings.last()?))
     }
 
-    /// The inputs, where ranks that share memory see them.
+    /// Publishes the inputs to ranks that share memory.
     fn shared(&self) -> TokenStream {
         if !self.nest.reads_others() {
             return TokenStream::new();
@@ -320,20 +325,20 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Where inputs were in the last run.
+    /// The addresses of inputs in the last run.
     fn known(&self) -> Option<Field> {
         let (r#type, new) = (quote! { InputTable }, quote! { InputTable::default() });
         self.nest.reads_others().then(|| Field { name: format_ident!("known_inputs"), r#type, new })
     }
 
-    /// Whether it is the first round, where others leave something out.
+    /// Whether it is the first round, if later rounds skip a fetch.
     fn is_first(&self) -> Option<Field> {
         let (r#type, new) = (quote! { bool }, quote! { true });
         self.nest.brings_once().then(|| Field { name: format_ident!("is_first"), r#type, new })
     }
 
-    /// The sub-communicators, one per set of axes and stages: `grid.group(&[0])?`. The world makes one per set of axes and gives out
-    /// the same to all who ask, hence `Rc`.
+    /// The sub-communicators, one per set of axes and stages: `grid.group(&[0])?`. The world makes one per set of axes
+    /// and shares it among all callers, hence `Rc`.
     fn groups(&self) -> Vec<Field> {
         let groups = self.nest.groups().into_iter().map(|(axes, stages)| {
             let name = self.names.group(&axes, stages.as_ref()).clone();
@@ -347,7 +352,7 @@ impl<'a> Writer<'a> {
         groups.collect()
     }
 
-    /// A region with this rank's coordinates and the counters in its bounds, empty where its conditions do not hold.
+    /// A region with this rank's coordinates and the counters in its bounds, empty if its conditions do not hold.
     ///
     /// ```text
     /// Region::new([7 * x..(7 * x + 7).min(13), 0..17]).periodic(0, 4).in_blocks(1, 3, 6)
@@ -359,7 +364,7 @@ impl<'a> Writer<'a> {
             quote! { #low..#high }
         });
         let ranges: Vec<_> = ranges.collect();
-        // A list of one range is what clippy takes for a slip.
+        // Clippy warns of a list with one range.
         let new = match &ranges[..] {
             [range] => quote! { Region::new(std::iter::once(#range)) },
             ranges => quote! { Region::new([#(#ranges),*]) },
@@ -385,7 +390,8 @@ impl<'a> Writer<'a> {
         quote! { if #(#conditions)&&* { #new } else { Region::empty(#ndim) } }
     }
 
-    /// A closure over coordinates that yields `value`: where ranks ask what others need, the same expressions are taken for those.
+    /// A closure over coordinates that yields `value`: to find what other ranks need, the same expressions are
+    /// evaluated at their coordinates.
     ///
     /// ```text
     /// |at: &[i64]| { let x = at[0]; Region::new([7 * x..(7 * x + 7).min(13)]) }
@@ -405,7 +411,7 @@ impl<'a> Writer<'a> {
         quote! { |#at: &[i64]| { #(#bound)* #value } }
     }
 
-    /// A rank by its coordinates: `vec![x, (x + y) % 2]`.
+    /// The coordinates of a rank: `vec![x, (x + y) % 2]`.
     fn rank(&self, coordinates: &[Expr]) -> TokenStream {
         let coordinates = coordinates.iter().map(|coordinate| self.index.expr(coordinate));
         quote! { vec![#(#coordinates),*] }
@@ -424,7 +430,7 @@ fn stages_of(stages: &Stages) -> TokenStream {
     quote! { vec![#(#stages),*] }
 }
 
-/// Where owners are: `&Neighbours::in_star([Reach::Within { low: -1, high: 1 }, Reach::OWN])`.
+/// The reach of the owners: `&Neighbours::in_star([Reach::Within { low: -1, high: 1 }, Reach::OWN])`.
 fn reach_of(reach: &Neighbours) -> TokenStream {
     let along = along_of(reach);
     match reach.stencil {
@@ -433,7 +439,7 @@ fn reach_of(reach: &Neighbours) -> TokenStream {
     }
 }
 
-/// The same, per axis in coordinates from the reader's.
+/// The reach of the owners per axis, in coordinates relative to the reader.
 pub(super) fn along_of(reach: &Neighbours) -> TokenStream {
     let number = Literal::i64_unsuffixed;
     let axes = reach.along.iter().map(|reach| match reach {

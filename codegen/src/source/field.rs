@@ -1,4 +1,5 @@
-//! What an emitted `Prepared` owns: groups, tiles, plans of moves, and whatever else is the same in all runs.
+//! The fields of an emitted `Prepared`: groups, tiles, plans of moves, and everything else that is the same in all
+//! runs.
 //!
 //! A field is written three times, in the struct, in `new` and in the pattern that takes `self` apart:
 //!
@@ -8,11 +9,11 @@
 
 use proc_macro2::{Ident, TokenStream};
 
-/// Something that is made once for all runs.
+/// A field that is made once for all runs.
 pub(super) struct Field {
     pub name: Ident,
     pub r#type: TokenStream,
-    /// The expression that makes it, which leaves `new` by `?` where it fails. It may use `world`, and in a module of one kernel
-    /// also `grid` and the fields before it.
+    /// The expression that makes it, which returns from `new` by `?` if it fails. It may use `world`, and in a module
+    /// of one kernel also `grid` and the fields before it.
     pub new: TokenStream,
 }

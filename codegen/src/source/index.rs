@@ -6,8 +6,8 @@
 //! (x + y + ko) mod 2  (x + y + ko) % 2, or (x - ko).rem_euclid(2) where the sum may be negative
 //! ```
 //!
-//! Built as trees with explicit parentheses: spliced as tokens, `5 * (i % 2)` would lose them. Nothing overflows: the limit of
-//! `program/src/bounds.rs` holds for every number that a program has.
+//! Built as trees with explicit parentheses: spliced as tokens, `5 * (i % 2)` would lose them. Nothing overflows: the
+//! limit in `program/src/bounds.rs` holds for every number of a program.
 
 use super::names::Names;
 use polyshard_program::{Atom, Expr, Nest, Ranges};
@@ -15,9 +15,9 @@ use syn::parse_quote;
 
 /// Prints index expressions of one nest.
 pub(super) struct Index<'a> {
-    /// What coordinates and counters are called.
+    /// The names of coordinates and counters.
     pub names: &'a Names,
-    /// Which values they take, which says where `/` and `%` of Rust are those of isl.
+    /// The values that they take, which determine where Rust's `/` and `%` agree with isl's.
     pub ranges: Ranges,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Index<'a> {
         Self { names, ranges: nest.ranges() }
     }
 
-    /// A sum, with terms that are added before those that are subtracted, so that it begins with a minus only if it must.
+    /// A sum, with positive terms first, so that it begins with a minus only if it must.
     pub(super) fn expr(&self, expr: &Expr) -> syn::Expr {
         let mut sum: Option<syn::Expr> = None;
         for (atom, factor) in expr.positive_first() {
@@ -56,10 +56,10 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// A symbol, a quotient, a remainder, a minimum or a maximum; `inside` of a sum or product, in parentheses if it is an
-    /// operator.
+    /// A symbol, a quotient, a remainder, a minimum or a maximum; `inside` a sum or product, an operator is in
+    /// parentheses.
     fn atom(&self, atom: &Atom, inside: bool) -> syn::Expr {
-        // Division and remainder of what may be negative round towards minus infinity here, as in isl.
+        // Division and remainder of values that may be negative round towards minus infinity, as in isl.
         let natural = |e: &Expr| e.bounds(&self.ranges).0 >= 0;
         match atom {
             Atom::Symbol(symbol) => {
@@ -88,7 +88,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// What may stand before an operator or a method: a name as it is, all else in parentheses.
+    /// An expression that may precede an operator or a method: a name is unchanged, all else is in parentheses.
     fn grouped(&self, expr: &Expr) -> syn::Expr {
         let shown = self.expr(expr);
         if matches!(shown, syn::Expr::Path(_)) { shown } else { parse_quote!((#shown)) }

@@ -9,8 +9,8 @@
 //! impl Prepared { new(world); run(..); run_into(..); set_first(is_first) }
 //! ```
 //!
-//! `run` fills a new output with the identity of the kernel's operation and calls `run_into`, which has the statements and
-//! goes on from what the output holds; so each statement is emitted once.
+//! `run` fills a new output with the identity of the kernel's operation and calls `run_into`, which contains the
+//! statements and accumulates into the output; so each statement is emitted once.
 
 use super::field::Field;
 use super::index::literal;
@@ -23,10 +23,12 @@ use quote::{format_ident, quote};
 
 /// The items of a module: `fields` are made before the first run, which has `body` for statements.
 ///
-/// In `run_into` stand, in this order: the fields by name, the checks that arrays are sharded as the program says, what the output is
-/// cleared by, the statements, and the release of the inputs, at which ranks that read one another's memory wait.
+/// `run_into` contains, in this order: the fields by name, the checks that arrays are sharded as the program says, the
+/// call that clears the output, the statements, and the release of the inputs, where ranks that read each other's
+/// memory wait.
 ///
-/// Tiles that other kernels keep are parameters behind the inputs; those that this one keeps for others have a method each.
+/// Tiles that other kernels keep are parameters after the inputs; each tile that this one keeps for others has a
+/// method.
 pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field], body: &TokenStream) -> TokenStream {
     let kernel = &nest.kernel;
     let mesh = mesh(&nest.mesh);
@@ -64,7 +66,7 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
         false => quote! { Ok(()) },
     };
     let statements = quote! { #restart #body };
-    // A field that is there for another field, or where all ranks do the same, is not named.
+    // A field that is used only by another field, or is not needed because all ranks do the same, is not named.
     let used: Vec<_> = std::iter::once(format_ident!("grid"))
         .chain(fields.iter().map(|field| field.name.clone()))
         .filter(|name| mentions(&statements, &name.to_string()))
@@ -170,7 +172,7 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
     }
 }
 
-/// The tiles that other kernels keep for this one, and the same as parameters.
+/// The tiles that other kernels keep for this one, as names and as parameters.
 fn tile_parameters<'a>(nest: &Nest, names: &'a Names) -> (Vec<&'a Ident>, TokenStream) {
     let tiles: Vec<_> = nest.kept().map(|(tile, _)| &names.tiles[tile.0]).collect();
     let element = element(nest);
@@ -178,12 +180,12 @@ fn tile_parameters<'a>(nest: &Nest, names: &'a Names) -> (Vec<&'a Ident>, TokenS
     (tiles, parameters)
 }
 
-/// The method that returns a tile, by its number, to kernels that are brought nothing of what is in it.
+/// The name of the method that returns a tile, by its number, to kernels that read it instead of fetching.
 pub(super) fn kept_tile(TileId(number): TileId) -> Ident {
     format_ident!("tile_{number}")
 }
 
-/// That method of a kernel.
+/// The method of a kernel that returns a tile.
 ///
 /// ```text
 /// pub fn tile_0(&self) -> KeptTile<'_, f32> { KeptTile::new(&self.x_tile, Some(&self.known_inputs)) }
@@ -205,18 +207,18 @@ fn keeps(nest: &Nest, names: &Names, tile: TileId) -> TokenStream {
     }
 }
 
-/// Whether runs write all of the output, whatever it holds.
+/// Whether runs overwrite all of the output.
 pub(super) fn writes_all(nest: &Nest) -> bool {
     nest.kernel.assign() == Assign::Set && nest.kernel.written().is_none()
 }
 
-/// Whether `=` clears the output before it sums up: not where the leaf gives each element its one value.
+/// Whether `=` clears the output before it sums: not if the leaf assigns each element once.
 pub(super) fn clears(nest: &Nest) -> bool {
     nest.kernel.assign() == Assign::Set && !nest.leaf.overwrites
 }
 
-/// What an output holds before the first contribution: zeros where the kernel writes, if it does not go on from what
-/// is there, and elsewhere what it held.
+/// Resets the output before the first contribution: elements that the kernel writes become 0 if it does not accumulate
+/// into them, and others keep their values.
 fn restart_output(nest: &Nest, names: &Names) -> Option<TokenStream> {
     let (c, name) = (names.tensors.last(), &names.written);
     let zero = zero(&element(nest));
@@ -266,7 +268,7 @@ pub(super) fn sharding_function(name: &Ident, of: &str, sharding: &Sharding, mes
     }
 }
 
-/// The check that a parameter is sharded as this function says.
+/// The check that a parameter has the sharding that this function returns.
 pub(super) fn check(parameter: &Ident, name: Name, sharding: &Ident) -> TokenStream {
     let name = name.as_str();
     quote! { #parameter.expect(#name, &#sharding())?; }
@@ -284,7 +286,8 @@ fn new_mesh(mesh: &Mesh) -> TokenStream {
     quote! { Mesh::new([#(#axes),*]) }
 }
 
-/// A sharding in a module whose function `mesh` returns `own`; one over another mesh, such as a refined one, brings its own.
+/// A sharding in a module whose function `mesh` returns `own`; a sharding over another mesh, such as a refined one,
+/// contains that mesh.
 ///
 /// ```text
 /// [0 @ x, 1 @ cyclic(y, 3)] of 13 x 11
@@ -309,7 +312,7 @@ pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
     }
 }
 
-/// The outermost level makes the placement, `Placement::block(0usize, ..)`, and those inside are added, `.at(..)`.
+/// The outermost level makes the placement, `Placement::block(0usize, ..)`, and inner ones are added by `.at(..)`.
 fn new_placement(placement: &Placement) -> TokenStream {
     match placement {
         Placement::Divided { dim, levels } => {
@@ -344,7 +347,8 @@ fn new_placement(placement: &Placement) -> TokenStream {
     }
 }
 
-/// `(AxisExpr::axis("x") + AxisExpr::axis("y")) % 2i64`, by the operators of the type; in parentheses if it is inside of one.
+/// `(AxisExpr::axis("x") + AxisExpr::axis("y")) % 2i64`, by the operators of the type; in parentheses if it is `inside`
+/// an operator.
 fn axis_expr(expr: &AxisExpr, inside: bool) -> TokenStream {
     let shown = match expr {
         AxisExpr::Const(value) => return quote! { AxisExpr::Const(#value) },

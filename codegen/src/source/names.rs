@@ -1,9 +1,9 @@
-//! Identifiers of the emitted source: the user's names, which cannot meet those of the code around them.
+//! Identifiers of the emitted source: the user's names, which never collide with those of the code around them.
 //!
-//! Code is written over placeholders, one per name, which nothing else is called. When all of it is there, each
-//! placeholder gets the user's name if no other identifier of the code has it, and else that name with underscores
-//! after it. So no list says which names emitted code needs for itself: they are those that it has. What is named
-//! after a user's name, `along_x` or `a_tile`, is a placeholder too.
+//! Code is written with placeholders, one unique placeholder per name. When all of it is written, each placeholder gets
+//! the user's name if no other identifier of the code has it, otherwise that name with underscores appended. So no list
+//! of reserved names is needed: they are the identifiers in the code. A name derived from a user's name, `along_x` or
+//! `a_tile`, is a placeholder too.
 //!
 //! ```text
 //! wanted         __0: sharding_a, __1: a, __2: x        of a kernel with a tensor `A`, over an axis `x`
@@ -12,8 +12,8 @@
 //! chosen         sharding_a, a, x                       or `x_`, if the code says `x` already
 //! ```
 //!
-//! Names are written in lower case, as Rust writes variables. A constant or a variant, such as `None`, is then never
-//! what a pattern means.
+//! Names are written in lower case, like variables in Rust, so a pattern never means a constant or a variant, such as
+//! `None`.
 
 use polyshard_layout::{Name, Stages};
 use polyshard_program::{AxisId, Nest, Symbol, TileId};
@@ -40,21 +40,21 @@ pub(super) struct Names {
     pub written: Ident,
     /// `v0, v1, ..`, the elements that a leaf reads.
     pub elements: Vec<Ident>,
-    /// `n0, n1, ..`, the indices that it takes as numbers.
+    /// `n0, n1, ..`, the indices that it reads as numbers.
     pub numbers: Vec<Ident>,
     /// `along_x` and the like, by axes and stages.
     groups: BTreeMap<(Vec<usize>, Option<Stages>), Ident>,
-    /// What all of these are to be called.
+    /// The wanted names of all placeholders.
     pub wanted: Wanted,
 }
 
-/// The names that placeholders are to get if they are free, the most public ones first: those that come later get the
-/// underscores, so that functions and parameters keep the names that a caller expects.
+/// The names that placeholders get if they are free, most public first: later ones get the underscores, so that
+/// functions and parameters keep the names that a caller expects.
 #[derive(Default)]
 pub(super) struct Wanted(Vec<String>);
 
 impl Wanted {
-    /// A new placeholder, to be called `wanted`.
+    /// A new placeholder for the name `wanted`.
     pub(super) fn name(&mut self, wanted: &str) -> Ident {
         self.0.push(identifier(wanted));
         placeholder(self.0.len() - 1)
@@ -70,7 +70,7 @@ impl Wanted {
         identifiers(code, &mut taken);
         let named = self.0.iter().enumerate().map(|(number, wanted)| {
             let mut name = wanted.clone();
-            // A keyword is not an identifier, and becomes one by an underscore after it.
+            // A keyword is not an identifier, but becomes one with an underscore appended.
             while taken.contains(&name) || !is_identifier(&name) {
                 name.push('_');
             }
@@ -82,7 +82,8 @@ impl Wanted {
 }
 
 impl Names {
-    /// Placeholders in the order of preference: functions, parameters of `run`, variables, then what a leaf's closure binds.
+    /// Placeholders in the order of preference: functions, parameters of `run`, variables, then the bindings of a
+    /// leaf's closure.
     pub(super) fn new(nest: &Nest) -> Self {
         let mut wanted = Wanted::default();
         let kernel = &nest.kernel;
@@ -124,7 +125,7 @@ impl Names {
         &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug in polyshard")]
     }
 
-    /// The group of the ranks that differ along these axes, whose collectives are carried out in these stages.
+    /// The group of the ranks that differ along these axes, whose collectives run in these stages.
     pub(super) fn group(&self, axes: &[usize], stages: Option<&Stages>) -> &Ident {
         let key = (axes.to_vec(), stages.cloned());
         self.groups.get(&key).expect("a nest lists its groups; this is a bug in polyshard")
@@ -140,7 +141,7 @@ impl Chosen {
         &self.0[placeholder]
     }
 
-    /// The code with names where it has placeholders.
+    /// The code with placeholders replaced by names.
     pub(super) fn write(&self, code: TokenStream) -> TokenStream {
         let written = code.into_iter().map(|token| match token {
             TokenTree::Ident(ident) => TokenTree::Ident(self.0.get(&ident).cloned().unwrap_or(ident)),
@@ -151,7 +152,7 @@ impl Chosen {
     }
 }
 
-/// What nothing else is called: a user's name is never written before it is chosen, and ours begin otherwise.
+/// A unique identifier: a user's name is never written before it is chosen, and ours begin differently.
 fn placeholder(number: usize) -> Ident {
     Ident::new(&format!("__{number}"), Span::call_site())
 }
@@ -169,12 +170,12 @@ fn identifiers(code: &TokenStream, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The name in lower case and with underscores for what identifiers cannot have; it may be a keyword still.
+/// The name in lower case, with underscores for characters that identifiers cannot have; it may still be a keyword.
 fn identifier(name: &str) -> String {
     let mut text = String::new();
     for c in name.to_lowercase().chars() {
         let c = if c.is_alphanumeric() && is_identifier(&format!("xx{c}")) { c } else { '_' };
-        // Two underscores in a row are no way to write a variable in Rust, which would warn of it.
+        // Rust warns of two underscores in a row in a variable's name.
         if c != '_' || !text.ends_with('_') {
             text.push(c);
         }
@@ -184,6 +185,6 @@ fn identifier(name: &str) -> String {
 }
 
 fn is_identifier(text: &str) -> bool {
-    // `gen` is a keyword since the edition of 2024.
+    // `gen` is a keyword since the 2024 edition.
     text != "gen" && syn::parse_str::<Ident>(text).is_ok_and(|ident| ident == text)
 }

@@ -1,13 +1,13 @@
-//! Reductions as expressions that make them.
+//! Expressions that build reductions.
 //!
-//! The emitted program makes a [`Procedure`] again from its groups and steps, and with it the proof that these sum up all
-//! of it once: a source that somebody has edited cannot run steps that were not proved.
+//! The emitted program rebuilds a [`Procedure`] from its groups and steps, and with it the proof that these count every
+//! term exactly once: an edited source cannot run unproved steps.
 
 use polyshard_program::reduction::Procedure;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-/// The expression for the procedure of a reduction, which was proved when it was made: in rank order, or by steps.
+/// The expression for the procedure of a reduction, in rank order or by steps. It was proved when it was made.
 ///
 /// ```text
 /// Procedure::in_order(vec![vec![0usize, 1usize]]).expect(..)

@@ -1,10 +1,10 @@
-//! Programs of several statements: what is made once, what a run does in which order, and what all of it is called.
+//! Programs of several statements: the fields that are made once, the actions of a run in their order, and their names.
 //!
-//! This is to a program what `Nest::actions` is to one of its nests, and nothing here is of a language: [`spelling`] writes each step and
-//! each action as Rust, by itself.
+//! This module corresponds to `Nest::actions`, for a whole program instead of a nest, and does not depend on a
+//! language: [`spelling`] writes each step and each action as Rust.
 //!
-//! Without rounds, each statement makes the array that it writes, which is dropped after its last use. In rounds arrays would be
-//! allocated again and again, so they come from a room, to which they are given back.
+//! Without rounds, each statement makes the array that it writes, which is dropped after its last use. In rounds this
+//! would allocate repeatedly, so arrays are taken from a room (a memory pool) and are returned to it.
 
 mod spelling;
 
@@ -18,11 +18,11 @@ use polyshard_program::{
 };
 use proc_macro2::Ident;
 
-/// What is made once, in the order in which a run comes to it.
+/// A field that is made once, in the order of first use.
 enum Step<'a> {
-    /// What a kernel needs, which runs these statements; `module` has its code.
+    /// The `Prepared` of a kernel that runs these statements; `module` has its code.
     Kernel { module: &'a Ident, nest: &'a Nest, statements: &'a [Statement] },
-    /// The elements that a kernel writes of an array whose others are those of the version before.
+    /// The elements that a kernel writes of an array; the others are those of the previous version.
     Written { written: Written, sharding: &'a Ident },
     /// The plan of a move from one sharding to another.
     Move { moved: &'a Move, from: &'a Ident, to: &'a Ident },
@@ -36,51 +36,51 @@ struct Argument<'a> {
     is_input: bool,
 }
 
-/// What a run does next, over the names of what it does it with.
+/// The next operation of a run, with the names of its operands.
 enum Action<'a> {
-    /// Says to a kernel whether it is the first of the rounds around it, which brings what no round writes.
+    /// Sets for a kernel whether this is the first of the rounds around it, which fetches data that no round writes.
     SetFirst { step: &'a Ident, round: &'a Ident },
     /// Makes an array of zeros.
     Make { array: &'a Ident, sharding: &'a Ident },
-    /// Makes an array in memory that rounds use again: with the identity of an operation, or with anything in it.
+    /// Makes an array in memory that rounds reuse: filled with the identity of an operation, or uninitialised.
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
-    /// Begins the next version of an array: elements that its kernel writes are cleared, unless it does so itself with `=`, and the others
-    /// are copied from the previous version.
+    /// Begins the next version of an array: clears the elements that its kernel writes, unless the kernel does so
+    /// itself with `=`, and copies the others from the previous version.
     Begin { step: &'a Ident, array: &'a Ident, before: Argument<'a>, identity: Option<Assign> },
-    /// Runs a kernel, which makes its output or writes `into` the one that is there.
+    /// Runs a kernel, which makes its output or writes `into` an existing one.
     Run {
         step: &'a Ident,
         inputs: Vec<Argument<'a>>,
-        /// The tiles that it reads of other kernels.
+        /// The tiles of other kernels that it reads.
         tiles: Vec<(&'a Ident, TileId)>,
         output: &'a Ident,
         scalars: &'a [Ident],
         into: bool,
     },
-    /// Moves elements to an array, which is made by that or is there.
+    /// Moves elements to a new array, or `into` an existing one.
     Redistribute { step: &'a Ident, source: Argument<'a>, target: &'a Ident, into: bool },
-    /// Copies an array to one that is there, and reduces that.
+    /// Copies an array to an existing one, and reduces that in place.
     Reduce { step: &'a Ident, source: &'a Ident, target: &'a Ident, op: Assign },
-    /// Ends an array, whose memory goes back to its room if it has one.
+    /// Frees an array, and returns its memory to its room if it has one.
     Free { array: &'a Ident, room: Option<&'a Ident> },
-    /// Has the value that rounds carry be the array of the first round, without a copy.
+    /// Borrows the array of the first round as the carried value, without a copy.
     Borrow { value: &'a Ident, first: Argument<'a> },
-    /// Rounds, each of which does this.
+    /// Runs these actions in each round.
     Repeat { round: &'a Ident, times: u64, body: Vec<Action<'a>> },
-    /// Asks whether this is the last round, while the scalar that says so is there.
+    /// Checks whether this is the last round, before the scalar that decides is freed.
     Ask { scalar: &'a Ident, below: f64 },
-    /// Takes what a value is in the next round: an array that this round made, or another value, which is its `first` array until it is
-    /// renamed itself. What is taken has a number.
+    /// Takes the next round's array of a carried value: an array that this round made, or another carried value, which
+    /// is its `first` array until it is renamed itself. The taken array is numbered.
     Take { nth: usize, array: &'a Ident, first: Option<Argument<'a>> },
-    /// Has a value be what was taken for it, and gives what it was back to its room, unless it was borrowed.
+    /// Replaces a value by the array taken for it, and returns the old array to its room unless it was borrowed.
     Rename { nth: usize, value: &'a Ident, room: &'a Ident },
-    /// Ends the rounds if this was the last one.
+    /// Leaves the loop of rounds if this was the last one.
     Leave,
-    /// Has a value be an array of its own after the rounds.
+    /// Turns a carried value into an owned array after the rounds.
     Own(&'a Ident),
 }
 
-/// Walks over a program, and collects what is made once.
+/// Walks over a program, and collects the fields that are made once.
 struct Walk<'a> {
     program: &'a Program,
     names: &'a Names,
@@ -90,9 +90,9 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// What statements do, which are those of a round if there is a repetition around them.
+    /// The actions of statements, which are those of a round if there is a repetition around them.
     fn statements(&mut self, statements: &'a [Statement], around: Option<RepeatId>) -> Vec<Action<'a>> {
-        // What rounds leave to one another has no name after them.
+        // Arrays that rounds pass to the next round have no name after the rounds.
         let mut gone = Vec::new();
         let actions = Body::parts_of(statements).flat_map(|part| match part {
             Part::Nest(id, statements) => self.nest(id, statements, around),
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
         actions.collect()
     }
 
-    /// What a round writes that is there when it ends, but has no name after it.
+    /// The arrays that a round writes and that are alive when it ends, but have no name after it.
     fn leaves(&self, id: RepeatId) -> Vec<ArrayId> {
         let repeat = &self.program.body().repeats[id.0];
         let is_value = |id: &ArrayId| repeat.carried.iter().any(|carried| carried.value == *id);
@@ -146,13 +146,13 @@ impl<'a> Walk<'a> {
         &self.names.rooms[self.rooms.of[id.0].expect("what a round writes has a room; this is a bug in polyshard").0]
     }
 
-    /// What a statement of a round writes, in memory that the round before may have used.
+    /// Makes the array that a statement of a round writes, in memory that earlier rounds may have used.
     fn made(&self, id: ArrayId, identity: Option<Assign>) -> Action<'a> {
         Action::MakeIn { room: self.room(id), array: self.array(id), sharding: &self.names.shardings[id.0], identity }
     }
 
-    /// A kernel's run, which outside of rounds makes its output; inside, it writes to memory which holds anything: the identity is put
-    /// there first, unless the kernel overwrites all of it.
+    /// A kernel's run. Outside rounds it makes its output; inside, it writes to reused memory, which is first filled
+    /// with the identity unless the kernel overwrites all of it.
     fn nest(&mut self, id: NestId, statements: &'a [Statement], around: Option<RepeatId>) -> Vec<Action<'a>> {
         let (names, nest) = (self.names, &self.program.body().nests[id.0]);
         let step = self.step(Step::Kernel { module: &names.kernels[id.0], nest, statements });
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
         first.into_iter().chain([made]).chain(begin).chain([run]).collect()
     }
 
-    /// A move. A reduction runs in place, so its target is there before it.
+    /// A move. A reduction runs in place, so its target is made first.
     fn moved(&mut self, id: MoveId, is_of_round: bool) -> Vec<Action<'a>> {
         let moved = &self.program.body().moves[id.0];
         let [from, to] = [moved.source, moved.target].map(|id| &self.names.shardings[id.0]);
@@ -190,12 +190,12 @@ impl<'a> Walk<'a> {
         vec![made, Action::Reduce { step, source: self.array(moved.source), target, op: moved.op }]
     }
 
-    /// Rounds: what is carried is borrowed at first, and then of the round before.
+    /// Rounds: carried values are borrowed for the first round, and then taken from the previous one.
     fn repeat(&mut self, id: RepeatId, round: &'a [Statement]) -> Vec<Action<'a>> {
         let Repeat { times, until, carried } = &self.program.body().repeats[id.0];
         let mut body = self.statements(round, Some(id));
         body.extend(until.map(|until| Action::Ask { scalar: self.array(until.scalar), below: until.below }));
-        // All is taken before anything is renamed, since names may be exchanged.
+        // Take all values before renaming any, since names may be swapped.
         body.extend(carried.iter().enumerate().map(|(nth, &Carried { next, .. })| {
             let other = carried.iter().find(|other| other.value == next);
             Action::Take { nth, array: self.array(next), first: other.map(|other| self.argument(other.first)) }
@@ -204,7 +204,7 @@ impl<'a> Walk<'a> {
             let room = self.room(value);
             Action::Rename { nth, value: self.array(value), room }
         }));
-        // What a round leaves and nothing carries.
+        // Free the arrays that are left by a round and not carried.
         let left = self.leaves(id).into_iter().filter(|id| !carried.iter().any(|carried| carried.next == *id));
         body.extend(left.map(|id| Action::Free { array: self.array(id), room: Some(self.room(id)) }));
         body.extend(until.map(|_| Action::Leave));
@@ -221,8 +221,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The placeholders of the outer module. Arrays have the numbers of the program's table, kernels and steps their place in the program,
-/// so that two arrays that are called alike differ.
+/// The placeholders of the outer module. Arrays are numbered as in the program's table, kernels and steps by their
+/// position in the program, so that two arrays with the same name differ.
 struct Names {
     /// By array: `sharding_a_0`.
     shardings: Vec<Ident>,
@@ -232,7 +232,7 @@ struct Names {
     kernels: Vec<Ident>,
     /// By kernel: `scale_of_2`.
     scalars: Vec<Vec<Ident>>,
-    /// By step, what is made of it: `step_1`.
+    /// By step, its field: `step_1`.
     steps: Vec<Ident>,
     /// By room of arrays of rounds: `room_0`.
     rooms: Vec<Ident>,

@@ -1,4 +1,4 @@
-//! Whatever the user calls things, emitted source is the same but for the names.
+//! Whatever names the user chooses, emitted source is the same up to the names.
 
 use super::names::Names;
 use super::{SourceOptions, items, names_item, rust_source};
@@ -58,7 +58,7 @@ fn tokens(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|error| panic!("{error}\n{source}"))
 }
 
-/// The tokens one after the other, without what literals say: names are quoted in them.
+/// The tokens one after the other, without the contents of literals, which quote names.
 fn flat(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
@@ -80,7 +80,7 @@ fn words(tokens: TokenStream) -> Vec<String> {
     words
 }
 
-/// The items of the module, as they are before they are formatted.
+/// The items of the module, before formatting.
 fn named_items(program: &Program) -> TokenStream {
     let nest = program.nest();
     let names = Names::new(nest);
@@ -95,7 +95,7 @@ fn imports(source: &str) -> BTreeSet<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// All identifiers that emitted code has: those of golden files, and of this program.
+/// All identifiers of emitted code: those of the golden files, and of this program.
 fn identifiers() -> BTreeSet<String> {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden");
     let files = std::fs::read_dir(golden).expect("the golden files are there").map(|file| file.expect("a file").path());
@@ -106,7 +106,8 @@ fn identifiers() -> BTreeSet<String> {
     all.filter_map(|word| word.strip_prefix("name ").map(str::to_owned)).collect()
 }
 
-/// What no list of identifiers has: keywords, what patterns would take for a constant, what is no identifier at all.
+/// Names that the collected identifiers do not include: keywords, names that a pattern would take for a constant, and
+/// text that is not an identifier.
 const MORE: [&str; 47] = [
     "None",
     "Some",
@@ -157,7 +158,7 @@ const MORE: [&str; 47] = [
     "\u{1f980}",
 ];
 
-/// Checks that the source for `names` is that for plain names, each of whose names stands for one of the other.
+/// Checks that the source for `names` is that for plain names, up to a one-to-one renaming.
 fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
     let program = program(names);
     let text = rust_source(&program, &SourceOptions::default());
@@ -188,18 +189,18 @@ fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
     assert!(moved.iter().all(|word| of_user(word)), "{names:?} renames {moved:?}, which are ours\n{text}");
 }
 
-/// The law of this module: names of the code and of the user never meet, whatever the user's are.
+/// The invariant of this module: names of the code and of the user never collide, whatever the user's are.
 #[test]
 fn source_is_the_same_but_for_the_users_names() {
     let known = identifiers();
-    // Others are no names of a kernel in the first place.
+    // Others cannot be names in a kernel.
     let all = known.iter().map(String::as_str).chain(MORE).filter(|name| Name::new(name).is_identifier());
     let all: BTreeSet<&str> = all.collect();
     let all: Vec<&str> = all.into_iter().collect();
     let plain = words(named_items(&program(PLAIN)));
     assert!(all.len() > 100 && known.contains("permutation") && known.contains("v0"), "{all:?}");
     for start in (0..all.len()).step_by(ROLES) {
-        // Each name plays each role, among others that are odd too; a program's own names are distinct.
+        // Each name takes each role, next to other odd names; the names of a program are distinct.
         for turn in 0..ROLES {
             let names = std::array::from_fn(|role| all[(start + (role + turn) % ROLES) % all.len()]);
             same_but_for_names(&plain, names);
@@ -222,7 +223,8 @@ fn groups_of_axes_whose_names_run_together_stay_apart() {
     assert_eq!(names.len(), groups, "{source}");
 }
 
-/// A comment is an attribute until all is formatted, and an attribute that is too long for a line would take several.
+/// A comment is an attribute until formatting, and an attribute that is too long for a line would be split over
+/// several.
 #[test]
 fn a_comment_is_one_line_however_long_it_is() {
     let long = "a_loop_with_a_name_that_is_longer_than_any_line_of_emitted_source_would_be_without_it_and_longer_still";
@@ -232,7 +234,7 @@ fn a_comment_is_one_line_however_long_it_is() {
     assert!(source.lines().all(|line| !line.contains("#[")), "{source}");
 }
 
-/// An import that nothing uses would be one, too.
+/// An unused import would be a warning in the user's crate, too.
 #[test]
 fn what_has_the_name_of_a_function_imports_nothing() {
     let tokens = |text: &str| text.parse::<TokenStream>().expect("tokens");

@@ -5,8 +5,8 @@
 //! B[m] / 2 - max(A[m], 0)    i32   Element::subtract(Element::divide(v0, 2i32), Element::maximum(v1, 0i32))
 //! ```
 //!
-//! Floats have the operators of Rust, which are IEEE's and so the executor's. All else calls the functions that the executor
-//! calls: integers wrap and panic with a message of the runtime where they are divided by 0, and `exp` is the runtime's own.
+//! Floats use Rust's operators, which follow IEEE as the executor does. Everything else calls the functions that the
+//! executor calls: integers wrap, and panic with a message of the runtime if divided by 0; `exp` is the runtime's own.
 
 use super::names::Names;
 use polyshard_program::{Comparison, DType, Function, Nest, Number, Value};
@@ -32,8 +32,8 @@ impl Values<'_> {
 
     /// The value; `next` are the numbers of the next access and of the next index.
     ///
-    /// Parts are visited in the order of [`Value::accesses`] and [`Value::indices`], by which the leaf orders what it hands to
-    /// the closure. Each operator has parentheses around it; [`bare`] takes away those that nothing is outside of.
+    /// Parts are visited in the order of [`Value::accesses`] and [`Value::indices`], which is the order of the
+    /// closure's arguments. Each operator is in parentheses; [`bare`] removes the outermost.
     fn expr(&self, value: &Value, next: &mut [usize; 2]) -> syn::Expr {
         let float = self.nest.kernel.dtype().is_float();
         match value {
@@ -58,7 +58,7 @@ impl Values<'_> {
             }
             Value::Add(a, b) | Value::Sub(a, b) | Value::Mul(a, b) | Value::Div(a, b) => {
                 let (a, b) = (self.expr(a, next), self.expr(b, next));
-                // Integers wrap, as the executor's do.
+                // Integers wrap, as in the executor.
                 match (value, float) {
                     (Value::Add(..), true) => parse_quote!((#a + #b)),
                     (Value::Sub(..), true) => parse_quote!((#a - #b)),
@@ -95,7 +95,7 @@ impl Values<'_> {
             Value::If(choice) => {
                 let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
                 let [left, right, then, otherwise] = parts.map(|part| bare(self.expr(part, next)));
-                // Without parentheses of its own, a condition may not start with a block.
+                // Without parentheses, a condition may not start with a block.
                 let [left, right] = [left, right].map(|side| match side {
                     syn::Expr::If(_) => parse_quote!((#side)),
                     side => side,
@@ -116,7 +116,7 @@ impl Values<'_> {
     /// A literal of the element type, with its suffix, so that nothing is inferred: `2` in a kernel of `f32` is `2f32`.
     fn number(&self, number: Number) -> syn::Expr {
         let literal = match (self.nest.kernel.dtype(), number) {
-            // Not by way of `f64`, which would round twice.
+            // Not through `f64`, which would round twice.
             (DType::F32, Number::Int(value)) => Literal::f32_suffixed(value as f32),
             (DType::F32, Number::Float(value)) => Literal::f32_suffixed(value as f32),
             (DType::F64, number) => Literal::f64_suffixed(number.as_f64()),
@@ -131,7 +131,7 @@ impl Values<'_> {
     }
 }
 
-/// The expression without the parentheses around all of it.
+/// The expression without its outermost parentheses.
 pub(super) fn bare(expr: syn::Expr) -> syn::Expr {
     match expr {
         syn::Expr::Paren(paren) => *paren.expr,

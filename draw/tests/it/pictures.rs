@@ -1,4 +1,4 @@
-//! Pictures are well-formed, whatever is drawn, and small ones are as they were.
+//! Pictures are well-formed, whatever is drawn, and small ones match the recorded text.
 
 use expect_test::expect;
 use polyshard_draw::{Curve, DrawError, Panel, Talk, Timing, chart, devices, placements, redistribution};
@@ -8,7 +8,7 @@ use polyshard_planner::{DistType, Plan, PlanOptions};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
-/// How many elements of a drawing have this class.
+/// The number of elements of a drawing that have this class.
 fn count(drawing: &str, class: &str) -> usize {
     let document = Document::parse(drawing).expect("the drawing is well-formed");
     document.descendants().filter(|node| node.attribute("class") == Some(class)).count()
@@ -58,7 +58,7 @@ fn a_pair_of_devices_is_two_boxes_and_an_arc() {
 /// Corners of a rectangle, upper left and lower right.
 type Corners = [[f64; 2]; 2];
 
-/// The room that a text takes: letters are at least this wide in the font of rank numbers, names, notes and titles.
+/// The rectangle of a text: letters have at least this width in the fonts of rank numbers, names, notes and titles.
 fn label_box(text: Node<'_, '_>) -> Corners {
     let number = |name: &str| text.attribute(name).map_or(0.0, |number| number.parse::<f64>().expect("a number"));
     let class = text.attribute("class").expect("a class");
@@ -73,7 +73,7 @@ fn label_box(text: Node<'_, '_>) -> Corners {
     [[left, number("y") - height], [left + width, number("y")]]
 }
 
-/// Where a node is on the page: the sum of the translations around it.
+/// The position of a node on the page: the sum of the translations around it.
 fn offset(node: Node<'_, '_>) -> [f64; 2] {
     node.ancestors().filter_map(|around| around.attribute("transform")).fold([0.0; 2], |[x, y], text| {
         let numbers = text.strip_prefix("translate(").and_then(|rest| rest.strip_suffix(')')).expect("a translation");
@@ -82,7 +82,7 @@ fn offset(node: Node<'_, '_>) -> [f64; 2] {
     })
 }
 
-/// The segments of a path of quadratic curves, each of which is taken for 16 straight ones.
+/// The segments of a path of quadratic curves, each approximated by 16 straight ones.
 fn segments(data: &str) -> Vec<Corners> {
     let curve = |piece: &str| {
         let numbers = piece.split(['M', 'Q', ' ']).filter(|text| !text.is_empty());
@@ -113,7 +113,7 @@ fn crosses([from, to]: Corners, [low, high]: Corners) -> bool {
     first < last
 }
 
-/// Checks that each arc is seen, and that none runs through a text.
+/// Checks that each arc is visible, and that none crosses a text.
 fn check_arcs(drawing: &str) {
     let document = Document::parse(drawing).expect("the drawing is well-formed");
     let moved = |corners: Corners, [x, y]: [f64; 2]| corners.map(|[left, top]| [left + x, top + y]);

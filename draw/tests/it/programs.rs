@@ -1,4 +1,4 @@
-//! Pictures of programs are well-formed, show each owner once, and stand for large meshes by classes of ranks.
+//! Pictures of programs are well-formed, show each owner once, and represent large meshes by classes of ranks.
 
 use polyshard_draw::{Draw, DrawError};
 use polyshard_layout::{Mesh, Placement, Sharding};

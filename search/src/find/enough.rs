@@ -1,4 +1,5 @@
-//! How many ranks would do for one kernel: grids of exactly each number, which are all that a search with it has and one with fewer has not.
+//! How many ranks would be enough for one kernel. Each number is tried with the grids of exactly that many ranks, which
+//! are all that a search with fewer ranks has not examined.
 
 use super::Search;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
@@ -13,13 +14,13 @@ use std::cmp::{Ordering, Reverse};
 use std::time::Instant;
 
 impl Search<'_> {
-    /// The number of ranks that would do. What began then takes as long as a search may at most.
+    /// The number of ranks that would be enough. The search that began at `start` keeps its time limit.
     pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
         if self.mesh.is_some() {
             return Enough::LargerMesh;
         }
         let Ok(kernel) = self.schedule.kernel() else { return Enough::NotSought };
-        // A rank has something of each tensor.
+        // A rank holds at least one element of each tensor.
         let tensors = kernel.tensors().filter(|tensor| !tensor.shape.contains(&0)).count();
         if memory < (tensors * kernel.dtype().size()) as u64 {
             return Enough::Never;
@@ -35,7 +36,7 @@ impl Search<'_> {
     }
 }
 
-/// A search for a schedule that fits, whatever it takes.
+/// A search for a schedule that fits, however slow.
 struct OfKernel<'a> {
     search: Search<'a>,
     kernel: &'a Kernel,
@@ -49,7 +50,7 @@ impl Trial for OfKernel<'_> {
     type Way = Grid;
 
     fn ways(&self, ranks: usize) -> Vec<Grid> {
-        // Of those with equal bounds, few words take few tiles, and sums of several ranks take more.
+        // Among equal bounds, few words mean small tiles, and sums over several ranks need more memory.
         let with_bound = |grid: Grid| ([self.bounds.memory(&grid), self.bounds.words(&grid)], Reverse(grid));
         let mut grids: Vec<_> = grid::exactly(self.kernel, ranks).into_iter().map(with_bound).collect();
         grids.retain(|([bytes, _], _)| *bytes <= self.memory as f64);

@@ -1,4 +1,4 @@
-//! Bounds of grids against what is priced on them.
+//! Bounds of grids against prices of schedules on them.
 
 use super::{Bounds, exactly};
 use crate::found::Found;
@@ -10,7 +10,7 @@ use polyshard_planner::cost::Prices;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// So many devices, each with a port of its own.
+/// A machine of this many devices, each with its own port.
 fn machine(devices: usize) -> Machine {
     let level = Level {
         name: "rank".into(),

@@ -1,13 +1,14 @@
-//! Orders of contraction as trees of pairs: the exact one for few operands, greedy and annealed ones for many.
+//! Orders of contraction as binary trees: optimal for few operands, greedy and annealed for many.
 //!
-//! Annealing is that of `omeco`, a port of OMEinsumContractionOrders.jl, whose moves are those of G. Kalachev, P. Panteleev and M.-H. Yung,
-//! "Multi-tensor contraction for XEB verification of quantum circuits", 2021. It starts from random trees with fixed seeds, so that a network
-//! has the same orders on any number of cores. The greedy order of `omeco` depends on the order of a hash map; the one here does not.
+//! Annealing is by `omeco`, a port of OMEinsumContractionOrders.jl, with the moves of G. Kalachev, P. Panteleev and
+//! M.-H. Yung, "Multi-tensor contraction for XEB verification of quantum circuits", 2021. It starts from random trees
+//! with fixed seeds, so a network has the same orders on any number of cores. The greedy order of `omeco` depends on
+//! the order of a hash map; ours does not.
 
 use omeco::{EinCode, Initializer, NestedEinsum, ScoreFunction, TreeSA, optimize_treesa};
 use std::collections::HashMap;
 
-/// Steps of one annealing: temperatures, and trees that are annealed at the same time.
+/// Size of one annealing: temperatures, and trees that are annealed in parallel.
 const TEMPERATURES: usize = 100;
 const TREES: usize = 4;
 
@@ -15,10 +16,10 @@ const TREES: usize = 4;
 const SWEEPS: usize = 10;
 const MAX_SWEEPS: usize = 640;
 
-/// Seconds that one move of a tree is counted as. It is a number, not a measurement, so that clocks decide nothing.
+/// Nominal seconds of one move of a tree. It is a constant, not a measurement, so that results do not depend on clocks.
 const SECONDS_OF_MOVE: f64 = 5e-7;
 
-/// Operands and the output by their indices, which are numbers.
+/// Operands and the output, as sets of numbered indices.
 pub(super) struct Network {
     /// The indices of each operand, each once.
     pub(super) operands: Vec<Vec<usize>>,
@@ -43,12 +44,12 @@ impl Tree {
     }
 }
 
-/// A network that is being contracted.
+/// A partly contracted network.
 struct Contracted<'a> {
     network: &'a Network,
-    /// The indices of what is left; none of what was contracted.
+    /// The indices of each part; `None` once it is contracted.
     parts: Vec<Option<Vec<usize>>>,
-    /// How many of what is left have an index.
+    /// For each index, the number of remaining parts that have it.
     holders: Vec<usize>,
 }
 
@@ -67,14 +68,14 @@ impl<'a> Contracted<'a> {
         self.parts[part].as_deref().unwrap_or_default()
     }
 
-    /// Elements of the product of two parts, without those of the parts; none if they have no index in common.
+    /// Elements of the product of two parts minus those of the parts; `None` if they share no index.
     fn growth(&self, one: usize, other: usize) -> Option<f64> {
         self.indices(one).iter().find(|index| self.indices(other).contains(index))?;
         let [_, kept] = self.joined(one, other);
         Some(self.network.elements(&kept) - self.elements(one) - self.elements(other))
     }
 
-    /// The indices of two parts, and those of them that their product has.
+    /// The indices of two parts, and the indices that their product keeps.
     fn joined(&self, one: usize, other: usize) -> [Vec<usize>; 2] {
         let (first, second) = (self.indices(one), self.indices(other));
         let all: Vec<usize> =
@@ -95,14 +96,14 @@ impl<'a> Contracted<'a> {
         }
         kept.iter().for_each(|&index| self.holders[index] += 1);
         let is_last = self.parts.iter().all(Option::is_none);
-        // A multiplication, and an addition where something is summed.
+        // A multiplication, and an addition if there is a sum.
         let sums = all.len() > kept.len() || is_last && self.network.adds;
         let operations = self.network.elements(&all) * if sums { 2.0 } else { 1.0 };
         self.parts.push(Some(kept));
         (self.parts.len() - 1, operations)
     }
 
-    /// Contracts what a tree says. Returns the number of its part, and the operations.
+    /// Contracts a tree. Returns the number of its part, and the operations.
     fn contract(&mut self, tree: &Tree) -> (usize, f64) {
         match tree {
             Tree::Operand(operand) => (*operand, 0.0),
@@ -125,12 +126,14 @@ impl Network {
         Contracted::new(self).contract(tree).1
     }
 
-    /// Operations of any order, at least: each operand is in one step, which has as many as either of its two has elements.
+    /// Lower bound on the operations of any order: each operand is in one step, which has at least as many operations
+    /// as either of its two operands has elements.
     pub(super) fn fewest_operations(&self) -> f64 {
         self.operands.iter().map(|indices| self.elements(indices)).sum::<f64>() / 2.0
     }
 
-    /// Contracts next whichever two leave the fewest elements for what they take away; of two alike, those that are there first.
+    /// Greedily contracts the pair whose product has the smallest growth over the elements of the two; ties go to the
+    /// lower numbers.
     pub(super) fn greedy(&self) -> Tree {
         let mut contracted = Contracted::new(self);
         let mut trees: Vec<Option<Tree>> =
@@ -151,7 +154,7 @@ impl Network {
             });
             let (one, other) = match least {
                 Some(&(_, one, other)) => (one, other),
-                // Nothing is summed between what is left: first what is small.
+                // The remaining parts share no indices: smallest first.
                 None => {
                     left.sort_by(|&one, &two| contracted.elements(one).total_cmp(&contracted.elements(two)));
                     (left[0].min(left[1]), left[0].max(left[1]))
@@ -165,15 +168,16 @@ impl Network {
         }
     }
 
-    /// The order of the fewest operations, by all sets of operands (R. N. C. Pfeifer, J. Haegeman and F. Verstraete, "Faster identification of
-    /// optimal contraction sequences for tensor networks", Phys. Rev. E 90, 2014).
+    /// An order with the minimum number of operations, by dynamic programming over all sets of operands (R. N. C.
+    /// Pfeifer, J. Haegeman and F. Verstraete, "Faster identification of optimal contraction sequences for tensor
+    /// networks", Phys. Rev. E 90, 2014).
     pub(super) fn exact(&self) -> Tree {
         let all = (1usize << self.operands.len()) - 1;
         let mut holders = vec![0usize; self.extents.len()];
         for (operand, indices) in self.operands.iter().enumerate() {
             indices.iter().for_each(|&index| holders[index] |= 1 << operand);
         }
-        // The indices of a set's product; those of an operand are its own.
+        // The indices of a set's product; a single operand keeps all its indices.
         let has = |set: usize, index: usize| {
             let is_needed = set.count_ones() < 2 || self.is_output[index] || holders[index] & !set != 0;
             holders[index] & set != 0 && is_needed
@@ -193,7 +197,7 @@ impl Network {
         for set in (1..=all).filter(|set| set.count_ones() > 1) {
             best[set].0 = f64::INFINITY;
             let lowest = set & set.wrapping_neg();
-            // The halves that hold the first operand.
+            // The halves that contain the first operand.
             let mut half = (set - 1) & set;
             while half > 0 {
                 let before = best[half].0 + best[set & !half].0;
@@ -215,8 +219,8 @@ impl Network {
         tree(all, &best)
     }
 
-    /// Orders of few operations, those first that have the fewest. Annealing goes on for as long as the best order takes by `seconds` of its
-    /// operations, but no longer than `at_most` seconds, counted in moves.
+    /// Orders with few operations, fewest first. Annealing runs for at most as long as the best order would take, by
+    /// `seconds` of its operations, and for at most `at_most` seconds, counted in moves.
     pub(super) fn annealed(&self, at_most: f64, seconds: impl Fn(f64) -> f64) -> Vec<(f64, Tree)> {
         let mut found = Vec::new();
         let mut add = |tree: Tree| {
@@ -230,7 +234,7 @@ impl Network {
         let (mut sweeps, mut spent) = (SWEEPS, 0.0);
         while sweeps <= MAX_SWEEPS {
             let cost = (TEMPERATURES * TREES * sweeps * self.operands.len()) as f64 * SECONDS_OF_MOVE;
-            // The first one is always worth it, if there is time for it.
+            // The first annealing is always worth it, if there is time for it.
             if spent + cost > at_most || sweeps > SWEEPS && spent + cost > seconds(fewest) {
                 break;
             }
@@ -247,7 +251,7 @@ impl Network {
     fn anneal(&self, sweeps: usize) -> Option<Tree> {
         let output = (0..self.extents.len()).filter(|&index| self.is_output[index]).collect();
         let code = EinCode::new(self.operands.clone(), output);
-        // Logarithms are taken of them.
+        // Extents of 0 become 1, since `omeco` takes logarithms.
         let sizes: HashMap<usize, usize> =
             self.extents.iter().map(|&extent| extent.max(1.0) as usize).enumerate().collect();
         let annealing = TreeSA {
@@ -258,14 +262,14 @@ impl Network {
             score: ScoreFunction::time_optimized(),
             ..TreeSA::default()
         };
-        // Threads that end with it: the process may be a rank of many on this node.
+        // The threads end with the annealing: the process may be one of many ranks on this node.
         let cores = std::thread::available_parallelism().map_or(1, Into::into);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(TREES.min(cores)).build().ok()?;
         tree(&pool.install(|| optimize_treesa(&code, &sizes, &annealing))?)
     }
 }
 
-/// The same tree; none if a node has not two parts.
+/// The same tree; `None` if a node does not have two parts.
 fn tree(nested: &NestedEinsum<usize>) -> Option<Tree> {
     match nested {
         NestedEinsum::Leaf { tensor_index } => Some(Tree::Operand(*tensor_index)),

@@ -1,4 +1,4 @@
-//! Orders of random networks against a sum of products that eliminates one index after the other.
+//! Orders of random networks against a sum of products that eliminates one index at a time.
 
 use super::{Network, Order, Tree, operands};
 use polyshard_dsl::{Operand, einsum};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::HashMap;
 
-/// Numbers that look random, the same each time.
+/// Pseudorandom numbers, reproducible.
 struct Numbers(u64);
 
 impl Numbers {
@@ -22,7 +22,7 @@ impl Numbers {
     }
 }
 
-/// The kernel of the product of operands with these indices, summed over those that the output has not.
+/// The kernel of the product of operands with these indices, summed over the indices that the output does not have.
 fn kernel(operands: &[Vec<usize>], extents: &[usize], output: &[usize]) -> Kernel {
     let letters: Vec<char> = ('\u{4e00}'..).take(extents.len()).collect();
     let term = |indices: &[usize]| indices.iter().map(|&index| letters[index]).collect::<String>();
@@ -35,7 +35,7 @@ fn kernel(operands: &[Vec<usize>], extents: &[usize], output: &[usize]) -> Kerne
     einsum(&text, &given, DType::I64, "C").expect("an einsum").check().expect("a kernel")
 }
 
-/// A network of this many operands, most of which share indices with one of the last few.
+/// A network of this many operands, most of which share indices with one of the few before them.
 fn network(count: usize, seed: u64) -> (Vec<Vec<usize>>, Vec<usize>, Vec<usize>) {
     let mut numbers = Numbers(seed);
     let (mut operands, mut extents): (Vec<Vec<usize>>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -73,12 +73,12 @@ fn element(operand: usize, at: usize) -> i64 {
     ((7 * operand + 5 * at) % 11) as i64 - 5
 }
 
-/// The place of an element among those of these extents.
+/// The linear index of an element in an array of these extents.
 fn place(at: &[usize], indices: &[usize], extents: &[usize]) -> usize {
     indices.iter().fold(0, |place, &index| place * extents[index] + at[index])
 }
 
-/// Calls with all values of these indices; the others are 0.
+/// Calls `call` with all values of these indices; the others are 0.
 fn each(indices: &[usize], extents: &[usize], mut call: impl FnMut(&[usize])) {
     let mut at = vec![0; extents.len()];
     loop {
@@ -97,7 +97,8 @@ fn distinct(indices: impl IntoIterator<Item = usize>) -> Vec<usize> {
     all
 }
 
-/// The output, where each index is summed over as soon as all factors that have it are multiplied, those first that few others meet.
+/// The output by elimination: each index is summed over as soon as all factors that have it are multiplied, the one
+/// that meets the smallest number of others first.
 fn eliminated(operands: &[Vec<usize>], extents: &[usize], output: &[usize]) -> Vec<i64> {
     let of_operand = |(nth, indices): (usize, &Vec<usize>)| {
         let size = indices.iter().map(|&index| extents[index]).product();
@@ -137,7 +138,7 @@ fn eliminated(operands: &[Vec<usize>], extents: &[usize], output: &[usize]) -> V
     factors.remove(0).1
 }
 
-/// The output by the kernels of an order, each with a loop for each of its indices.
+/// The output of the kernels of an order, each with a loop per index.
 fn contracted(order: &Order, operands: &[Vec<usize>]) -> Vec<i64> {
     let mut arrays: HashMap<Name, Vec<i64>> = HashMap::new();
     let mut last = Vec::new();
@@ -184,7 +185,7 @@ fn orders_of_random_networks_give_the_sum_of_all_products() {
         let (operands, extents, output) = network(count, seed);
         let kernel = kernel(&operands, &extents, &output);
         let expected = eliminated(&operands, &extents, &output);
-        // Annealing takes longer than all the rest.
+        // Annealing takes longer than the rest of the test.
         let at_most = if seed % 8 == 0 { 1.0 } else { 0.0 };
         let (orders, _) = Order::all(&kernel, at_most, |_| 0.0);
         prop_assert!(!orders.is_empty());
@@ -205,14 +206,14 @@ fn networks_whose_points_cannot_be_counted_have_orders() {
         orders[0].stages().len()
     };
     assert_eq!(order(&chain(100), &[2; 101], &[0, 100]), 99);
-    // Each operand has an index in common with the next one, and with others that are far away.
+    // Each operand shares an index with the next one, and with others that are far away.
     let wide: Vec<Vec<usize>> = (0..300)
         .map(|nth| vec![nth, nth + 1, 301 + nth, 301 + (nth + 1) % 300, 601 + nth, 601 + (nth + 150) % 300])
         .collect();
     assert_eq!(order(&wide, &[2; 901], &[]), 299);
 }
 
-/// The operations of all trees over some operands, the fewest of them.
+/// The minimum number of operations over all trees of some operands.
 fn fewest(network: &Network, parts: Vec<Tree>) -> f64 {
     if let [whole] = &parts[..] {
         return network.operations(whole);
@@ -228,7 +229,7 @@ fn fewest(network: &Network, parts: Vec<Tree>) -> f64 {
     pairs.map(joined).fold(f64::INFINITY, f64::min)
 }
 
-/// Tensors of a square with this many on each side, each with an index of 2 in common with each neighbour.
+/// Tensors in a square with this many on each side, each sharing an index of extent 2 with each neighbour.
 fn lattice(side: usize) -> Vec<Vec<usize>> {
     let mut operands = vec![Vec::new(); side * side];
     let pairs = (0..side * side).flat_map(|at| {

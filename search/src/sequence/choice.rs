@@ -1,4 +1,4 @@
-//! What is chosen of a sequence, and why not another.
+//! The chosen schedules of a sequence, and why others were not chosen.
 
 use super::rounds::Around;
 use super::stage::{Stage, is_given};
@@ -10,13 +10,13 @@ use polyshard_planner::cost::{Cost, cost};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{LowerBound, Program};
 
-/// Schedules of the kernels of a sequence, with their price together.
+/// Schedules of the kernels of a sequence, with the cost of the whole program.
 #[derive(Clone, Debug)]
 pub struct SequenceCandidate {
     pub(super) schedules: Vec<Schedule>,
-    /// Over how many ranks each loop of each kernel is divided; empty of one whose schedule is given.
+    /// For each kernel, the number of ranks that each loop is divided over; empty if its schedule is given.
     pub(super) grids: Vec<Vec<(Name, usize)>>,
-    /// What each schedule is besides its grid.
+    /// The form of each schedule, which with its grid describes it.
     pub(super) forms: Vec<Form>,
     pub(super) cost: Cost,
 }
@@ -28,13 +28,13 @@ impl SequenceCandidate {
         &self.schedules
     }
 
-    /// Returns what their program costs.
+    /// Returns the cost of their program.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         &self.cost
     }
 
-    /// Whether it is another one with axes that are alike in each other's places: the price is the same, and all but the axes.
+    /// Whether it differs from another only by a permutation of equivalent axes: same price, grids and forms.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         let [one, two] = [self, other].map(|one| (one.cost.memory, one.cost.received, &one.grids, &one.forms));
         one == two && self.cost.seconds() == other.cost.seconds()
@@ -46,7 +46,7 @@ impl SequenceCandidate {
         steps.collect()
     }
 
-    /// Keeps, of those that are alike, the first by its text; the fastest first.
+    /// Keeps the first by its text of equivalent candidates; fastest first.
     pub(super) fn each_once(mut all: Vec<Self>) -> Vec<Self> {
         all.sort_by(|one, other| {
             let by_seconds = one.cost.seconds().total_cmp(&other.cost.seconds());
@@ -54,7 +54,7 @@ impl SequenceCandidate {
         });
         let mut kept: Vec<Self> = Vec::new();
         for candidate in all {
-            // What is alike takes as long, so it stands next to it.
+            // Equivalent candidates take equally long, so they are adjacent.
             let seconds = candidate.cost.seconds();
             let mut as_fast = kept.iter().rev().take_while(|other| other.cost.seconds() == seconds);
             if !as_fast.any(|other| other.is_alike(&candidate)) {
@@ -65,7 +65,7 @@ impl SequenceCandidate {
     }
 }
 
-/// The best program of a sequence that was found.
+/// The best program of a sequence.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -100,7 +100,7 @@ impl SequenceChoice {
         &self.program
     }
 
-    /// Returns what it costs.
+    /// Returns its cost.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         &self.best.cost
@@ -112,8 +112,9 @@ impl SequenceChoice {
         &self.best.schedules
     }
 
-    /// Returns the others that were priced as whole programs and fit into the memory, the fastest first. Branches that could not be faster
-    /// than what was known are not among them; those that differ in nothing but which of several axes that are alike is which are there once.
+    /// Returns the other candidates that were priced as whole programs and fit into the memory, fastest first. Branches
+    /// that could not be faster than the best so far are not among them. Candidates that differ only by a permutation
+    /// of equivalent axes are listed once.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -132,23 +133,25 @@ impl SequenceChoice {
         &self.others
     }
 
-    /// Returns how many meshes there were to choose from.
+    /// Returns the number of meshes to choose from.
     #[must_use]
     pub fn considered(&self) -> usize {
         self.considered
     }
 
-    /// As [`Choice::gap`](crate::Choice::gap). `pipeline` is looked for in the best program that does without, where arrays stay as they lie.
+    /// As [`Choice::gap`](crate::Choice::gap). `pipeline` is tried only in the best program without it, with the same
+    /// shardings.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.open.gap(&self.best.cost)
     }
 
-    /// Returns what any algorithm that runs these kernels as they are, one after the other, has to receive on the ranks of the mesh: the sum of
-    /// what each has to by itself ([`Kernel::lower_bound_in`](polyshard_program::Kernel::lower_bound_in)), where what comes from
-    /// outside and what is left lie as they do here. A value that several of them read counts for the first one alone, since it may stay. Kernels in
-    /// rounds count as often as they run for certain: once, where `until` may end them. The elements that are touched go by the names of values, kernel
-    /// after kernel.
+    /// Returns the lower bound on the words that any algorithm that runs these kernels one after the other receives on
+    /// the ranks of the mesh. It is the sum of the kernels' own bounds
+    /// ([`Kernel::lower_bound_in`](polyshard_program::Kernel::lower_bound_in)), with inputs and outputs of the program
+    /// in their shardings here. A value that several kernels read counts for the first one only, since it may be
+    /// reused. Kernels in rounds count as often as they certainly run: once, if `until` may end the rounds. Touched
+    /// elements are listed by the names of values, kernel after kernel.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -175,7 +178,7 @@ impl SequenceChoice {
             let mut homes: Vec<(Name, Sharding)> = Vec::new();
             for (tensor, value) in kernel.tensors().zip(values()) {
                 let is_output = tensor.name == kernel.output().name;
-                // What a stage before this one has read may have stayed, and is not fetched again.
+                // A value that an earlier stage has read may be reused, and is not fetched again.
                 if !is_output && read.contains(&value) {
                     homes.push((tensor.name, Sharding::replicated(mesh, &tensor.shape)));
                 } else if is_output || is_given(&self.stages, value) {
@@ -198,7 +201,7 @@ impl SequenceChoice {
             let [all, later] = self.around.least_times(nth);
             add(all - later, &bound);
             if later > 0.0 {
-                // What no round changes has come in the first.
+                // Data that no round changes was fetched in the first.
                 let unchanged = self.around.unchanged(&self.stages, nth, kernel);
                 homes.retain(|(name, _)| !unchanged.contains(name));
                 let there = kernel.tensors().filter(|tensor| unchanged.contains(&tensor.name));
@@ -228,7 +231,8 @@ impl SequenceChoice {
     /// ```
     ///
     /// # Errors
-    /// [`SearchError::Schedules`] if there is not one for each kernel; if one is not legal, they are not on one mesh, or cannot be priced.
+    /// [`SearchError::Schedules`] if there is not one schedule for each kernel; also if one is not legal, they are not
+    /// on one mesh, or cannot be priced.
     pub fn why_not(&self, schedules: &[Schedule]) -> Result<String, SearchError> {
         if schedules.len() != self.stages.len() {
             return Err(SearchError::Schedules { kernels: self.stages.len(), schedules: schedules.len() });

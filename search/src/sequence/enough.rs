@@ -1,6 +1,8 @@
-//! How many ranks would do for kernels in sequence: meshes of exactly each number, on which the program that needs the least memory is looked for.
+//! How many ranks would be enough for kernels in sequence: for each number, a program that needs little memory is
+//! sought on the meshes of exactly that many ranks.
 //!
-//! Where few meshes are looked at, a search with more ranks may look at other ones. So numbers are counted up as long as all meshes are looked at.
+//! A search that examines only a few meshes may examine others with more ranks. So numbers are tried one by one only as
+//! long as all meshes are examined.
 
 use super::SequenceSearch;
 use super::known::Known;
@@ -14,9 +16,9 @@ use polyshard_program::Kernel;
 use std::time::Instant;
 
 impl SequenceSearch<'_> {
-    /// The number of ranks that would do. What began then takes as long as a search may at most.
+    /// The number of ranks that would be enough. The search that began at `start` keeps its time limit.
     pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
-        // Schedules that are given are on the mesh.
+        // Given schedules fix the mesh.
         if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
             return Enough::LargerMesh;
         }
@@ -39,7 +41,8 @@ impl SequenceSearch<'_> {
     }
 }
 
-/// Bytes that a rank has at least while a stage runs, whatever their number: something of each value that its kernel reads or writes.
+/// Lower bound on the bytes that a rank holds while a stage runs, for any number of ranks: an element of each value
+/// that its kernel reads or writes.
 fn least(stage: &Stage, kernel: &Kernel) -> u64 {
     let mut values: Vec<Name> = Vec::new();
     for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().chain([&stage.output])) {
@@ -50,7 +53,7 @@ fn least(stage: &Stage, kernel: &Kernel) -> u64 {
     (values.len() * kernel.dtype().size()) as u64
 }
 
-/// A search for a program that fits, whatever it takes.
+/// A search for a program that fits, however slow.
 struct OfSequence<'a> {
     search: &'a SequenceSearch<'a>,
     kernels: Vec<&'a Kernel>,
@@ -59,7 +62,7 @@ struct OfSequence<'a> {
 }
 
 impl OfSequence<'_> {
-    /// Looks at the search with this many ranks, and at what is known before it.
+    /// Calls `look` with the search on this many ranks, and its bounds.
     fn at<R>(&self, ranks: usize, look: impl FnOnce(&SequenceSearch<'_>, &Known<'_>) -> R) -> R {
         let machine = wide(self.search.machine, ranks);
         let machine = machine.expect("a machine that can be wider can be this wide; this is a bug in polyshard");
@@ -95,7 +98,7 @@ impl Trial for OfSequence<'_> {
     }
 
     fn fits(&self, ranks: usize, laid: &Laid) -> Option<bool> {
-        // What has no price is not compared.
+        // Programs that cannot be priced are not compared.
         self.at(ranks, |search, known| {
             let mut state = State::new(search, known, self.memory);
             state.until = self.until;

@@ -1,4 +1,4 @@
-//! What is known of kernels in sequence before any mesh.
+//! Facts about kernels in sequence that do not depend on a mesh.
 
 use super::SequenceSearch;
 use super::laid::Laid;
@@ -10,11 +10,11 @@ use polyshard_program::{Kernel, Program};
 /// The stages of a search, each with its bounds.
 pub(super) struct Known<'a> {
     pub(super) kernels: Vec<&'a Kernel>,
-    /// The programs of those whose schedules are given.
+    /// The programs of the stages whose schedules are given.
     pub(super) fixed: Vec<Option<Program>>,
-    /// Those of stages by themselves.
+    /// The bounds of each stage alone.
     pub(super) bounds: Vec<Bounds<'a>>,
-    /// Those of what need not be brought to stages that other ones before them keep tiles for.
+    /// The bounds of each stage if it reuses all tiles that earlier stages or rounds may keep for it.
     pub(super) least: Vec<Bounds<'a>>,
     pub(super) shared: Shared,
     /// How often each stage runs.
@@ -25,7 +25,7 @@ impl<'a> Known<'a> {
     pub(super) fn new(search: &SequenceSearch<'a>, kernels: Vec<&'a Kernel>, fixed: Vec<Option<Program>>) -> Self {
         let (machine, ranks) = (search.machine, search.ranks);
         let bounds = kernels.iter().map(|kernel| Bounds::new(kernel, machine, ranks, [])).collect();
-        // What an earlier stage reads may be in its tile, and need not come again.
+        // A value that an earlier stage reads may be in its tile, and need not be fetched again.
         let shared = Shared::new(&search.stages, &search.around, &kernels);
         let stays =
             shared.before.iter().zip(&shared.unchanged).map(|(before, unchanged)| [&before[..], unchanged].concat());
@@ -35,12 +35,12 @@ impl<'a> Known<'a> {
         Self { kernels, fixed, bounds, least, shared, times }
     }
 
-    /// The meshes over which all stages can be laid, those first that could be the fastest. Of stages whose schedules are given, the seconds are known
-    /// that they take at least.
+    /// The meshes over which all stages can be laid, lowest bounds first. `given` are the lower bounds, in seconds, of
+    /// stages with given schedules.
     pub(super) fn laid(&self, meshes: Vec<Mesh>, given: &[Option<f64>]) -> Vec<Laid> {
         let laid = |mesh| Laid::new(mesh, &self.kernels, (&self.least, &self.times), given);
         let mut meshes: Vec<Laid> = meshes.into_iter().filter_map(laid).collect();
-        // Among equal bounds, meshes of fewer axes are laid over more simply.
+        // Among equal bounds, fewer axes are simpler.
         meshes.sort_by(|one, other| {
             let by_bound = one.least().total_cmp(&other.least());
             by_bound

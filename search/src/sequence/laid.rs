@@ -1,4 +1,4 @@
-//! Meshes, and how the loops of several kernels lie over them.
+//! Meshes, and the ways to lay the loops of several kernels over them.
 
 use crate::grid::Bounds;
 use crate::variant::{Along, Variant, Ways};
@@ -8,12 +8,13 @@ use polyshard_program::Kernel;
 /// A mesh, and the ways to lay each kernel over it, by their bounds.
 pub(super) struct Laid {
     pub(super) mesh: Mesh,
-    /// By stage: seconds at least, and the loop for each axis. Of a stage whose schedule is given there is one.
+    /// By stage: a lower bound on the seconds, and the loop for each axis. A stage with a given schedule has one way.
     pub(super) ways: Vec<Vec<(f64, Along)>>,
 }
 
 impl Laid {
-    /// None if a kernel has no way. Given are the bounds of kernels, each of which runs `times` times. Of stages whose schedules are given, the seconds are known that they take at least.
+    /// Lays kernels over a mesh; `None` if a kernel has no way. Each kernel has bounds, and runs `times` times. `given`
+    /// are the lower bounds, in seconds, of stages with given schedules.
     pub(super) fn new(
         mesh: Mesh,
         kernels: &[&Kernel],
@@ -36,7 +37,7 @@ impl Laid {
         Some(Self { mesh, ways })
     }
 
-    /// Seconds that every program on this mesh takes at least.
+    /// Lower bound on the seconds of every program on this mesh.
     pub(super) fn least(&self) -> f64 {
         self.ways.iter().map(|ways| ways[0].0).sum()
     }

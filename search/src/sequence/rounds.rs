@@ -1,4 +1,4 @@
-//! Rounds around kernels of a sequence: how often each of them runs, and what stays as it is meanwhile.
+//! Rounds around kernels of a sequence: how often each kernel runs, and which values do not change.
 
 use super::stage::Stage;
 use crate::SearchError;
@@ -9,8 +9,8 @@ use polyshard_planner::Sequence;
 use polyshard_program::{Kernel, Program};
 use std::ops::Range;
 
-/// Returns the sequence of the kernels with these numbers, in the rounds around them; those around others come first. Of each kernel, `stage` says the
-/// program, the values that it reads, and the one that it writes.
+/// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `stage`
+/// returns a kernel's program, the values that it reads, and the value that it writes.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -28,7 +28,7 @@ use std::ops::Range;
 /// ```
 ///
 /// # Panics
-/// If rounds are of kernels that there are not, as `stage` does.
+/// If rounds name kernels that do not exist, and `stage` panics for them.
 pub fn in_rounds<'p>(
     stage: impl Copy + Fn(usize) -> (&'p Program, Vec<Name>, Name),
     kernels: Range<usize>,
@@ -59,7 +59,7 @@ pub fn in_rounds<'p>(
     sequence
 }
 
-/// The rounds around kernels of a sequence, and what is kept of what they carry.
+/// The rounds around kernels of a sequence, and the carried values that are outputs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Around {
     pub(super) rounds: Vec<Rounds>,
@@ -74,8 +74,8 @@ impl Around {
         self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value))
     }
 
-    /// Checks that the rounds are of some of this number of kernels, and that those of which one has kernels of the other are one inside of
-    /// the other, the outer ones first.
+    /// Checks that the rounds contain some of this many kernels, and that overlapping rounds are nested, outer ones
+    /// first.
     pub(super) fn check(&self, kernels: usize) -> Result<(), SearchError> {
         for (nth, Rounds { kernels: own, .. }) in self.rounds.iter().enumerate() {
             let refused = |why: String| Err(SearchError::Rounds { first: own.start, end: own.end, why });
@@ -101,31 +101,32 @@ impl Around {
         self.rounds.iter().filter(move |rounds| rounds.kernels.contains(&nth))
     }
 
-    /// How often a stage runs, at most.
+    /// How often a stage runs at most.
     pub(super) fn times(&self, nth: usize) -> f64 {
         self.around(nth).map(|rounds| rounds.times as f64).product()
     }
 
-    /// How often a stage is brought what no round changes: in the first of the innermost rounds around it.
+    /// How often a stage fetches data that does not change in its innermost rounds: once per run of those rounds.
     pub(super) fn once(&self, nth: usize) -> f64 {
         let mut all: Vec<f64> = self.around(nth).map(|rounds| rounds.times as f64).collect();
         all.last_mut().into_iter().for_each(|innermost| *innermost = innermost.min(1.0));
         all.into_iter().product()
     }
 
-    /// How often a value that a stage reads is moved for it: in each of the rounds in which it changes.
+    /// How often a value is moved for a stage that reads it: once in each of the rounds that change it.
     pub(super) fn changes(&self, stages: &[Stage], nth: usize, value: Name) -> f64 {
         self.around(nth).filter(|rounds| changes(rounds, stages, value)).map(|rounds| rounds.times as f64).product()
     }
 
-    /// The inputs of a stage's kernel that are there before the innermost rounds around it, and do not change in them.
+    /// The inputs of a stage's kernel that do not change in the innermost rounds around it.
     pub(super) fn unchanged(&self, stages: &[Stage], nth: usize, kernel: &Kernel) -> Vec<Name> {
         let Some(innermost) = self.around(nth).last() else { return Vec::new() };
         let inputs = kernel.inputs().iter().zip(&stages[nth].inputs);
         inputs.filter(|(_, value)| !changes(innermost, stages, **value)).map(|(tensor, _)| tensor.name).collect()
     }
 
-    /// What is carried from one round to the next by those that end with a stage, as the value and what becomes it, and how often.
+    /// The values that rounds ending with stage `last` carry to their next round, each with the value that replaces it,
+    /// and how often.
     pub(super) fn carried(&self, last: usize) -> impl Iterator<Item = (Name, Name, f64)> {
         let mut times = 1.0;
         let each = self.around(last).map(move |rounds| {
@@ -136,7 +137,8 @@ impl Around {
         ended.flat_map(|(rounds, times)| rounds.carried.iter().map(move |&(value, next)| (value, next, times)))
     }
 
-    /// How often a stage runs for certain, since `until` may end rounds after the first, and in how many of these what does not change may have come before.
+    /// How often a stage certainly runs, since `until` may end rounds after the first, and how many of these runs may
+    /// reuse unchanged data.
     pub(super) fn least_times(&self, nth: usize) -> [f64; 2] {
         let times = |rounds: &Rounds| if rounds.until.is_some() { rounds.times.min(1) } else { rounds.times } as f64;
         let all: f64 = self.around(nth).map(times).product();
@@ -144,7 +146,7 @@ impl Around {
     }
 }
 
-/// Whether a value is another one in each round.
+/// Whether a value changes in each round.
 fn changes(rounds: &Rounds, stages: &[Stage], value: Name) -> bool {
     let is_carried = rounds.carried.iter().any(|(carried, _)| *carried == value);
     is_carried || stages[rounds.kernels.clone()].iter().any(|stage| stage.output == value)

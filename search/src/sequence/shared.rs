@@ -1,17 +1,17 @@
-//! Which inputs of the kernels of a sequence may be in tiles that are there already.
+//! Which inputs of the kernels of a sequence may be in tiles that are kept.
 
 use super::rounds::Around;
 use super::stage::Stage;
 use polyshard_layout::Name;
 use polyshard_program::Kernel;
 
-/// For each stage, its inputs of which a tile may serve it again, or other stages.
+/// For each stage, the inputs whose tiles it may reuse in later rounds, or share with other stages.
 pub(super) struct Shared {
-    /// That do not change in the rounds around it.
+    /// Inputs that do not change in the innermost rounds around it.
     pub(super) unchanged: Vec<Vec<Name>>,
-    /// That stages before it read.
+    /// Inputs that earlier stages read.
     pub(super) before: Vec<Vec<Name>>,
-    /// That any other stage reads, or that do not change.
+    /// Inputs that any other stage reads, or that do not change.
     pub(super) with_any: Vec<Vec<Name>>,
 }
 

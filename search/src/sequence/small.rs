@@ -1,8 +1,9 @@
-//! The program that needs the least memory: what is chosen where nothing faster is known to fit, or what is said to do.
+//! The program that needs the least memory: chosen if nothing faster is known to fit, or reported as the memory that
+//! would be enough.
 //!
-//! Stages that fit by themselves may not fit together, so the panels of all of them are as fine as can be here. Of each stage, and of each way
-//! that its arrays may lie, the schedule is taken that needs the least; where several stages read the same value, of each that keeps other tiles
-//! for them. Tests: `search/tests/it/sequences.rs`.
+//! Stages that each fit alone may not fit together, so their panels are as fine as possible here. For each stage, each
+//! combination of shardings, and each set of tiles that it keeps for other stages, the schedule with the least memory
+//! is used. Tests: `search/tests/it/sequences.rs`.
 
 use super::laid::Laid;
 use super::stage::{Stage, is_given};
@@ -15,37 +16,37 @@ use crate::variant::{Along, Variant};
 use polyshard_layout::{Mesh, Name, Sharding};
 use std::cell::OnceCell;
 
-/// The most programs that are put together; with more, the least that was seen is said.
+/// The maximum number of programs that are built; if there are more, the smallest of these is reported.
 const MAX_PROGRAMS: usize = 1 << 12;
 
-/// The most that are put together of each mesh to find one that fits.
+/// The maximum number of programs that are built on each mesh to find one that fits.
 const MAX_FITTING: usize = 1 << 6;
 
-/// A program of some of the stages, as far as it is known.
+/// A partial program: the first stages.
 struct Small<'c> {
     ways: Vec<&'c StageWay>,
-    /// What comes from outside, as it lies.
+    /// The inputs of the program, with their shardings.
     given: Vec<(Name, &'c Sharding)>,
-    /// Bytes of these.
+    /// Bytes of the inputs.
     shards: u64,
-    /// The most bytes of other arrays that one of the stages has.
+    /// The maximum, over the stages, of the bytes of other arrays.
     others: u64,
-    /// Bytes of the tiles of all stages so far, but of those that others may keep.
+    /// Bytes of the tiles of all stages so far, except tiles that earlier stages may keep.
     tiles: u64,
-    /// The arrays of which there are tiles that later stages may read.
+    /// The arrays whose tiles later stages may read.
     kept: Vec<(Name, &'c Sharding)>,
 }
 
-/// What is looked for: on all meshes, or on one.
+/// The state of the search for the smallest program, on all meshes or on one.
 struct Smallest {
     best: Option<Best>,
-    /// Bytes that are too many.
+    /// Programs that need this many bytes or more are of no interest.
     below: u64,
-    /// How many programs may still be put together.
+    /// How many more programs may be built.
     left: usize,
-    /// Whether all were compared that could need less.
+    /// Whether all programs that could need less were compared.
     is_done: bool,
-    /// Whether what does not fit is of no interest.
+    /// Whether programs that do not fit are of no interest.
     fits: bool,
 }
 
@@ -56,9 +57,9 @@ impl Smallest {
 }
 
 impl State<'_> {
-    /// Looks for the program that needs the least memory on these meshes. If it fits, it is the best, with larger panels where there is room; else
-    /// what it needs is said, and whether less may do: on other meshes, unless these are `all`, or because a limit has ended the search. At least one
-    /// program is looked at.
+    /// Searches these meshes for the program that needs the least memory. If it fits, it becomes the best, with larger
+    /// panels if there is room. Otherwise its memory is recorded, and whether it is the minimum: not if these meshes
+    /// are not `all`, or if a limit ended the search. At least one program is examined.
     pub(super) fn smallest(&mut self, meshes: &[Laid], all: bool) -> Result<(), SearchError> {
         let mut meshes: Vec<&Laid> = meshes.iter().collect();
         meshes.sort_by_cached_key(|laid| self.least_held(laid));
@@ -92,8 +93,8 @@ impl State<'_> {
         }
     }
 
-    /// Whether a program on a mesh fits into the memory; none if not all were compared. Whatever else [`smallest`](Self::smallest) looks at, it finds
-    /// one if this does.
+    /// Whether a program on a mesh fits into the memory; `None` if none was found but not all were compared. If this
+    /// finds one, [`smallest`](Self::smallest) does too, whatever else it examines.
     pub(super) fn fits(&mut self, laid: &Laid) -> Result<Option<bool>, SearchError> {
         let ways = self.small_ways(laid)?;
         let found = self.fitting(laid, &ways, self.memory.saturating_add(1))?;
@@ -101,7 +102,7 @@ impl State<'_> {
         Ok((fits || found.is_done).then_some(fits))
     }
 
-    /// The program on a mesh that needs the least memory, if that is less than this.
+    /// The program on a mesh that needs the least memory, if it needs less than `below`.
     fn fitting(&mut self, laid: &Laid, ways: &[Vec<StageWay>], below: u64) -> Result<Smallest, SearchError> {
         let may_fit = |nth: usize, way: &StageWay| {
             way.along.as_ref().is_none_or(|along| self.holds(nth, &laid.mesh, along) <= self.memory)
@@ -113,17 +114,18 @@ impl State<'_> {
         Ok(found)
     }
 
-    /// Bytes that a rank holds at least, in closed form, while a stage runs with its loops along these axes of a mesh.
+    /// Closed-form lower bound on the bytes that a rank holds while a stage runs with its loops along these axes of a
+    /// mesh.
     pub(super) fn holds(&self, nth: usize, mesh: &Mesh, along: &Along) -> u64 {
         let Stage { inputs, output, .. } = &self.search.stages[nth];
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
-        // What a kernel reads as several tensors may be one array.
+        // Several tensors of a kernel may be one array.
         let is_once = (0..inputs.len()).all(|at| inputs[at] != *output && !inputs[..at].contains(&inputs[at]));
         let own = if is_once { self.bounds[nth].memory(&variant.grid()) as u64 } else { 0 };
         own.saturating_add(self.besides[nth])
     }
 
-    /// Bytes that a rank holds at least in every program on a mesh.
+    /// Lower bound on the bytes that a rank holds in every program on a mesh.
     pub(super) fn least_held(&self, laid: &Laid) -> u64 {
         let of_stage = |(nth, ways): (usize, &Vec<(f64, Along)>)| match self.fixed[nth] {
             Some(_) => None,
@@ -132,7 +134,7 @@ impl State<'_> {
         laid.ways.iter().enumerate().filter_map(of_stage).max().unwrap_or(0)
     }
 
-    /// Puts programs of one way of each stage together that could need less memory than what was found.
+    /// Builds the programs, of one way per stage, that could need less memory than the smallest so far.
     fn together_of(&mut self, ways: &[Vec<&StageWay>], smallest: &mut Smallest) -> Result<(), SearchError> {
         let least = |(nth, ways): (usize, &Vec<&StageWay>)| {
             let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
@@ -149,8 +151,8 @@ impl State<'_> {
         (0..self.kernels.len()).map(|nth| self.ways_of(nth, laid)).collect()
     }
 
-    /// Of each way that arrays of a stage may lie on a mesh, and of tiles that it keeps for others, the schedule that needs the least memory;
-    /// those first that need less.
+    /// For each combination of shardings of a stage's arrays on a mesh, and of tiles that it keeps for others, the
+    /// schedule that needs the least memory; smallest first.
     fn ways_of(&mut self, nth: usize, laid: &Laid) -> Result<Vec<StageWay>, SearchError> {
         if let Some(program) = &self.fixed[nth] {
             return Ok(vec![self.given(nth, program)?]);
@@ -183,14 +185,16 @@ impl State<'_> {
         sharding.largest_shard().saturating_mul(self.kernels[0].dtype().size() as u64)
     }
 
-    /// The bytes of a stage besides its arrays, if those of its tiles that are said to be kept by stages before are not held.
+    /// The bytes of a stage beyond its arrays, without the tiles for which `is_kept` says that earlier stages keep
+    /// them.
     fn tiles(&self, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> u64 {
         let arrays = way.candidate.shardings.iter().map(|sharding| self.bytes(sharding));
         let kept = way.candidate.stays.iter().filter(|stay| is_kept(stay));
         memory_without(&way.candidate.cost, kept).saturating_sub(arrays.fold(0, u64::saturating_add))
     }
 
-    /// Tries all ways of the next stage behind those that are there. `tiles` are the fewest bytes of the tiles of each stage.
+    /// Tries all ways of the next stage after the chosen ones. `tiles` are the minimum bytes of the tiles of each
+    /// stage.
     fn descend_small<'c>(
         &mut self,
         ways: &[Vec<&'c StageWay>],
@@ -258,7 +262,7 @@ impl State<'_> {
         small.ways.push(way);
     }
 
-    /// Gives stages larger panels, one after the other, where these fit and are faster.
+    /// Gives one stage after the other larger panels, if these fit and are faster.
     fn relax(&mut self) -> Result<(), SearchError> {
         for nth in 0..self.kernels.len() {
             if self.is_over() {

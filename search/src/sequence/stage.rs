@@ -1,4 +1,4 @@
-//! Kernels of a sequence with the values that they read and write.
+//! Kernels of a sequence, with the values that they read and write.
 
 use polyshard_layout::Name;
 use polyshard_polyhedral::Schedule;
@@ -11,7 +11,7 @@ pub(super) struct Stage {
     pub(super) output: Name,
 }
 
-/// Whether a value is there before the first stage.
+/// Whether a value is an input of the program.
 pub(super) fn is_given(stages: &[Stage], value: Name) -> bool {
     let reads = stages.iter().position(|stage| stage.inputs.contains(&value));
     let writes = stages.iter().position(|stage| stage.output == value);

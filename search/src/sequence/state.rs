@@ -1,5 +1,5 @@
-//! The search on one mesh after the other: what is known so far, and what can still be the best.
-//! Tests: `search/tests/it/sequences.rs`.
+//! The search on one mesh after the other: the best program so far, and the branches that can still beat it. Tests:
+//! `search/tests/it/sequences.rs`.
 
 use super::SequenceSearch;
 use super::choice::SequenceCandidate;
@@ -25,65 +25,65 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// The most schedules of a stage that are priced in which panels move while others are computed.
+/// The maximum number of pipelined schedules of a stage that are priced.
 const MOST_AHEAD: usize = 16;
 
-/// A way to run a stage, and its program once that is asked for.
+/// A way to run a stage, with its program once requested.
 pub(super) struct StageWay {
     pub(super) candidate: Candidate,
-    /// How its loops lie on the mesh; none if its schedule is given.
+    /// The mesh axes that divide its loops; `None` if its schedule is given.
     pub(super) along: Option<Along>,
     pub(super) program: OnceCell<Result<Program, LowerError>>,
 }
 
 impl StageWay {
-    /// Seconds that it takes at least, if those of its tiles that are said to be kept by stages before are not brought.
+    /// Lower bound on its seconds if the tiles for which `is_kept` says that earlier stages keep them are not fetched.
     fn seconds_without(&self, is_kept: impl Fn(&Stay) -> bool) -> f64 {
         seconds_without(&self.candidate.cost, self.candidate.stays.iter().filter(|stay| is_kept(stay)))
     }
 
-    /// The program, which is proved.
+    /// The proved program.
     fn program(&self) -> Result<&Program, LowerError> {
         self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
     }
 }
 
-/// A search that is going on.
+/// The state of a search.
 pub(super) struct State<'a> {
     pub(super) search: &'a SequenceSearch<'a>,
     pub(super) prices: Prices<'a>,
     pub(super) kernels: &'a [&'a Kernel],
     pub(super) bounds: &'a [Bounds<'a>],
-    /// Those of what need not be brought to stages that other ones before them keep tiles for.
+    /// The bounds of each stage if it reuses all tiles that earlier stages or rounds may keep for it.
     least: &'a [Bounds<'a>],
     pub(super) fixed: &'a [Option<Program>],
     pub(super) shared: &'a Shared,
     pub(super) memory: u64,
-    /// Bytes that a rank holds at least, while a stage runs, of values that the stage neither reads nor writes.
+    /// Lower bound on the bytes of values that a rank holds while a stage runs that neither reads nor writes them.
     pub(super) besides: Vec<u64>,
     pub(super) until: Option<Instant>,
-    /// When the search for something fast gives way to the one for something that fits, if nothing has fitted.
+    /// When the search for fast programs gives way to the search for one that fits, if none has fitted yet.
     pub(super) until_short: Option<Instant>,
-    /// What it takes to get an array from one sharding to another.
+    /// Seconds to redistribute an array from one sharding to another.
     moves: HashMap<[Sharding; 2], f64>,
     pub(super) best: Option<Best>,
     /// Whole programs that fit into the memory.
     pub(super) whole: Vec<SequenceCandidate>,
-    /// Seconds that the best takes less than.
+    /// Programs that take this many seconds or more are not wanted.
     pub(super) below: f64,
     /// Whether a candidate exceeded the memory.
     pub(super) is_short: bool,
-    /// The least memory of any program, if none fits, and whether all were compared.
+    /// The minimum memory of a program, if none fits, and whether all were compared.
     pub(super) least_memory: Option<(u64, bool)>,
     pub(super) failed: Option<SearchError>,
     pub(super) open: Open,
     /// Whether a time limit has ended it.
     pub(super) is_cut: bool,
-    /// Whether it has ended the search for ways that need little memory.
+    /// Whether a time limit has ended the search for ways that need little memory.
     pub(super) are_ways_cut: bool,
 }
 
-/// The best program so far, with the program of each stage, and how its loops lie on the mesh.
+/// The best program so far, with the program of each stage and the mesh axes that divide its loops.
 pub(super) struct Best {
     pub(super) program: Program,
     pub(super) stages: Vec<Program>,
@@ -91,24 +91,25 @@ pub(super) struct Best {
     pub(super) along: Vec<Option<Along>>,
 }
 
-/// Where the tensors of a kernel lie.
+/// The shardings of the tensors of a kernel.
 type Homes = Vec<(Name, Vec<Clause>)>;
 
-/// What a search ends with: the program, its schedules, and the others; or the least memory; or what failed.
+/// The result of a search: the program, its schedules, and the others; or the minimum memory; or the first failure.
 type Ended = (Option<(Program, SequenceCandidate, Vec<SequenceCandidate>)>, Option<(u64, bool)>, Option<SearchError>);
 
 /// The stages so far.
 struct Chosen<'c> {
     ways: Vec<&'c StageWay>,
-    /// The values, in the shardings in which they are; each the first time as it was given or written.
+    /// The values, in the shardings that they have; the first sharding of each is the one in which it was given or
+    /// written.
     arrays: Vec<(Name, &'c Sharding)>,
-    /// The arrays of which there are tiles that later stages may read.
+    /// The arrays whose tiles later stages may read.
     tiles: Vec<(Name, &'c Sharding)>,
     seconds: f64,
 }
 
 impl<'a> State<'a> {
-    /// Nothing is known but what is before any mesh.
+    /// The state before the first mesh.
     pub(super) fn new(search: &'a SequenceSearch<'a>, known: &'a Known<'a>, memory: u64) -> Self {
         Self {
             search,
@@ -135,10 +136,10 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What was found.
+    /// The result of the search.
     pub(super) fn ended(self) -> Ended {
         let Some(Best { program, candidate, .. }) = self.best else { return (None, self.least_memory, self.failed) };
-        // What is alike is the best by another name.
+        // A candidate equivalent to the best may stand in its place.
         let mut all = self.whole;
         let chosen = candidate.clone();
         all.insert(0, candidate);
@@ -155,7 +156,7 @@ impl<'a> State<'a> {
     fn is_late(&self) -> bool {
         match self.best {
             Some(_) => self.is_over(),
-            // Another search has found something.
+            // Another search has found a program.
             None if self.below < f64::INFINITY => self.is_over(),
             None => self.is_short && is_over(self.until_short),
         }
@@ -166,13 +167,13 @@ impl<'a> State<'a> {
         is_over(self.until)
     }
 
-    /// Looks at all that could be the best on a mesh.
+    /// Examines all programs on a mesh that could be the best.
     pub(super) fn on_mesh(&mut self, laid: &Laid) -> Result<(), SearchError> {
         let mut found: Vec<Vec<StageWay>> = laid.ways.iter().map(|_| Vec::new()).collect();
         let mut tried = vec![0; laid.ways.len()];
-        // What each stage takes at least: as the bounds say, until its fastest way is known.
+        // Lower bound on the seconds of each stage: by its bounds until its fastest way is known.
         let mut least: Vec<f64> = laid.ways.iter().map(|ways| ways[0].0).collect();
-        // First the ways up to the fastest of each stage, then all that these leave room for.
+        // First the ways up to the fastest of each stage, then all others that could still be part of the best.
         for of_all in [false, true] {
             for (nth, ways) in laid.ways.iter().enumerate() {
                 while let Some((bound, along)) = ways.get(tried[nth]) {
@@ -210,13 +211,13 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Leaves open what is not looked at on a mesh, and on those behind it.
+    /// Leaves open the programs not examined on this mesh and on later ones, and ends the search.
     fn cut(&mut self, laid: &Laid) {
         self.open.leave(laid.least());
         self.is_cut = true;
     }
 
-    /// Seconds that stages whose schedules are given take at least.
+    /// Lower bounds on the seconds of the stages with given schedules.
     pub(super) fn least_of_given(&self) -> Result<Vec<Option<f64>>, SearchError> {
         let of_stage = |(nth, program): (usize, &Option<Program>)| {
             let way = program.as_ref().map(|program| self.given(nth, program)).transpose()?;
@@ -225,14 +226,14 @@ impl<'a> State<'a> {
         self.fixed.iter().enumerate().map(of_stage).collect()
     }
 
-    /// Seconds that a stage takes at least in any sequence: what stages before it may keep for it need not be brought.
+    /// Lower bound on the seconds of a stage in any sequence: it need not fetch tiles that earlier stages may keep.
     fn least_of(&self, nth: usize, way: &StageWay) -> f64 {
         let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
         self.seconds_of(nth, way, |stay| self.shared.before[nth].contains(&name(stay)))
     }
 
-    /// Seconds that a stage takes at least in all rounds, if those of its tiles that are said to be kept by stages before are not brought. Tiles of
-    /// what does not change are brought once.
+    /// Lower bound on the seconds of a stage in all rounds, if the tiles for which `is_kept` says that earlier stages
+    /// keep them are not fetched. Tiles of unchanged inputs are fetched once.
     fn seconds_of(&self, nth: usize, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> f64 {
         let around = &self.search.around;
         let is_unchanged =
@@ -242,7 +243,7 @@ impl<'a> State<'a> {
         around.times(nth) * next + around.once(nth) * (first - next)
     }
 
-    /// The one way of a stage whose schedule is given.
+    /// The one way of a stage with a given schedule.
     pub(super) fn given(&self, nth: usize, program: &Program) -> Result<StageWay, SearchError> {
         let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
         let shardings = program.shardings().cloned().collect();
@@ -262,7 +263,7 @@ impl<'a> State<'a> {
         let room = self.memory.saturating_sub(self.besides[nth]);
         let mut found = Found::new(room, f64::INFINITY).sharing(&self.shared.with_any[nth]);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
-        // What other kernels read and write is not skewed.
+        // Values that other kernels read and write are not skewed.
         let space = Space { kernel, homes: &[], rotates: false };
         found.add(&space, &variant, &self.prices)?;
         if self.bounds[nth].has_halos() {
@@ -277,7 +278,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Tries all ways of the next stage behind those that are chosen, the fastest first.
+    /// Tries all ways of the next stage after the chosen ones, fastest first.
     fn descend<'c>(
         &mut self,
         laid: &Laid,
@@ -309,7 +310,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Appends a stage, with the moves that it needs.
+    /// Appends a stage, with the moves that it needs, to the chosen ones.
     fn append<'c>(&mut self, nth: usize, way: &'c StageWay, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
         let stage = &self.search.stages[nth];
         let (output, inputs) = way.candidate.shardings.split_last().expect("a kernel has an output");
@@ -327,7 +328,7 @@ impl<'a> State<'a> {
         }
         chosen.arrays.push((stage.output, output));
         for (value, next, times) in self.search.around.carried(nth) {
-            // Rounds begin as they end.
+            // A round ends with the shardings that it began with.
             let places = |name: Name| chosen.arrays.iter().filter(move |(other, _)| *other == name);
             let (Some((_, home)), Some((_, left))) = (places(value).next(), places(next).next()) else { continue };
             if places(next).all(|(_, place)| place != home) {
@@ -341,7 +342,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// What it takes to get an array from one sharding to another `times` times.
+    /// Seconds to redistribute an array from one sharding to another `times` times.
     fn moved(&mut self, source: &Sharding, target: &Sharding, times: f64) -> Result<f64, SearchError> {
         let key = [source.clone(), target.clone()];
         if times == 0.0 {
@@ -350,7 +351,7 @@ impl<'a> State<'a> {
         if let Some(&seconds) = self.moves.get(&key) {
             return Ok(times * seconds);
         }
-        // What cannot be moved is what no program moves.
+        // No program uses a redistribution that is not possible.
         let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
             Ok(program) => self.prices.of(&program)?.seconds(),
             Err(_) => f64::INFINITY,
@@ -359,7 +360,7 @@ impl<'a> State<'a> {
         Ok(times * seconds)
     }
 
-    /// Puts the program of all stages together, and keeps it if it fits; it may be the best.
+    /// Builds the program of all stages, and keeps it if it fits, as the best if it is faster.
     fn whole(&mut self, laid: &Laid, chosen: &Chosen<'_>) -> Result<(), SearchError> {
         let Some(found) = self.together(&chosen.ways)? else { return Ok(()) };
         let (memory, seconds) = (found.candidate.cost.memory, found.candidate.cost.seconds());
@@ -377,7 +378,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// The program of these stages, with its price; none if one of them is not legal.
+    /// The program of these stages, with its price; `None` if one of them is not legal.
     pub(super) fn together(&mut self, ways: &[&StageWay]) -> Result<Option<Best>, SearchError> {
         let programs = match ways.iter().map(|way| way.program()).collect::<Result<Vec<_>, _>>() {
             Ok(programs) => programs,
@@ -397,9 +398,10 @@ impl<'a> State<'a> {
         Ok(Some(Best { program, stages: programs.into_iter().cloned().collect(), candidate, along }))
     }
 
-    /// Has panels of the best program's stages come while others are computed, one stage after the other, where that is clearly faster. Arrays
-    /// stay as they lie. Stages that read a tile of this one may have to fetch it then, or need not fetch their own, which the price of the whole
-    /// program says: of those, all are tried that could be clearly faster with any tiles of others.
+    /// Pipelines the panels of the best program's stages, one stage after the other, if that is clearly faster.
+    /// Shardings stay the same. Stages that share a tile with this one may then have to fetch it, or no longer need to
+    /// fetch their own, so the whole program is priced: all candidates that could be clearly faster, whichever tiles
+    /// others keep, are tried.
     pub(super) fn pipeline(&mut self) -> Result<(), SearchError> {
         for nth in 0..self.kernels.len() {
             let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };
@@ -434,7 +436,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Seconds that all of the best program takes at least besides a stage, whatever tiles that keeps for others.
+    /// Lower bound on the seconds of the best program without a stage, whichever tiles that stage keeps for others.
     fn least_besides(&self, nth: usize) -> Result<f64, SearchError> {
         let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(0.0) };
         let is_move = |part: &CostedPart| matches!(part, CostedPart::Transfer(TransferId::Array(_)));
@@ -449,15 +451,16 @@ impl<'a> State<'a> {
         Ok(least)
     }
 
-    /// The homes of the best program's arrays for a stage, and how its loops lie; none if its schedule is given.
+    /// The shardings of a stage's arrays in the best program, and the mesh with its loops; `None` if its schedule is
+    /// given.
     pub(super) fn as_it_lies(&self, nth: usize) -> Option<(Homes, Variant)> {
         let Best { program, candidate, along, .. } = self.best.as_ref()?;
         let homes = candidate.schedules[nth].steps().filter_map(home).collect();
         Some((homes, Variant { mesh: program.mesh().clone(), along: along[nth].clone()?, panels: None }))
     }
 
-    /// Puts the first of these for a stage that is better in the place of the best program's, those first that are faster by themselves; the best of
-    /// them if tiles of others matter.
+    /// Replaces a stage of the best program by the first of these candidates that is better, fastest first; by the best
+    /// of them if tiles of other stages matter.
     pub(super) fn improve(&mut self, nth: usize, mut candidates: Vec<Candidate>) -> Result<(), SearchError> {
         candidates.sort_by(Candidate::order);
         for candidate in candidates {
@@ -468,7 +471,8 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Puts another schedule in the place of the best program's for a stage, if that is faster and fits into the memory; returns whether it is.
+    /// Replaces the schedule of a stage in the best program, if the program is then faster and fits into the memory;
+    /// returns whether it did.
     fn try_stage(&mut self, nth: usize, Candidate { schedule, form, .. }: Candidate) -> Result<bool, SearchError> {
         let Some(best) = &mut self.best else { return Ok(false) };
         let Ok(stage) = schedule.lower() else { return Ok(false) };
@@ -488,8 +492,8 @@ impl<'a> State<'a> {
     }
 }
 
-/// For each stage, the bytes that a rank holds at least, on average, of values that it neither reads nor writes while it runs: what comes from outside, and
-/// what is read later.
+/// For each stage, a lower bound on the bytes that a rank holds on average, while it runs, of values that it neither
+/// reads nor writes: inputs of the program, and values that are read later.
 fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
     let mut values: Vec<(Name, u64)> = Vec::new();
     for (stage, kernel) in stages.iter().zip(kernels) {
@@ -519,8 +523,8 @@ fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
     }
 }
 
-/// Keeps, of the ways whose arrays lie alike and that keep the same for other stages, those that none is better than in time and memory; the
-/// fastest first.
+/// Keeps the Pareto-optimal ways in time and memory, among those with the same shardings and the same tiles for other
+/// stages; fastest first.
 fn undominated(ways: &mut Vec<StageWay>) {
     ways.sort_by(|one, other| one.candidate.order(&other.candidate));
     let mut kept: Vec<StageWay> = Vec::new();

@@ -1,4 +1,4 @@
-//! What is chosen: schedules that give the sequential result, within the memory, near what nothing can beat.
+//! Chosen schedules give the sequential result, fit into the memory, and receive words near the lower bound.
 
 use crate::machines::machine;
 use expect_test::expect;
@@ -26,7 +26,8 @@ fn grid_of(candidate: &Candidate) -> Vec<usize> {
     candidate.grid().iter().map(|(_, ranks)| *ranks).collect()
 }
 
-/// Runs the best schedule of an einsum over arrays filled from their global index, and compares with the sequential result.
+/// Runs the best schedule of an einsum over arrays filled from their global index, and compares the output with the
+/// sequential result.
 fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> Result<(), String> {
     let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
     let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
@@ -39,7 +40,7 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
     if used > ranks {
         return Err(format!("{used} of {ranks} ranks are used"));
     }
-    // The chain that is printed is the schedule that is returned.
+    // The printed chain is the returned schedule.
     let steps = polyshard::text::parse_chain(&choice.chain(), None).map_err(|error| error.to_string())?;
     let pasted = steps.into_iter().fold(schedule.clone(), Schedule::apply);
     if pasted.lower().map_err(|error| error.to_string())? != *program {
@@ -62,7 +63,7 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
     if received > 8 * choice.best().words() {
         return Err(format!("{received} bytes are received, and {words} words were said"));
     }
-    // All ranks have what has no dimensions.
+    // All ranks have an array without dimensions.
     let even = shapes.iter().all(|shape| shape.is_empty() || shape.iter().product::<usize>().is_multiple_of(used));
     if even && bound > words + 1e-6 * bound {
         return Err(format!("{words} words, fewer than any algorithm moves: {bound}"));
@@ -70,8 +71,8 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
     Ok(())
 }
 
-/// How a tensor lies on a mesh of `x` and `y`: anywhere, on all ranks, on those at one coordinate, or in blocks of its first dimension, which may be
-/// all alike or not, along both axes or not.
+/// The sharding of a tensor on a mesh of `x` and `y`: free, on all ranks, on those at one coordinate, or in blocks of
+/// its first dimension, equal or not, along one axis or both.
 fn home(ndim: usize, choice: usize) -> Option<Vec<Clause>> {
     let rows = dim(0);
     let clauses = match choice % 7 {
@@ -118,7 +119,7 @@ fn no_choice_that_divides_the_work_evenly_receives_less_than_its_bound() {
                 search = search.shard(tensor.name, clauses);
             }
         }
-        // Not all of these are legal.
+        // Not all of these shardings are legal.
         let Ok(found) = search.find() else { return Ok(()) };
         let extents = kernel.vars().iter().map(|var| var.extent);
         let is_even = found.best().grid().iter().zip(extents).all(|((_, ranks), extent)| extent.is_multiple_of(*ranks));
@@ -148,7 +149,7 @@ fn chosen_schedules_give_the_sequential_result() {
         let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
         letters.sort_unstable();
         letters.dedup();
-        // Any of the indices are in the output, in any order.
+        // The output has any of the indices, in either order.
         let mut output: Vec<char> =
             letters.into_iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1).map(|(_, index)| index).collect();
         if choice >> 8 & 1 == 1 {
@@ -168,7 +169,8 @@ fn chosen_schedules_give_the_sequential_result() {
 
 #[test]
 fn grids_are_those_of_the_bounds_where_words_take_all_the_time() {
-    // Where the time of words is all that matters, a square product takes the grids of the literature; of primes, one rank is idle.
+    // If only the time of words matters, a square product uses the grids of the literature; with a prime number of
+    // ranks, one rank is idle.
     for (ranks, expected, ratio) in [
         (4, vec![1, 2, 2], 1.135),
         (6, vec![1, 2, 3], 1.224),
@@ -178,7 +180,7 @@ fn grids_are_those_of_the_bounds_where_words_take_all_the_time() {
     ] {
         let machine = machine(ranks, 1e4);
         let choice = square(4032).auto(ranks, &machine).find().expect("a choice");
-        // Which loop has which number of ranks is all the same here.
+        // The loops are interchangeable here.
         let mut found = grid(&choice);
         found.sort_unstable();
         assert_eq!(found, expected, "{ranks}");
@@ -188,13 +190,13 @@ fn grids_are_those_of_the_bounds_where_words_take_all_the_time() {
     }
 }
 
-/// Ranks are too many to be gone through, so what they receive is a bound, which is that of what the others own.
+/// There are too many ranks to visit each, so the words received are a bound: the elements that others own.
 #[test]
 fn on_many_ranks_what_is_gathered_is_what_others_own() {
     let choice = square(1024).auto(4096, &machine(4096, 1e5)).find().expect("a choice");
     assert_eq!(grid(&choice), [16; 3]);
     assert!(choice.program().nest().volumes().iter().all(|volume| !volume.is_counted), "{}", choice.program());
-    // A rank receives what it has not of a block of 64 x 64 of each of the three.
+    // A rank receives the elements that it does not own of a block of 64 x 64 of each of the three.
     assert_eq!(choice.best().words(), 3 * (64 * 64 - 1024 * 1024 / 4096));
     let bound = choice.program().kernel().lower_bound(4096, None).words;
     assert!((choice.best().words() as f64 / bound - 1.0).abs() < 1e-9, "{bound}");
@@ -229,8 +231,9 @@ fn the_memory_is_kept_and_what_does_not_fit_is_refused() {
 
 #[test]
 fn where_memory_is_short_words_stay_near_the_bound_that_it_leaves() {
-    // Shares are kept, so that little more than these leaves room for what goes through them: the output, or an input, is where it is needed, and a
-    // square of ranks passes on the two others. A tile that two ranks share, of two thirds of the shares, has room from 5/3 of them on.
+    // Ranks keep their shares, so a little more memory only has room for panels: the output, or one input, stays in
+    // place, and a square of ranks passes on the two others. A tile shared by two ranks, two thirds of the shares in
+    // size, fits if the memory is at least 5/3 of them.
     for (ranks, shares, most) in [
         (16, 1.1, 1.317),
         (16, 1.5, 1.317),
@@ -257,7 +260,7 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
     let hidden: f64 = choice.cost().parts.iter().map(|part| part.hidden).sum();
     let moving = choice.cost().moving();
     assert!(hidden > moving, "{}", choice.cost());
-    // Without the step it is slower, and so is all that waits.
+    // Without the step it is slower, and so is every schedule without overlap.
     let steps = choice.schedule().steps().filter(|step| !step.to_string().starts_with("pipeline("));
     let waiting = steps.cloned().fold(square(480), Schedule::apply);
     let why = choice.why_not(&waiting).expect("it is legal");
@@ -265,12 +268,12 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
     let waits = |candidate: &&Candidate| !candidate.chain().contains(".pipeline(");
     let others = choice.others().iter().filter(waits).map(|other| other.cost().seconds());
     assert!(others.fold(f64::INFINITY, f64::min) * 0.97 > choice.cost().seconds());
-    // The chain that is printed gives the same program, which runs.
+    // The printed chain gives the same program, and it runs.
     let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
     let pasted = steps.into_iter().fold(square(480), Schedule::apply);
     assert_eq!(pasted.lower().expect("a program"), *choice.program());
     check_candidate(choice.best());
-    // Nothing is in flight where there is hardly anything to hide, and where ranks see one another's memory.
+    // Nothing is pipelined if there is hardly anything to hide, or if ranks share memory.
     for machine in [machine(4, 1.0), machine(4, 300.0).with_shared_memory("rank").expect("a level")] {
         let choice = square(480).auto(4, &machine).find().expect("a choice");
         assert!(!choice.chain().contains(".pipeline("), "{}", choice.cost());
@@ -293,20 +296,21 @@ fn halos_come_while_the_interior_is_computed_where_that_is_clearly_faster() {
     let pasted = steps.into_iter().fold(stencil(480), Schedule::apply);
     assert_eq!(pasted.lower().expect("a program"), *choice.program());
     check_candidate(choice.best());
-    // In a sequence, too.
+    // The same holds in a sequence.
     let machine = machine(4, 300.0);
     let search = SequenceSearch::new(4, &machine).stage(&stencil(480), ["u"], "v").stage(&stencil(480), ["v"], "w");
     let both = search.find().expect("a choice");
     for schedule in both.schedules() {
         assert!(schedule.steps().any(|step| step.to_string() == "interior_first(u)"), "{}", both.program());
     }
-    // Where ranks see one another's memory, nothing comes.
+    // If ranks share memory, no halos are sent.
     let machine = machine.with_shared_memory("rank").expect("a level");
     let choice = stencil(480).auto(4, &machine).find().expect("a choice");
     assert!(!choice.chain().contains(".interior_first("), "{}", choice.cost());
 }
 
-/// All schedules of a product on a machine in which nothing moves while a leaf computes, those that rotate a loop and those that write in panels.
+/// All schedules of a product on a machine that do not overlap transfers with the leaf: those that rotate a loop, and
+/// those that write in panels.
 fn kinds([m, n, k]: [usize; 3], ranks: usize, memory: u64) -> [Vec<Candidate>; 2] {
     let machine = machine(ranks, 100.0);
     let product = Schedule::from_spec(example::matmul(m, n, k));
@@ -320,7 +324,7 @@ fn kinds([m, n, k]: [usize; 3], ranks: usize, memory: u64) -> [Vec<Candidate>; 2
     [rotated, in_panels]
 }
 
-/// Runs a schedule by messages and in place, and compares with the sequential result.
+/// Runs a schedule by messages and in place, and compares the output with the sequential result.
 fn check_candidate(candidate: &Candidate) {
     let program = candidate.schedule().lower().expect("a program");
     for transport in [Transport::Messages, Transport::Auto] {
@@ -344,7 +348,7 @@ fn check_candidate(candidate: &Candidate) {
 
 #[test]
 fn rotated_schedules_are_among_those_that_are_priced_and_begin_with_what_each_rank_has() {
-    // What is as fast by rows as by columns would be there once.
+    // Schedules that are equally fast by rows and by columns would be listed once.
     let [rotated, _] = kinds([36, 72, 36], 9, 1 << 30);
     // By rows, by columns, and by both, as PUMMA and Cannon's algorithm do.
     let square: Vec<_> = rotated.iter().filter(|candidate| grid_of(candidate) == [3, 3, 1]).collect();
@@ -360,7 +364,8 @@ fn rotated_schedules_are_among_those_that_are_priced_and_begin_with_what_each_ra
     for candidate in &rotated {
         check_candidate(candidate);
     }
-    // Each of their inputs is moved one time less than there are panels, so they are not slower than what is the same on all ranks.
+    // They move each input one time less than there are panels, so they are faster than schedules with the same order
+    // of panels on all ranks.
     let machine = machine(9, 100.0);
     let all = Schedule::from_spec(example::matmul(36, 36, 36)).auto(9, &machine).at_least(usize::MAX).find();
     let all = all.expect("a choice");
@@ -375,7 +380,8 @@ fn rotated_schedules_are_among_those_that_are_priced_and_begin_with_what_each_ra
 
 #[test]
 fn where_sums_have_no_room_they_are_written_in_panels() {
-    // Each of two ranks has one summand of every element: half of the output is its own, and there is no room for all of it.
+    // Each of two ranks has one term of every element. It owns half of the output, and does not have room for all of
+    // it.
     let (share, all) = (4 * 64 * 64 / 2, 4 * 64 * 64);
     let [_, in_panels] = kinds([64, 64, 2], 2, share + all / 2);
     let of_sums: Vec<_> = in_panels.iter().filter(|candidate| grid_of(candidate) == [1, 1, 2]).collect();
@@ -444,7 +450,7 @@ fn what_lies_somewhere_stays_there_and_the_rest_is_chosen_around_it() {
             Ok(program.verify(world, &inputs, &[&output], 1e-5)?)
         });
         run.expect("it runs");
-        // What is freed lies in even shares again.
+        // A freed tensor is in even shares again.
         let free = search.free("A").free("B").find().expect("a choice");
         assert_eq!(free.chain(), square(24).auto(6, &machine).on(&mesh).find().expect("a choice").chain());
     }
@@ -469,7 +475,7 @@ fn homes_that_contradict_are_refused_with_their_names() {
     assert_eq!(said(axis), "no schedule fits the given shardings: no axis `z`; the axes are x, y");
 }
 
-/// Where not all ranks and steps are gone through, what is guessed of them is what is proved.
+/// If not all ranks and steps are visited, the estimated price equals that of the proved program.
 #[test]
 fn what_is_priced_on_many_ranks_is_what_is_proved() {
     let machine = machine(64, 30.0);
@@ -506,7 +512,7 @@ fn a_search_that_ends_early_says_how_much_is_open() {
 fn indices_may_be_called_as_axes_are() {
     let machine = machine(8, 30.0);
     check("xy,yz->xz", &[vec![12, 10], vec![10, 14]], 8, &machine).expect("it is chosen and run");
-    // They are divided as any others, also where a tensor has the next name that comes to mind.
+    // They are divided like any others, even if a tensor has the first fallback name.
     let grids = ["ij,jk->ik", "xy,yz->xz"].map(|text| {
         let operands = ["x_", "u"].map(|source| Operand { source, shape: &[512, 512] });
         let spec = einsum(text, &operands, DType::F64, "v").expect("a product");
@@ -523,13 +529,13 @@ fn work_is_replicated_where_nothing_is_worth_sending() {
     let machine = machine(4, 30.0);
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let rows = || [Var::new("m").at("x")];
-    // Rows lie along x, and along y all ranks have the same: to divide what they do there, parts of C would have to be sent.
+    // Rows are divided along x and replicated along y: to divide the work along y, parts of C would have to be sent.
     let search =
         |extent| square(extent).auto(4, &machine).on(&mesh).shard("A", rows()).shard("B", []).shard("C", rows()).find();
     let small = search(16).expect("a schedule");
     assert!(small.chain().contains(".replicate(mesh(y: 2))"), "{}", small.chain());
     assert_eq!((small.best().words(), grid(&small)), (0, vec![2, 1, 1]));
-    // Where there is much to do, it pays.
+    // With enough work, it pays.
     let large = search(4096).expect("a schedule");
     assert_eq!(grid(&large).iter().product::<usize>(), 4, "{}", large.chain());
     let steps = polyshard::text::parse_chain(&small.chain(), None).expect("steps");
@@ -539,7 +545,7 @@ fn work_is_replicated_where_nothing_is_worth_sending() {
 
 #[test]
 fn several_levels_are_divided_where_it_costs_least() {
-    // Two nodes of four: what moves most stays inside.
+    // Two nodes of four: the largest transfers stay inside a node.
     let level = |name: &str, count, bandwidth, shared_ports| Level {
         name: name.into(),
         count,
@@ -559,7 +565,7 @@ fn several_levels_are_divided_where_it_costs_least() {
     let nodes = Machine::new("nodes", levels, device).expect("a machine");
     let wide = Schedule::from_spec(example::matmul(512, 8192, 512));
     let choice = wide.auto(8, &nodes).all_ranks().at_least(40).find().expect("a choice");
-    // The same grid with its axes in another order sends between nodes what could stay inside.
+    // The same grid with its axes in another order sends data between nodes that could stay inside one.
     let same = choice.others().iter().filter(|other| other.grid() == choice.best().grid());
     let slow = same.map(|other| other.cost().seconds()).fold(0.0, f64::max);
     assert!(slow > 1.2 * choice.cost().seconds(), "{}{slow}", choice.cost());
@@ -607,7 +613,7 @@ fn what_cannot_be_searched_is_refused() {
         "the loops of `matmul` cannot be divided over exactly 4 ranks; allow idle ranks"
     );
     assert!(one.auto(4, &machine).find().expect("a choice").best().ranks() <= 3);
-    // Twelve loops on a great number of ranks: more grids than anybody compares.
+    // Twelve loops on a large number of ranks: too many grids to compare.
     let letters: String = ('a'..'m').collect();
     let shape = [9; 12];
     let spec = einsum(&letters, &[Operand { source: "A", shape: &shape }], DType::F64, "C").expect("an einsum");

@@ -1,4 +1,4 @@
-//! What limits leave open, what memory a search says to be enough, and that nothing is listed twice.
+//! Gaps left by limits, the memory and ranks that errors report as enough, and lists without duplicates.
 
 use crate::machines::machine;
 use polyshard::text::{Operand, einsum};
@@ -42,13 +42,13 @@ fn runner(cases: u32) -> TestRunner {
 fn orders_that_are_not_looked_at_are_open() {
     let machine = machine(4, 10.0);
     let find = |count| ContractionSearch::new(&chain(count, 64), 4, &machine).find().expect("one");
-    // Of three matrices, all orders are compared; of five, one is, and others have no fewer operations.
+    // For three matrices, all orders are compared; for five, only one, and others have at least as many operations.
     assert_eq!(find(3).gap(), 0.0);
     let five = find(5);
     let operations = 4.0 * 2.0 * 64f64.powi(3);
     let expected = five.cost().seconds() / (operations / 4.0 / 1e10) - 1.0;
     assert!(expected > 0.0 && (five.gap() - expected).abs() < 1e-9, "{}, not {expected}", five.gap());
-    // Of an order that is given, there is no other.
+    // A given order is the only one.
     let kernel = chain(5, 64).kernel().expect("a kernel").clone();
     let order = polyshard_search::Order::parse(&kernel, "A0,A1; A3,A4; ac,A2; ad,df").expect("an order");
     let given = ContractionSearch::new(&chain(5, 64), 4, &machine).order(order).find().expect("one");
@@ -65,10 +65,11 @@ fn orders_that_a_time_limit_leaves_out_are_open() {
     assert!(matches!(all, Contraction::Ordered(..)));
 }
 
-/// The grid, the steps, words, seconds and bytes, how many loops panels are rotated by, and whether they come ahead.
+/// The grid; the steps, words, seconds and bytes; the number of loops that panels are rotated by; and whether they are
+/// pipelined.
 type Shown = (Vec<(Name, usize)>, [u64; 4], usize, bool);
 
-/// What each row of a list shows.
+/// The fields that each row of a list shows.
 fn shown(candidate: &Candidate) -> Shown {
     let chain = candidate.chain();
     let rotated = chain.lines().find(|line| line.starts_with(".rotate(")).map_or(0, |line| line.matches(',').count());
@@ -91,7 +92,7 @@ fn what_differs_in_the_names_of_axes_is_listed_once() {
     }
 }
 
-/// A random kernel or two of them, one after the other.
+/// One or two random kernels in sequence.
 fn sequence<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
     let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
     let first = match kinds[0] % 3 {
@@ -110,7 +111,7 @@ fn sequence<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a
     })
 }
 
-/// Two or three kernels in sequence that read the same array, whose tile one may keep for the others.
+/// Two or three kernels in sequence that read the same array and may share its tile.
 fn sharing<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
     let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
     let shape: &[usize] = &[i, j];
@@ -130,7 +131,7 @@ fn sharing<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a 
     })
 }
 
-/// The memory that a search says to be enough, of all that could need less.
+/// The memory that a search reports as the minimum.
 fn least<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<u64, TestCaseError> {
     match found {
         Err(SearchError::Memory { least, is_least: true, .. }) => Ok(least),
@@ -172,13 +173,13 @@ fn the_memory_that_is_said_to_do_does_where_kernels_read_the_same_array() {
     runner(10).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The memory that a sequence is said to need does, less does not, and with more nothing is larger than it may be.
+/// The reported memory of a sequence is enough, less is not, and with more memory the program fits too.
 fn says_what_does(both: &SequenceSearch<'_>) -> Result<(), TestCaseError> {
     let enough = least(both.clone().memory(1).find())?;
     let found = both.clone().memory(enough).find().map_err(|why| TestCaseError::fail(format!("{enough}: {why}")))?;
     prop_assert!(found.cost().memory <= enough, "{} > {enough}", found.cost().memory);
     prop_assert_eq!(least(both.clone().memory(enough - 1).find())?, enough);
-    // With more, nothing is refused, and nothing is larger than it may be.
+    // With more memory, the search succeeds and the program fits.
     let more = enough + enough / 7 + 9;
     let found = both.clone().memory(more).find().map_err(|why| TestCaseError::fail(format!("{more}: {why}")))?;
     prop_assert!(found.cost().memory <= more);
@@ -191,12 +192,12 @@ fn tiles_that_are_kept_need_no_memory_again() {
     let product = kernel("ij,jk->ik", &["X", "V"], &[&[64, 64], &[64, 64]], "Y");
     let mesh = Mesh::new([("p", 4)]);
     let [i, k] = ["i", "k"].map(polyshard_dsl::Var::new);
-    // All of X comes to each rank, and stays.
+    // Each rank fetches all of X, and keeps it.
     let given = product.distribute(["k"], ["ko"], ["ki"], &mesh).shard("X", [i.at("p")]).shard("V", [k.at("p")]);
     let given = given.shard("Y", [k.at("p")]).tensorize(["i", "ki", "j"]);
     let search = SequenceSearch::new(4, &machine).stage(&given, ["X", "V"], "Y").stage(&given, ["X", "W"], "Z");
     let enough = least(search.clone().memory(1).find()).expect("it does not fit");
-    // Two arrays more, and no tile.
+    // Two more arrays, and no other tile.
     let (share, tile) = (64 * 64 / 4 * 8, 64 * 64 * 8);
     let alone = cost(&given.lower().expect("a program"), &machine).expect("a price").memory;
     assert!((alone + 2 * share..alone + 2 * share + tile).contains(&enough), "{enough} {alone}");
@@ -216,7 +217,7 @@ fn memory_of_a_search_that_was_ended_is_said_to_be_what_was_seen() {
     let SearchError::Memory { least: seen, is_least: false, .. } = refused else { panic!("{said}") };
     assert!(seen >= exact, "{seen} {exact}");
     assert!(sequence([0, 0], &[24, 20, 16, 12], 6, &machine).memory(seen).find().is_ok());
-    // Of five matrices one order is looked at.
+    // For five matrices, one order is examined.
     let refused = ContractionSearch::new(&chain(5, 16), 4, &machine).memory(1).find().expect_err("it does not fit");
     assert!(matches!(refused, SearchError::Memory { is_least: false, .. }), "{refused}");
 }
@@ -231,7 +232,7 @@ fn several_orders_say_the_least_memory_of_all() {
     assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
 }
 
-/// The number of ranks that a search says to be enough.
+/// The number of ranks that a search reports as enough.
 fn enough<T: std::fmt::Debug>(found: Result<T, SearchError>) -> Result<Enough, TestCaseError> {
     match found {
         Err(SearchError::Memory { enough, .. }) => Ok(enough),
@@ -252,7 +253,7 @@ fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
             2 => kernel("ik,jk,ij->i", &["A", "B", "D"], &[&[i, k], &[j, k], &[i, j]], "C"),
             _ => kernel("ij,kj->ik", &["A", "A"], &[&[i, j], &[i, j]], "C"),
         };
-        // The machine may have fewer devices than would do.
+        // The machine may have fewer devices than would be enough.
         let machine = &machines[usize::from(percent % 2 == 0)];
         let least = least(one.auto(ranks, machine).memory(1).find())?;
         let memory = least * percent / 100;
@@ -271,7 +272,7 @@ fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
                 seen.set([seen.get()[0], seen.get()[1] + 1]);
                 prop_assert!(matches!(enough(search((i * j * k).min(12)))?, Enough::Never | Enough::NotFound(_)));
             }
-            // Where too much would have to be priced, that is said.
+            // If too much would have to be priced, the error reports that.
             other => prop_assert!(matches!(other, Enough::NotFound(_)), "{:?}", other),
         }
         Ok(())
@@ -301,7 +302,7 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
     assert_eq!(mesh.as_deref(), Some("allow that, or give a larger mesh"));
     let never = ends(said(search.memory(1)));
     assert_eq!(never.as_deref(), Some("allow that; no number of ranks would be enough"));
-    // An order of its own may do with fewer ranks than one kernel, with which these do.
+    // One kernel fits on the reported ranks; an order of several kernels may fit on fewer.
     let chain = chain(3, 24);
     let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");
     let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
@@ -315,13 +316,14 @@ fn limits_end_searches_that_find_nothing_which_fits() {
     let ends = |what: &str, find: &dyn Fn() -> Option<SearchError>| {
         let start = Instant::now();
         let refused = find().expect("nothing fits");
-        // They took minutes, and then twice the limit: once for a schedule, and once for a number of ranks.
+        // These searches once took minutes, and later twice the limit: once for a schedule, and once for a number of
+        // ranks.
         assert!(start.elapsed() < limit * 9 / 5, "{what}: {:?}", start.elapsed());
         assert!(matches!(refused, SearchError::Memory { .. }), "{what}: {refused}");
     };
     let wide = kernel("abcghl,ghldef->abcdef", &["A", "B"], &[&[8; 6], &[8; 6]], "C");
     ends("six indices", &|| wide.auto(16, &machine).memory(100_000).at_most(limit).find().err());
-    // Each product is the next one's first factor, and the last one that of the next round.
+    // Each product is the first factor of the next one, and the last is that of the next round.
     let product = square(24);
     let search = SequenceSearch::new(6, &machine).memory(1500).at_most(limit);
     let search = (0..9).fold(search, |search, nth| {
@@ -331,7 +333,7 @@ fn limits_end_searches_that_find_nothing_which_fits() {
     ends("nine kernels", &|| search.clone().rounds([Rounds::new(3, 0..9).carry("V9", "V0")]).find().err());
 }
 
-/// An order of many operands that are as small as this has thousands of millions of ways to lay its stages out, which differ little.
+/// An order of many operands this small has billions of ways to lay out its stages, which differ little.
 #[test]
 fn limits_end_searches_of_orders_after_the_first_one() {
     let text = "j,b,S,SQ,U,yfmQb,zFf,hKl,Fmzl,Kpd,Ed,hCs,puas,x,A,uaHVn,en,eAvxi,EgorH,oeiuM,vBg,IDPNe,MTwI,OMw,DT,Nc,,cOq,k,Rqk,LR,JGL,\
@@ -349,7 +351,7 @@ fn limits_end_searches_of_orders_after_the_first_one() {
     let (network, machine) = (kernel(text, &names, &shapes, "Z"), machine(2, 10.0));
     let (start, limit) = (Instant::now(), Duration::from_secs(2));
     ContractionSearch::new(&network, 2, &machine).at_most(limit).find().expect("one that was found in time");
-    // It had not ended after a minute.
+    // This search once ran for more than a minute.
     assert!(start.elapsed() < 4 * limit, "{:?}", start.elapsed());
 }
 
@@ -390,7 +392,8 @@ fn the_memory_that_is_printed_is_enough() {
     }
 }
 
-/// What a search with this many ranks says to be enough, if it finds nothing; else the memory of what it finds.
+/// The number of ranks that a search on this many ranks reports as enough, if it finds nothing; otherwise the memory of
+/// the result.
 fn tried(ranks: usize, find: &dyn Fn(usize) -> Result<u64, SearchError>) -> Result<Result<u64, Enough>, TestCaseError> {
     match find(ranks) {
         Ok(memory) => Ok(Ok(memory)),
@@ -398,8 +401,8 @@ fn tried(ranks: usize, find: &dyn Fn(usize) -> Result<u64, SearchError>) -> Resu
     }
 }
 
-/// The ranks that a search with `ranks` of them says to be the fewest that would do; none if it says something else. A search with that many finds
-/// what fits, and one with fewer says the same.
+/// The minimum number of ranks that a search on `ranks` ranks reports; `None` if it reports something else. Checks that
+/// a search on that many finds a result that fits, and that a search on fewer reports the same.
 fn fewest(
     ranks: usize,
     memory: u64,
@@ -414,14 +417,14 @@ fn fewest(
             Ok(Some(fewest))
         }
         Err(Enough::Never) => {
-            // Whatever their number.
+            // No number of ranks is enough.
             for more in [ranks + 1, 2 * ranks, 12] {
                 let found = tried(more, find)?;
                 prop_assert!(matches!(found, Err(Enough::Never)), "{} ranks: {:?}", more, found);
             }
             Ok(None)
         }
-        // Where too much would have to be priced, that is said.
+        // If too much would have to be priced, the error reports that.
         Err(Enough::NotFound(tried)) => {
             prop_assert!(tried >= ranks);
             Ok(None)
@@ -436,7 +439,7 @@ fn the_ranks_that_are_said_to_do_do_for_kernels_in_sequence_and_fewer_do_not() {
     let machine = machine(3, 10.0);
     let seen = std::cell::Cell::new(0);
     let law = |(extents, kinds, ranks, percent): (Vec<usize>, [usize; 2], usize, u64)| {
-        // The machine that is given has fewer devices than would do.
+        // The given machine has fewer devices than would be enough.
         let wide = machine.clone().with_counts(&[64]).expect("a machine");
         let least = least(sequence(kinds, &extents, ranks, &machine).memory(1).find())?;
         let memory = least * percent / 100;
@@ -463,7 +466,7 @@ fn an_order_that_is_given_says_which_ranks_would_do() {
         let fewest = fewest(2, memory, &find).unwrap_or_else(|error| panic!("{memory}: {error}"));
         assert!(fewest.is_some(), "{memory}");
     }
-    // Where not all meshes are looked at, numbers are doubled.
+    // If not all meshes are examined, numbers are doubled.
     let memory = 1500;
     let refused = enough(search(2).memory(memory).find()).expect("it does not fit");
     let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
@@ -509,7 +512,7 @@ fn a_sequence_says_what_else_there_was_and_what_no_other_can_beat() {
     }
     let refused = choice.why_not(std::slice::from_ref(&product)).expect_err("one is missing");
     assert_eq!(refused.to_string(), "the sequence has 2 kernels, but 1 schedule is given; give one for each");
-    // A value that two kernels read may stay where the first one has it.
+    // A value that two kernels read may be reused by the second.
     let again = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "V"], "Z");
     let again = again.find().expect("a choice").bound().words;
     assert!(again < bound.words && again >= one, "{again}");

@@ -1,8 +1,8 @@
-//! Machines that schedules are chosen for.
+//! Machines for the tests of the search.
 
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 
-/// Nodes of four devices, whose words take ten times as long between nodes, by a port that all of a node share.
+/// Nodes of four devices; words take ten times as long between nodes, through a port that the devices of a node share.
 pub(crate) fn nodes(count: usize, slow: f64) -> Machine {
     let inside = machine(4, slow);
     let device = inside.levels()[0].clone();
@@ -17,7 +17,7 @@ pub(crate) fn nodes(count: usize, slow: f64) -> Machine {
     Machine::new("nodes", vec![node, device], inside.device().clone()).expect("a machine")
 }
 
-/// So many devices, each with a port of its own to a switch, whose words take `slow` times as long as operations.
+/// This many devices, each with its own port to a switch; a word takes `slow` times as long as an operation.
 pub(crate) fn machine(devices: usize, slow: f64) -> Machine {
     let level = Level {
         name: "rank".into(),

@@ -1,4 +1,4 @@
-//! Schedules that are searched for: choices, limits, orders, sequences, and products of placed arrays.
+//! The search for schedules: choices, limits, orders, sequences, and products of placed arrays.
 
 mod choices;
 mod limits;

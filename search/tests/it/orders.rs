@@ -1,4 +1,4 @@
-//! Products of several tensors, contracted in an order: which orders there are, and that each gives the sequential result.
+//! Products of several tensors, contracted in an order: the possible orders, and that each gives the sequential result.
 
 use crate::machines::machine;
 use expect_test::{Expect, expect};
@@ -21,11 +21,11 @@ fn kernel(text: &str, extents: &[usize]) -> Kernel {
     einsum(text, &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel")
 }
 
-/// Runs what is found and compares the output with the kernel's own, computed by one rank.
+/// Runs the contraction, and compares its output with that of the kernel on one rank.
 fn check(kernel: &Kernel, found: &Contraction) {
     let (program, plain) = (found.program(), Schedule::new(kernel.clone()).lower().expect("a program"));
     let element = |nth: usize, at: &[usize]| at.iter().fold(3 + nth as i64, |sum, &at| (7 * sum + at as i64) % 23 - 11);
-    // The inputs go by name, since another order reads them in another order.
+    // Inputs are matched by name, since each order reads them differently.
     let nth = |name: &str| name[1..].parse::<usize>().expect("the number of an operand");
     let [ran, expected] = [program, &plain].map(|program| {
         let ran = polyshard::spmd(program.mesh().size(), |world| {
@@ -61,7 +61,7 @@ fn all_orders_of_random_products_give_the_sequential_result() {
         let found = ContractionSearch::new(&schedule, ranks, &machine).find().expect("a contraction");
         assert!(found.cost().seconds() <= whole.cost().seconds(), "{kernel}: one kernel is faster");
         check(&kernel, &found);
-        // Two of the terms first, whichever.
+        // An order that contracts two random terms first.
         let (first, second) = (usize::from(choice >> 4) % texts.len(), usize::from(choice >> 6) % (texts.len() - 1));
         let second = if second >= first { second + 1 } else { second };
         let order = Order::parse(&kernel, &format!("A{first},A{second}")).expect("an order");
@@ -105,7 +105,7 @@ fn orders_are_read_and_printed() {
         C[i, l] = A0[i, j] * A1[j, k] * A2[k, l]
     "#]],
     );
-    // A result goes by its indices, in any order; a tensor by its name.
+    // A result is named by its indices, in any order; a tensor by its name.
     check(
         "ij,jk,kl,lm->im",
         "A2,A3; A0,A1; mk,ki",
@@ -116,7 +116,7 @@ fn orders_are_read_and_printed() {
         C[i, m] = T1[k, m] * T2[i, k]
     "#]],
     );
-    // What only two of them have is summed, what the output has is not.
+    // An index that only these two have is summed; an index of the output is not.
     check(
         "ij,ij,jk->k",
         "ij,ij",
@@ -182,7 +182,7 @@ fn a_chain_on_many_ranks_divides_the_first_product_too() {
     };
     assert_eq!(order.stages().len(), 2);
     assert_eq!(choice.gap(), 0.0);
-    // Where the long side is in the middle, the outer two are contracted first.
+    // The long extents are in the middle, so contracting inwards from the short sides is cheapest.
     let lopsided = kernel("ij,jk,kl->il", &[8, 2048, 2048, 8]);
     let found = ContractionSearch::new(&Schedule::new(lopsided), 4, &machine).find().expect("one");
     assert!(found.cost().computing() < 3.0 * 2.0 * 8.0 * 2048.0 * 2048.0 / 4.0 / 1e10);
@@ -190,7 +190,7 @@ fn a_chain_on_many_ranks_divides_the_first_product_too() {
 
 #[test]
 fn of_many_operands_the_order_of_the_fewest_operations_is_found() {
-    // A vector at the end of a chain of matrices: from the right, no step has more than a matrix times a vector.
+    // A vector at the end of a chain of matrices: from the right, each step is a matrix-vector product.
     let text = "ij,jk,kl,lm,mn,no,o->i";
     let chain = kernel(text, &[256; 7]);
     let machine = machine(2, 10.0);

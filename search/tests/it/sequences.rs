@@ -1,4 +1,5 @@
-//! Kernels in sequence are chosen together: what runs gives the sequential result, and no combination of what is best for each is faster.
+//! Schedules of kernels in sequence are chosen together: programs give the sequential result, and no combination of
+//! schedules for each kernel alone is faster.
 
 use crate::machines::{machine, nodes};
 use expect_test::expect;
@@ -47,7 +48,7 @@ fn run(program: &Program) -> Result<(), String> {
     run.map(drop).map_err(|error| error.to_string())
 }
 
-/// The seconds of the fastest combination of schedules that searches for each kernel alone have priced.
+/// The seconds of the fastest combination of schedules that were priced for each kernel alone.
 fn combined(stages: &[Stage], ranks: usize, machine: &Machine) -> f64 {
     combined_in_rounds(stages, &[], ranks, machine)
 }
@@ -59,7 +60,7 @@ fn combined_in_rounds(stages: &[Stage], rounds: &[Rounds], ranks: usize, machine
         .map(|(schedule, ..)| schedule.auto(ranks, machine).at_least(usize::MAX).find().expect("a choice"))
         .collect();
     let lowered = |choice: &Choice| -> Vec<Program> {
-        // Sequences rotate no loops.
+        // Sequences do not rotate loops.
         let all = [choice.best()].into_iter().chain(choice.others());
         let all = all.filter(|candidate| !candidate.chain().contains(".rotate("));
         all.map(|candidate: &Candidate| candidate.schedule().lower().expect("it was priced")).collect()
@@ -81,7 +82,7 @@ fn combined_in_rounds(stages: &[Stage], rounds: &[Rounds], ranks: usize, machine
     seconds.fold(f64::INFINITY, f64::min)
 }
 
-/// A random sequence: each kernel multiplies what came before by an array, or by what came before that.
+/// A random sequence: each kernel multiplies the previous result by an array, or by its own transpose.
 fn stages(extents: &[usize], kinds: &[usize]) -> Vec<Stage> {
     let name = |nth: usize| format!("Y{nth}");
     let mut shapes = vec![[extents[0], extents[1]]];
@@ -127,7 +128,7 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
     let config = Config { cases: 30, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
-    // In how many a tile is kept, and in how many of these nothing is left open.
+    // The number of cases in which a tile is reused, and of those, the number without a gap.
     let [kept, closed] = [Cell::new(0), Cell::new(0)];
     let law = |(extents, kind, ranks, machine): (Vec<usize>, usize, usize, usize)| {
         let [i, j, k, l] = extents[..] else { unreachable!("there are four") };
@@ -170,7 +171,7 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_element
     let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
-    // In how many the first kernel is brought what the second one needs.
+    // The number of cases in which the first kernel fetches the region that the second one needs.
     let wider = Cell::new(0);
     let law = |(extents, first, second, ranks, machine): (Vec<usize>, usize, usize, usize, usize)| {
         let [rows, columns] = extents[..] else { unreachable!("there are two") };
@@ -208,12 +209,12 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_element
 
 #[test]
 fn none_is_faster_than_the_chosen_one_in_rounds() {
-    // X becomes W X, or (W X) times U, element by element; what does not change is brought once.
+    // X becomes W X, or (W X) times U, element by element; unchanged data is fetched once.
     let problem = (1usize..25, 1usize..25, 1usize..4, 0u64..5, 1usize..9, 0usize..4);
     let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 1000.0), nodes(3, 1.0), nodes(3, 1000.0)];
-    // In how many the layout is another one than for one pass, and in how many a tile is brought once.
+    // The number of cases in which the layout differs from that for one pass, and in which a tile is fetched once.
     let [other_than_once, kept] = [Cell::new(0), Cell::new(0)];
     let law = |(n, columns, kind, times, ranks, machine): (usize, usize, usize, u64, usize, usize)| {
         let machine = &machines[machine];
@@ -250,7 +251,7 @@ fn rounds_count_in_bounds_as_often_as_they_run_for_certain() {
     let stages = [(product, ["W", "X"].map(Name::new).to_vec(), Name::new("Y"))];
     let bound = |rounds: Rounds| search(&stages, 4, &machine).rounds([rounds]).find().expect("a choice").bound().words;
     let [none, one, ten] = [0, 1, 10].map(|times| bound(Rounds::new(times, 0..1).carry("Y", "X")));
-    // W comes in the first round, if it has to; X changes in each.
+    // W is fetched in the first round, if at all; X changes in each.
     assert!(none == 0.0 && one > 0.0 && ten >= one && ten < 10.0 * one, "{none}, {one}, {ten}");
 }
 
@@ -276,7 +277,8 @@ fn rounds_that_are_not_of_kernels_are_refused() {
 
 #[test]
 fn a_value_stays_where_both_kernels_can_have_it() {
-    // Either product alone would be divided along its longest loop, which for the second is the one that the first sums to.
+    // Alone, each product would be divided along its longest loop; for the second, that is a loop of the first one's
+    // output.
     let machine = machine(4, 100.0);
     let first = kernel("ij,jk->ik", &["X", "V"], &[&[512, 256], &[256, 512]], "Y");
     let second = kernel("ij,jk->ik", &["Y", "W"], &[&[512, 512], &[512, 64]], "Z");
@@ -318,7 +320,7 @@ fn panels_of_a_sequence_come_while_others_are_computed_where_that_is_clearly_fas
     let waiting = cost(&sequence.build().expect("kernels that fit"), &even).expect("a price").seconds();
     assert!(choice.cost().seconds() < 0.98 * waiting, "{} {waiting}", choice.cost());
     run(choice.program()).expect("the sequential result");
-    // Where ranks see one another's memory, nothing is in flight.
+    // If ranks share memory, nothing is pipelined.
     let shared = even.with_shared_memory("rank").expect("a level");
     let choice = search(&stages, 4, &shared).find().expect("a choice");
     assert!(!choice.schedules().iter().any(is_pipelined), "{}", choice.program());
@@ -369,7 +371,7 @@ fn what_given_schedules_take_is_counted_in_the_gap() {
     assert!(early.gap() > 0.0 && early.cost().seconds() <= (1.0 + early.gap()) * all.cost().seconds() * (1.0 + 1e-9));
     let open = early.cost().seconds() / (1.0 + early.gap());
     assert!(open > alone, "{open} is left open, and the stage that is given takes {alone}");
-    // Where all are given there is nothing to choose, though one keeps a tile for the other.
+    // If all schedules are given, there is nothing to choose, although one kernel keeps a tile for the other.
     let stages = [stage(&given, ["X", "V"], "Y"), stage(&given, ["X", "W"], "Z")];
     let given = search(&stages, 4, &machine).find().expect("a choice");
     assert_eq!(given.gap(), 0.0);

@@ -1,4 +1,4 @@
-//! With memory short, what is chosen moves no more than every grid has to that fits.
+//! With little memory, the chosen schedule moves no more than the best grid that fits.
 
 use crate::machines::machine;
 use polyshard_polyhedral::Schedule;
@@ -7,10 +7,12 @@ use polyshard_search::Choose;
 
 const RANKS: usize = 64;
 
-/// The even shares of one matrix that a rank receives on the best grid of a product of square matrices, if it has room for `room` of them.
+/// The words that a rank receives on the best grid of a product of square matrices, in even shares of one matrix, if
+/// its memory has room for `room` shares.
 ///
-/// On a grid of `m`, `n` and `k` ranks, the tiles of A, B and C are `n`, `m` and `k` shares, of which it has one. A loop that runs in panels
-/// cuts the tiles of two of them, and the third is whole, besides the shares, unless it is one.
+/// On a grid of `m`, `n` and `k` ranks, the tiles of A, B and C are `n`, `m` and `k` shares, of which a rank owns one.
+/// A loop in panels cuts the tiles of two matrices; the third needs its whole tile in addition to the shares, unless
+/// the tile is one share.
 ///
 /// ```text
 /// room     tiles       received

@@ -1,4 +1,4 @@
-//! Each case runs in a process of its own, which its signal ends.
+//! Each case runs in a separate process, which its signal ends.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Output};
 
 const CASE: &str = "POLYSHARD_TEST_OF_SIGNALS";
 
-/// Runs `case` in a process of its own, where the handlers are installed: this test once more.
+/// Runs `case` in a separate process with the handlers installed, by running this test again.
 fn in_process(test: &str, case: impl FnOnce(&Path)) -> Option<Output> {
     if let Some(path) = std::env::var_os(CASE) {
         super::install();
@@ -25,18 +25,18 @@ fn path(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("polyshard-{test}-{}", std::process::id()))
 }
 
-/// Maps two pages of a file, has it cut, and reads them, on two threads at once.
+/// Maps two pages of a file, truncates it, and reads them, on two threads at once.
 fn read_what_is_cut(path: &Path, protection: i32) {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).expect("a file");
     file.set_len(8192).expect("the file is ours");
-    // SAFETY: a new mapping changes no memory that is used.
+    // SAFETY: a new mapping does not change memory that is in use.
     let map = unsafe { libc::mmap(std::ptr::null_mut(), 8192, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     file.set_len(100).expect("the file is ours");
     std::fs::remove_file(path).expect("the file is ours");
     let address = map as usize + 4096;
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            // SAFETY: the page is mapped; that there is nothing behind it is what is tested.
+            // SAFETY: the page is mapped; the test is that no file backs it any more.
             scope.spawn(move || unsafe { (address as *const u8).read_volatile() });
         }
     });
@@ -73,9 +73,9 @@ fn shared_memory_that_is_not_there_is_named() {
 #[test]
 fn what_is_no_mapping_of_a_file_ends_as_without_a_handler() {
     let sent = |_: &Path| {
-        // The standard library's handler, to which the first goes, leaves the next one to the system.
+        // The standard library's handler, which gets the first signal, leaves the next one to the system.
         for _ in 0..2 {
-            // SAFETY: the process ends by it.
+            // SAFETY: it ends the process.
             unsafe { libc::raise(libc::SIGBUS) };
         }
     };

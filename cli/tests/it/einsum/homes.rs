@@ -1,4 +1,4 @@
-//! `--mesh` and `--shard`: arrays that lie where they are told to, and what cannot be.
+//! `--mesh` and `--shard`: arrays with given shardings, and errors.
 
 use super::Files;
 use expect_test::{Expect, expect};
@@ -82,7 +82,7 @@ fn what_contradicts_is_shown_where_it_stands() {
           = help: the axes are x, y
     "#]],
     );
-    // Where a word stands twice, it is the one that is wrong.
+    // If a word occurs twice, the error marks the wrong one.
     refused(
         &["--shard", "A=i.at(y), j.at(j)"],
         expect![[r#"
@@ -219,7 +219,7 @@ fn sums_that_stay_apart_are_not_written_and_axes_are_no_indices() {
             error: axis `j` of `--mesh` has the name of an index of `out[i, k] = A[i, j] * B[j, k]`; give the axis another name
         "#]],
     );
-    // Nothing is written by this.
+    // This command writes no file.
     files.said(
         Start::Plain,
         "ij,jk->ik",

@@ -1,4 +1,4 @@
-//! The file that is written: its place is looked at before there is a schedule, and what is wrong is said once.
+//! The output file: its path is checked before a schedule is chosen, and an error is printed once.
 
 use super::{COMMAND_LINE, Files};
 use expect_test::{Expect, expect};
@@ -20,7 +20,7 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
     let both = |out: &str, expected: Expect| {
         let out = files.path(out);
         let said = [["einsum", "ij,jk->ik"], ["run", &poly]].map(|command| {
-            // No machine is measured for a result that has nowhere to go.
+            // No machine is measured if the result cannot be written.
             let arguments = [&command[..], &[&*inputs[0], &*inputs[1], "--out", &out, "--measure"]].concat();
             let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Plain, &arguments);
             assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
@@ -61,7 +61,7 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
             error: cannot write `folder.npy`: it is a folder; name a file in it
         "#]],
     );
-    // The superuser may write to what is read-only.
+    // The superuser may write to read-only files.
     let locked = files.path("locked.npy");
     fs::write(&locked, "kept").expect("the folder is ours");
     let mut permissions = fs::metadata(&locked).expect("it is there").permissions();
@@ -81,7 +81,7 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
 #[test]
 fn sums_that_cancel_pass_the_check() {
     let files = Files::new(test_folder!("einsum_cancels"), DType::F64, &[&[1, 4], &[4, 1]]);
-    // 1e8 + 0.1 - 1e8 - 0.1 depends on the order of its terms, and is next to nothing.
+    // 1e8 + 0.1 - 1e8 - 0.1 depends on the order of its terms, and is close to 0.
     let write = |name: &str, values: [f64; 4], by_rows: bool| {
         let whole = if by_rows { arr2(&[values]) } else { arr2(&values.map(|value| [value])) }.into_dyn();
         let path = files.path(name);
@@ -112,7 +112,7 @@ fn what_is_wrong_is_said_once_by_all_processes() {
     fs::write(&poly, PRODUCT).expect("the folder is ours");
     let out = ["--out", "C.npy"];
     let cases: [(&[&str], &str); 6] = [
-        // What clap refuses, what a file lacks, what has no place, and what the search does not find.
+        // Errors of clap, of missing files or indices, of output paths, and of the search.
         (&["einsum", "ij,jk->ik", &a, &b, "--otu", "C.npy"], "error: unexpected argument '--otu' found"),
         (&["einsum", "ij,jk->il", &a, &b, "--out", "C.npy"], "error: index `l` is only in the output"),
         (&["einsum", "ij,jk->ik", &a, &b, "--out", &nowhere], "error: cannot write `"),
@@ -129,12 +129,12 @@ fn what_is_wrong_is_said_once_by_all_processes() {
     for (arguments, expected) in cases {
         let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Mpi(3), arguments);
         assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-        // What mpirun says of processes that end may come before what they have said.
+        // The output of mpirun about processes that ended may precede their own.
         assert!(stderr.lines().any(|line| line.starts_with(expected)), "{arguments:?}:\n{stderr}");
         assert_eq!(stderr.matches("error: ").count(), 1, "{arguments:?}:\n{stderr}");
     }
     assert!(!std::path::Path::new("C.npy").exists());
-    // Help is no mistake, and is said once as well.
+    // Help is not an error, and is printed once as well.
     let Ended { success, stdout, .. } = COMMAND_LINE.run(Start::Mpi(3), &["einsum", "--help"]);
     assert!(success && stdout.matches("Examples:").count() == 1, "{stdout}");
 }
@@ -160,7 +160,7 @@ fn hints_are_printed_on_standard_error() {
     "#]]
     .assert_eq(&hinted("C[i, j] = max(A[i, l], 0.0) * B[l, j]", &["A.npy", "B.npy"], &["--out", &out]));
     assert_eq!(hinted("ij,jk->ik", &["A.npy", "B.npy"], &["--out", &out]), "");
-    // The rim, which nothing writes; rounds would keep that of `A`.
+    // No kernel writes the rim; rounds would keep that of `A`.
     let poly = files.path("rim.poly");
     let jacobi = "fn jacobi(A: [T; n]) -> B: [T; n] { B[i] = 0.5 * (A[i - 1] + A[i + 1]) for i in 1..n - 1 }\nauto\n";
     let twice = "fn twice(B: [T; n]) -> D: [T; n] { D[i] = 2 * B[i] }\nauto\n";
@@ -206,7 +206,7 @@ fn extents_of_1_broadcast_where_that_is_asked_for_and_an_einsum_may_begin_as_an_
 #[cfg(feature = "mpi")]
 fn a_check_that_fails_is_said_once() {
     let files = Files::new(test_folder!("einsum_fails"), DType::F64, &[&[4]]);
-    // Added up in order this is infinite, and by halves not a number.
+    // Summed in order this is infinite; summed by halves it is NaN.
     let path = files.path("A.npy");
     let values = [1e308, 1e308, -1e308, -1e308];
     let done = spmd(1, |world| {

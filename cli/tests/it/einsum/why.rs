@@ -1,4 +1,4 @@
-//! `--why`: another schedule beside the one that was chosen.
+//! `--why`: another schedule next to the chosen one.
 
 use super::Files;
 use expect_test::{Expect, expect};
@@ -12,7 +12,7 @@ fn another_schedule_is_compared_or_said_to_be_impossible() {
     let names = ["A.npy", "B.npy"];
     let base = ["--ranks", "6", "--machine", "a100"];
     let why = |text: &str| files.said(Start::Plain, "ij,jk->ik", &names, &[&base[..], &["--why", text]].concat());
-    // With the dot and without, with the mesh in front and inside.
+    // With and without the dot, with the mesh before and inside the step.
     let rows = why("distribute([i], [io], [ii], mesh(x: 6)).tensorize([ii, k, j])");
     expect![[r#"
                      chosen     other  difference
@@ -25,12 +25,12 @@ fn another_schedule_is_compared_or_said_to_be_impossible() {
     .assert_eq(&rows);
     assert_eq!(why(" .distribute([i], [io], [ii], mesh(x: 6)).tensorize([ii, k, j])"), rows);
     assert_eq!(why("mesh(x: 6).distribute([i], [io], [ii]).tensorize([ii, k, j])"), rows);
-    // What is chosen ties with itself, as a chain and with its kernel.
+    // The chosen schedule ties with itself, as a chain and with its kernel.
     let printed = files.said(Start::Plain, "ij,jk->ik", &names, &[&base[..], &["--print", "chain"]].concat());
     expect![[r#"
         a tie: both take 8.55 us; the chosen one holds 2.46 MB a rank and receives 880.6 kB, the other 2.46 MB and 880.6 kB; ties go to the schedule with the least memory, then to the first by the text of its chain
     "#]].assert_eq(&why(&printed));
-    // It begins with a comment, the kernel and its chain follow.
+    // It begins with a comment, followed by the kernel and its chain.
     for less in 1..3 {
         let chain = printed.splitn(less + 1, '\n').last().expect("more lines");
         assert_eq!(why(chain), why(&printed));

@@ -1,4 +1,4 @@
-//! `--draw`: a panel for each step, a place for each device, and one colour and arcs for those that talk.
+//! `--draw`: a panel for each step, a place for each device, and one colour and arcs for each group that communicates.
 
 use super::COMMAND_LINE;
 use super::{file, switches};
@@ -23,7 +23,7 @@ fn colours(panel: Node<'_, '_>) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The ranks of each group, as its title has them.
+/// The ranks of each group, from its title.
 fn groups(panel: Node<'_, '_>) -> Vec<Vec<usize>> {
     let title = |group: &Node| {
         let text = group.first_element_child().and_then(|title| title.text()).expect("a title");

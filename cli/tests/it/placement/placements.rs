@@ -102,7 +102,7 @@ fn machines_are_presets_or_files_with_counts_and_bandwidths_of_ones_own() {
     let wider = file("wider_machine", &preset.with_counts(&[16, 4]).expect("a machine").to_toml());
     let counted = seconds(&["--machine", &own, "--hierarchy", "16,4"]);
     assert_eq!(counted.to_bits(), seconds(&["--machine", &wider]).to_bits());
-    // 8 GB through a network card of 8 GB/s, and of 16; latencies stay.
+    // 8 GB through a network card of 8 GB/s, and of 16 GB/s; latencies are unchanged.
     let saved = seconds(&["--machine", "a100"]) - seconds(&["--machine", "a100", "--bandwidth", "node=16e9"]);
     assert!((saved - 0.5).abs() < 1e-9, "{saved}");
     // 16 chips of a v5e in a row are a ring, 8 are not.
@@ -121,7 +121,7 @@ fn algorithms_and_direct_reductions_can_be_asked_for() {
         let answer = answered(&[&problem, flags].concat());
         answer["ranked"].as_array().expect("a list").iter().map(|placed| numbers(&placed["seconds"])).collect()
     };
-    // What was measured, to a quarter: the seconds of the direct reduction for the three placements.
+    // Within a quarter of the measured seconds of the direct reduction, for the three placements.
     for case in cases("simulated").iter().filter(|case| case["matrices"].is_array()) {
         for (algorithm, key) in [("ring", "measured_ring_s"), ("tree", "measured_tree_s")] {
             let simulated = seconds(&["--algorithm", algorithm, "--max-steps", "1"]);

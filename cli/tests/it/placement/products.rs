@@ -1,4 +1,4 @@
-//! `polyshard matmul`: sequences of the literature's products, machines of one's own, searches and runs.
+//! `polyshard matmul`: sequences of the literature's products, user-defined machines, searches and runs.
 
 use super::{answered, numbers, said};
 use expect_test::expect;
@@ -121,7 +121,7 @@ fn placements_on_machines_with_levels_decide_what_is_gathered() {
     // Rows across nodes and columns inside them, the other way around, and all of it in one node.
     let [across, around, inside] = ["[[4,1],[1,4]]", "[[1,4],[4,1]]", "[[1,4],[1,4]]"].map(|matrix| best(matrix, &[]));
     assert!(seconds(&inside) < seconds(&across).min(seconds(&around)) / 10.0, "{inside}\n{across}\n{around}");
-    // A rate of one's own serves a type for which the machine states none.
+    // A given rate serves a type for which the machine has none.
     let own = best("[[1,4],[1,4]]", &["--type", "i8", "--flops", "1e15"]);
     assert!(seconds(&own) < seconds(&inside), "half the bytes: {own}\n{inside}");
 }

@@ -143,7 +143,7 @@ fn what_is_told_of_a_program_is_enough_to_prove_it() {
     let direct = programs(&answer).iter().find(|program| program["name"] == "AllReduce").expect("one step");
     let reduced: Vec<Vec<usize>> = numbers(&direct["steps"][0]["groups"]);
     for program in programs(&answer) {
-        // How many parts the array is in before each step, which follows from the steps before it.
+        // The number of parts of the array before each step, which follows from the steps before it.
         let (mut parts, mut steps) = (1, Vec::new());
         for step in program["steps"].as_array().expect("a list") {
             let (collective, groups): (Collective, Vec<Vec<usize>>) = (numbers(&step["op"]), numbers(&step["groups"]));

@@ -1,4 +1,4 @@
-//! What makes no sense: each is refused with what is wrong and what would fit, and nothing is printed.
+//! Invalid problems: each error states the mistake and a valid form, and nothing else is printed.
 
 use super::COMMAND_LINE;
 use super::{file, switches};

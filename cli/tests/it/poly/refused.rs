@@ -1,4 +1,4 @@
-//! Mistakes in files of kernels and in their names, shown where they stand.
+//! Mistakes in files of kernels and in their names, shown in place.
 
 use super::{COMMAND_LINE, Folder, example, words};
 use expect_test::{Expect, expect};

@@ -1,4 +1,4 @@
-//! Which arrays a run reads from which files, and which it writes where.
+//! The files from which a run reads its arrays, and to which it writes its results.
 
 use super::{COMMAND_LINE, Folder};
 use expect_test::expect;
@@ -9,7 +9,7 @@ use polyshard_testing::test_folder;
 use std::fs;
 use std::path::Path;
 
-/// A value and the one before it, from round to round, by this header.
+/// Rounds that carry a value and its predecessor, with this header.
 fn leapfrog(header: &str) -> String {
     format!(
         "{header} {{
@@ -24,7 +24,7 @@ fn vector(path: &str) -> Array1<i64> {
     array.into_dimensionality::<Ix1>().expect("a vector")
 }
 
-/// What `--out` is followed by, of arrays and their files in a folder.
+/// The `--out` arguments for arrays and their files in a folder.
 fn outs(folder: &Folder, files: &[&str]) -> Vec<String> {
     let one = |file: &&str| match file.split_once('=') {
         Some((name, file)) if !file.starts_with('/') => ["--out".to_owned(), format!("{name}={}", folder.path(file))],
@@ -60,7 +60,7 @@ fn a_run_writes_what_the_last_kernel_computes_or_the_arrays_of_these_names() {
         let expected = "\nwrote    b.npy: before after 5 rounds, 7, i64\nwrote    u.npy: U after 5 rounds, 7, i64\n";
         assert!(said.ends_with(expected), "{said}");
         assert_eq!([vector(&folder.path("b.npy")), vector(&folder.path("u.npy"))], [before.clone(), now.clone()]);
-        // Of several files, all are written or none.
+        // All of several files are written, or none.
         let refused = [
             &["U=x.npy", "before=/dev/full"][..],
             &["U=x.npy", "before=no/x.npy"],
@@ -122,7 +122,7 @@ fn what_a_kernel_before_the_last_one_writes_is_a_result_too() {
     let said = COMMAND_LINE.said(Start::Plain, &words);
     assert!(said.contains("B.npy: B after 3 rounds, 6, i64\n"), "{said}");
     assert_eq!([vector(&out), vector(&folder.path("B.npy"))], [-b.clone(), b]);
-    // Without a name, it is what the last kernel writes.
+    // Without a name, it is the output of the last kernel.
     let said = COMMAND_LINE.said(Start::Plain, &["run", &file, &arrays[0], "--out", &out]);
     assert!(said.ends_with("E.npy: E, 6, i64\n"), "{said}");
     let chain = "fn twice(A: [T; n]) -> B: [T; n] { B[i] = 2 * A[i] } auto fn more(B: [T; n]) -> C: [T; n] { C[i] = B[i] + 1 } auto";
@@ -159,14 +159,14 @@ fn a_chain_that_is_printed_says_which_files_it_reads_in_which_order() {
         let error = found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f64::max);
         assert!(error < 1e-12, "off by {error}: {said}");
     };
-    // By place in the order of the comment, as it stands there, and by name in any order.
+    // By position in the order of the comment, with the names in the comment, and by name in any order.
     run(&[&arrays[1], &arrays[2], &arrays[0]]);
     run(&files.split(' ').collect::<Vec<_>>());
     run(&[&named[2], &named[0], &named[1]]);
     let lowered =
         COMMAND_LINE.said(Start::Plain, &["lower", &file, &named[2], &named[1], &named[0], "--print", "chain"]);
     assert_eq!(lowered.lines().next(), Some(comment));
-    // What is wrong with names.
+    // Errors about names.
     let refused =
         |files: &[&str], expected| folder.refused(&[&["run", &file][..], files, &["--out", &out]].concat(), expected);
     refused(
@@ -196,7 +196,7 @@ fn a_chain_that_is_printed_says_which_files_it_reads_in_which_order() {
     fs::remove_file(&out).expect("it was written");
 }
 
-/// The first state has a rim without values; rounds go on from it, and it is what `P` is in the second one.
+/// The first state has a rim without values; rounds continue from it, and it is `P` in the second round.
 #[test]
 fn rounds_go_on_from_a_state_with_a_rim_that_was_written_before_them() {
     let folder = Folder(test_folder!("poly_rim_before_rounds"));

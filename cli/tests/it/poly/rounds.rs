@@ -1,4 +1,4 @@
-//! Rounds in files of kernels: what they become, and what is refused.
+//! Rounds in files of kernels: their programs, and errors.
 
 use super::{COMMAND_LINE, Folder};
 use expect_test::{Expect, expect};
@@ -150,7 +150,7 @@ fn rounds_are_printed_and_read_again() {
     let folder = Folder(test_folder!("poly_rounds_lower"));
     let rounds = folder.poly(ROUNDS);
     let lower_rounds = |file: &str, print: &str| {
-        // What is printed has numbers for names.
+        // The printed text has numbers instead of names.
         let values: &[&str] = if file == rounds { &["--let", "steps=4"] } else { &[] };
         COMMAND_LINE.said(Start::Plain, &[&["lower", file, "--type", "f64", "--print", print], values].concat())
     };

@@ -1,17 +1,17 @@
-//! `--draw`: a panel for each state, a picture for each rank, and colours that say whose elements they were.
+//! `--draw`: a panel for each state, a picture for each rank, and colours for the first owners of elements.
 
 use super::COMMAND_LINE;
 use polyshard_testing::command_line::with_class;
 use roxmltree::Node;
 use std::collections::HashSet;
 
-/// Draws a plan, and hands over the panels of the drawing.
+/// Draws a plan, and passes the panels of the drawing to `check`.
 #[track_caller]
 fn drawn(name: &str, arguments: &[&str], check: impl FnOnce(&[Node])) {
     COMMAND_LINE.drawn(name, &[&["redistribute"], arguments].concat(), check);
 }
 
-/// The picture of a rank: what it refers to.
+/// The picture of a rank, by following its reference.
 fn tile<'a>(panel: Node<'a, 'a>, rank: usize) -> Node<'a, 'a> {
     let used = panel.descendants().filter(|node| node.has_tag_name("use")).nth(rank).expect("a picture per rank");
     let name = used.attribute("href").expect("it refers to a tile").trim_start_matches('#');

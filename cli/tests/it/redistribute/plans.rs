@@ -10,9 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Mesh, source, target; in elements, weak and total cost, whether a permutation is needed, peak, the cost of gathering
-/// and slicing, and what all devices lack. The examples 4.9 and 3.1, Listing 3, and the figures of N. Rink et al.,
-/// "Memory-efficient array redistribution through portable collective communication", arXiv 2112.01075.
+/// Mesh, source, target; then in elements: weak and total cost, whether a permutation is needed, peak, the cost of
+/// gathering and slicing, and the elements that all devices lack. The examples 4.9 and 3.1, Listing 3, and the figures
+/// of N. Rink et al., "Memory-efficient array redistribution through portable collective communication", arXiv
+/// 2112.01075.
 type Case = (&'static str, &'static str, &'static str, [u64; 2], bool, [u64; 3]);
 
 const CASES: [Case; 6] = [
@@ -66,7 +67,7 @@ fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
         let plan =
             parsed(&said(&["--mesh", mesh, source, target, "--json", "--run", "--ops", "paper", "--type", "f32"]));
         let steps = plan["steps"].as_array().expect("a list").iter().map(|step| step["op"].as_str().expect("a name"));
-        // Costs say in which order, as far as it matters.
+        // Costs determine the order, as far as it matters.
         let mut steps: Vec<_> = steps.collect();
         steps.sort_unstable();
         assert_eq!(steps, expected, "{source} to {target}: {plan}");
@@ -79,7 +80,7 @@ fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
     check(devices, "[64{ydev,xdev}1024, 128]", "[64{xdev,ydev}1024, 128]", [0, 8192], &permuted);
     check(devices, "[32{xdev}128, 16{ydev}64]", "[32{ydev}128, 16{xdev}64]", [0, 512], &permuted);
     check(devices, "[32{xdev}128]", "[32{ydev}128]", [0, 32], &permuted);
-    // Figure 5, of the two ways in each row the better one; the first needs its permutation.
+    // Figure 5, the better of the two ways in each row; the first needs its permutation.
     let cube = "[32{x}128, 512, 32{y}128]";
     check("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], &["AllToAll", "Permute"]);
     check("x=4,y=4", cube, "[128, 32{y,x}512, 128]", [1048576, 1048576], &["AllToAll", "AllToAll"]);
@@ -87,7 +88,7 @@ fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
     // Figure 12 has 384 without a permutation; up to one, 320 is enough.
     let smaller = ["AllGather", "AllToAll", "Permute", "Slice"];
     check("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]", [320, 384], &smaller);
-    // Figure 13, P2 and P3 as it writes them; P1 is among the cases above.
+    // Figure 13, P2 and P3 as written there; P1 is among the cases above.
     let abc = "a=2,b=2,c=2";
     let sliced = ["AllToAll", "Slice"];
     check(abc, "[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]", [7372800; 2], &sliced);
@@ -130,7 +131,7 @@ fn steps_are_told_as_data() {
     assert_eq!(plan["seconds"], Value::Null);
 }
 
-/// The element type says how many bytes an element has, with a run and without.
+/// The element type determines the bytes per element, with a run and without.
 #[test]
 fn figures_are_bytes_of_the_element_type() {
     let figures = |dtype: &str, ops: &str, flags: &[&str]| {
@@ -142,7 +143,7 @@ fn figures_are_bytes_of_the_element_type() {
     assert_eq!(figures("f64", "fused", &[]), [8, 144, 104, 2304, 48]);
     assert_eq!(figures("f32", "fused", &[]), [4, 72, 52, 1152, 24]);
     assert_eq!(figures("i32", "fused", &[]), figures("f32", "fused", &["--run"]));
-    // What an exchange costs is what the rank that lacks most receives.
+    // The cost of an exchange is the bytes that the busiest rank receives.
     assert_eq!(figures("f64", "exchange", &["--run"]), [8, 48, 48, 992, 48]);
 }
 
@@ -183,7 +184,7 @@ fn where_messages_are_dear_few_are_sent() {
     // A message to each of seven others at once, and seven eighths of eight elements of 8 bytes.
     assert_eq!(seconds(&["--latency", "1", "--bandwidth", "7"]), (1, 9.0));
     assert_eq!(seconds(&["--bandwidth", "x=28"]), (1, 2.0));
-    // The bandwidth of an axis counts, also where it is more than that of the others.
+    // The bandwidth of an axis counts, even if it is more than that of the others.
     assert_eq!(seconds(&["--bandwidth", "7,x=56"]), (1, 1.0));
 }
 
@@ -245,7 +246,7 @@ fn digits_of_axes_are_planned_and_run() {
     assert!(ended.stdout.contains("checked 12 tiles\n"), "{}", ended.stdout);
 }
 
-/// What tiles do not divide goes as the library moves it, and every element is where it belongs.
+/// Arrays in unequal tiles are redistributed as the library does it, and every element arrives in its place.
 #[test]
 fn arrays_that_tiles_do_not_divide_are_redistributed() {
     for (mesh, source, target, size) in [

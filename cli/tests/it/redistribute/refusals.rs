@@ -1,4 +1,4 @@
-//! Problems that make no sense: each is refused with what is wrong, and nothing is printed.
+//! Invalid problems: each error states the mistake, and nothing else is printed.
 
 use super::{redistribute, refused};
 

@@ -1,4 +1,4 @@
-//! The leaf: the call that computes, and what it needs between calls.
+//! The leaf: the call that computes, and the fields that it needs between calls.
 //!
 //! ```text
 //! contract(&[m, n, k], &[Role::M, Role::N, Role::K], 1f64, a_view, b_view, c_view);              two operands, as GEMM
@@ -7,14 +7,14 @@
 //! nest(&[..], c_view, ReduceOp::Sum, &[a_view], &pointwise(|[v0]: [f64; 1]| alpha * v0));        any other statement
 //! ```
 //!
-//! The first argument is the number of iterations of each loop of the leaf; a view says at which index of the tensor the first
-//! iteration is, and how far each loop goes along each dimension:
+//! The first argument is the number of iterations of each loop of the leaf; a view gives the tensor index of the first
+//! iteration, and the stride of each loop along each dimension:
 //!
 //! ```text
 //! a_tile.view(a).strided(&[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]])     A[m, k] in loops mi, ni, ki
 //! ```
 //!
-//! A view of a tile takes the tensor too, since what the rank owns may be read where it is.
+//! A view of a tile takes the tensor too, since elements that the rank owns may be read in place.
 
 use super::super::field::Field;
 use super::super::items::{element, reduce_op};
@@ -30,8 +30,8 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 impl Writer<'_> {
-    /// The leaf that the user has registered, if the nest calls one: looked up when the program is prepared, by the statement that it
-    /// has to compute, so that a run cannot find another one.
+    /// The leaf that the user has registered, if the nest calls one. It is looked up when the program is prepared, by
+    /// the statement that it must compute, so that a run cannot find a different one.
     ///
     /// ```text
     /// let leaf = Named::find("weighted", &["i", "j", "k"], &TileStatement { target: .., assign: Assign::Add, value: .. })?;
@@ -84,14 +84,14 @@ impl Writer<'_> {
             let (l, size) = (leaf_loop(&block.number), literal(block.size));
             quote! { (#l, #size) }
         });
-        // The formatter does not look into macros, so the long list is no `vec!`.
+        // The formatter does not format inside macros, so the long list is not a `vec!`.
         let (element, new) =
             (element(self.nest), quote! { Products::new(Vec::from([#(#steps),*]), vec![#(#blocks),*])? });
         Some(Field { name: format_ident!("products"), r#type: quote! { Products<#element> }, new })
     }
 
-    /// The leaf, in slices if something comes while it computes: between two of them, the tiles that are under way are polled, or the
-    /// progress thread polls them meanwhile.
+    /// The leaf, in slices if transfers are in flight while it computes: tiles in flight are polled between slices, or
+    /// by the progress thread during them.
     ///
     /// ```text
     /// let mut slices = Slices::new(&[..], 0, SlicesOf::Panels);
@@ -135,7 +135,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What time steps leave to one another.
+    /// The buffers that pass values from one time step to the next.
     pub(super) fn time_steps(&self) -> Option<Field> {
         let steps = self.nest.time_steps.as_ref()?;
         let (element, capacity) = (element(self.nest), literal(steps.capacity as i64));
@@ -145,7 +145,7 @@ impl Writer<'_> {
         Some(Field { name: format_ident!("time_steps"), r#type: quote! { StepBuffers<#element> }, new })
     }
 
-    /// A time step: the first one reads what is brought, and the last one writes the output.
+    /// A time step: the first one reads the fetched tile, and the last one writes the output.
     ///
     /// ```text
     /// time_steps.begin(&Region::new([..]));
@@ -167,7 +167,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a transfer brings, in the rank's shard or in a tile.
+    /// The data that a transfer fetches, in the rank's shard or in a tile.
     fn brought(&self, number: TileId) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
         let (tensor, tile) = (&self.names.tensors[transfer.tensor.0], &self.names.tiles[number.0]);
@@ -177,7 +177,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The interior of the leaf, in slices while halos come, or the rims around it.
+    /// The interior of the leaf, in slices while halos are in flight, or the rims around it.
     ///
     /// ```text
     /// let mut boxes = LeafBoxes::interior(&[..], &[(1, 7), ..], 0);
@@ -209,25 +209,26 @@ impl Writer<'_> {
         }
     }
 
-    /// Has the progress thread poll what is under way until the end of the block, if anything is.
+    /// Lets the progress thread poll the tiles in flight, if any, until the end of the block.
     fn polled_meanwhile(&self) -> Option<TokenStream> {
         let tiles: Vec<_> = self.under_way().map(|tile| quote! { #tile.under_way() }).collect();
         (!tiles.is_empty()).then(|| quote! { let _polled = grid.world().poll_meanwhile([#(#tiles),*]); })
     }
 
-    /// The tiles to which or from which something is under way while the leaf computes.
+    /// The tiles with transfers in flight while the leaf computes.
     fn under_way(&self) -> impl Iterator<Item = &Ident> {
         let tiles = self.nest.transfers.iter().zip(&self.names.tiles);
         tiles.filter(|(transfer, _)| transfer.is_under_way()).map(|(_, tile)| tile)
     }
 
-    /// Lets what is on its way go on: whether something still is, and is to be polled again.
+    /// Polls the tiles in flight; true if any must be polled again.
     fn polls(&self) -> TokenStream {
         let polls = self.under_way().map(|tile| quote! { #tile.poll(grid.world())? });
         quote! { #(#polls)|* }
     }
 
-    /// The numbers of iterations of the leaf's loops; `count` of the runtime makes a negative one, of a tile past the end, 0.
+    /// The numbers of iterations of the leaf's loops; the runtime's `count` turns a negative number, of a tile past the
+    /// end, into 0.
     fn counts(&self) -> Vec<syn::Expr> {
         let count = |l: &LeafLoop| match l.count.as_constant() {
             Some(count) => literal(count.max(0)),
@@ -239,7 +240,7 @@ impl Writer<'_> {
         self.nest.leaf.loops.iter().map(count).collect()
     }
 
-    /// The call that computes, of one slice if there are several.
+    /// The call that computes, for one slice if there are several.
     fn call(&self) -> TokenStream {
         let leaf = &self.nest.leaf;
         let mut counts = self.counts();
@@ -295,7 +296,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The indices that are numbers, as an argument, if there are any: `&[Ramp::new(7 * x, vec![1, 0])]`, rows that grow by the strides.
+    /// The indices that the value reads as numbers, as an argument: `&[Ramp::new(7 * x, vec![1, 0])]`, which grow by
+    /// the strides. Empty without any.
     fn numbers(&self) -> TokenStream {
         let numbers = self.nest.leaf.numbers.iter().map(|number| {
             let base = self.index.expr(&number.base);
@@ -323,8 +325,8 @@ impl Writer<'_> {
         quote! { #view #outside #walk }
     }
 
-    /// What an operand is outside of its array: `.outside(0f64, &[Some(13), None])`, with the extents of the dimensions
-    /// whose index may leave them.
+    /// The value of an operand outside its array: `.outside(0f64, &[Some(13), None])`, with the extents of the
+    /// dimensions whose index may exceed them.
     fn outside(&self, access: &Access) -> Option<TokenStream> {
         let kernel = &self.nest.kernel;
         let value = bare(Values { nest: self.nest, names: self.names }.constant(access.outside.as_ref()?));
@@ -338,7 +340,7 @@ impl Writer<'_> {
         Some(quote! { .outside(#value, &[#(#extents),*]) })
     }
 
-    /// The view of the output. A leaf that gives each element its one value is told to overwrite.
+    /// The view of the output, marked as overwritten if the leaf assigns each element once.
     fn target(&self, access: &LeafAccess) -> TokenStream {
         let walk = self.walk(access);
         let view = if self.nest.time_steps.is_some() {
@@ -359,7 +361,8 @@ impl Writer<'_> {
         }
     }
 
-    /// `.strided(&[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]])`: where the first iteration is, and the strides of the loops per dimension.
+    /// `.strided(&[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]])`: the index of the first iteration, and the strides of
+    /// the loops per dimension.
     fn walk(&self, access: &LeafAccess) -> TokenStream {
         let base = access.base.iter().zip(&access.strides);
         let base = base.map(|(base, strides)| self.moved(self.index.expr(base), strides));
@@ -372,7 +375,7 @@ impl Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// Where a slice begins of what begins at `base`, and is moved so far by each loop of the leaf; or a box.
+    /// The first index of a slice or box, given the first index `base` of the whole leaf and the strides of its loops.
     fn moved(&self, base: syn::Expr, strides: &[i64]) -> syn::Expr {
         if self.nest.leaf.interior.is_some() {
             let cut = self.nest.cut_loops().into_iter().filter(|l| strides[l.0] != 0);

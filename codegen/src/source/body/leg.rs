@@ -1,4 +1,5 @@
-//! A leg as code: the call of a tile that carries it out, or, between two arrays, the value that a redistribution is made of.
+//! A leg as code: the call of a tile's method that carries it out, or, between two arrays, a value that is part of a
+//! redistribution.
 
 use super::super::items::reduce_op;
 use super::{Writer, along_of, reach_of};
@@ -6,7 +7,7 @@ use polyshard_program::{Buffers, Direction, Expr, Leg, Owners, Shift, Source, Ti
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-/// What a leg leads between.
+/// The two ends of a leg.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Ends<'a> {
     /// The shards of an input, or other tiles, and a tile.
@@ -17,7 +18,7 @@ pub(in super::super) enum Ends<'a> {
     Arrays,
 }
 
-/// A tile, and the region that is brought to it or taken away.
+/// A tile, and the region that is fetched into it or written back from it.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Tile<'a> {
     pub(super) writer: &'a Writer<'a>,
@@ -34,8 +35,9 @@ pub(in super::super) struct Tile<'a> {
 /// arrays     Leg::with_one(vec![0], &[0])
 /// ```
 ///
-/// From tiles and ahead, the method has another name; what a rank owns itself is copied at once, also ahead, by `begin_own`. The output's
-/// in place has nothing to do, and a shift of sums has been taken over where these began.
+/// The method has another name if the source is a tile, or if the transfer is ahead. Elements that the rank itself owns
+/// are copied immediately, even ahead, by `begin_own`. An output in place needs no call, and neither does a shift of
+/// sums: they were taken over at the start.
 pub(in super::super) fn leg(leg: &Leg, ends: Ends<'_>) -> TokenStream {
     match (leg, ends) {
         (Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. }, Ends::Input(input)) => {
@@ -108,7 +110,7 @@ pub(in super::super) fn leg(leg: &Leg, ends: Ends<'_>) -> TokenStream {
         (Leg::Shift(Shift { axis, by, .. }), Ends::Input(input)) => {
             let (tile, source, name) = (input.writer.tile(input.number), input.array(), input.name());
             let (group, by) = (input.writer.names.group(&[axis.0], None), Literal::i64_unsuffixed(*by));
-            // It takes what tiles hold in any case.
+            // A shift always reads from tiles.
             let (region, call) = (input.region, if input.from == Source::Ahead { "begin_shift" } else { "shift" });
             let call = format_ident!("{call}");
             quote! { let #name = #region; #tile.#call(#group, #by, #source, &#name)?; }
@@ -151,13 +153,14 @@ impl<'a> Tile<'a> {
         reduce_op(self.writer.nest.kernel.assign())
     }
 
-    /// The same as an argument; what leaves ahead is combined when it arrives.
+    /// The operation as an argument; a transfer ahead combines on arrival instead.
     fn combined(&self) -> Option<TokenStream> {
         let op = self.op();
         (self.from != Source::Ahead).then(|| quote! { , #op })
     }
 
-    /// The method of this name, or that which takes a region of an input out of tiles, or only begins to take it.
+    /// The method of this name, or its variant that reads a region of an input from tiles, or that only begins the
+    /// transfer.
     fn call(&self, name: &str) -> Ident {
         match self.from {
             Source::Ahead => format_ident!("begin_{name}"),
@@ -166,14 +169,14 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// The rank to which `image` maps this one, and the one that it maps here, as `permutation`.
+    /// Defines `permutation`: the rank to which `image` maps this one, and the rank that it maps to this one.
     ///
     /// ```text
     /// let a_region = |at: &[i64]| { .. };
     /// let permutation = grid.permutation(|at: &[i64]| { .. vec![x, (x + y) % 2] }, &[x, (y - x).rem_euclid(2)], a_region);
     /// ```
     ///
-    /// A rank learns by the region what its partner needs: where that is nothing, it sends nothing.
+    /// The region, at its partner's coordinates, gives the elements to send: if it is empty, the rank sends nothing.
     fn permutation(&self, image: &[Expr], inverse: &[Expr]) -> TokenStream {
         let (writer, name) = (self.writer, self.name());
         let (region, image) = (writer.of_rank(self.region), writer.of_rank(&writer.rank(image)));

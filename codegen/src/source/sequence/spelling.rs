@@ -1,4 +1,4 @@
-//! The steps and actions of a program of several statements as Rust: each by itself, in the order in which they are given.
+//! The steps and actions of a program of several statements, each written as Rust, in the given order.
 //!
 //! ```text
 //! run      Y = first(X, W)                  let y_3 = self.step_1.run(x_0, w_1)?;
@@ -6,7 +6,7 @@
 //! run      Z = second(Y', scale)            let z_5 = self.step_3.run(&y_4, scale_of_2)?;
 //! ```
 //!
-//! `first`'s module is that of the kernel alone, inside of `pub mod first_1 { .. }`, and `step_1` its `Prepared`.
+//! The module of `first` is that of the kernel alone, inside `pub mod first_1 { .. }`, and `step_1` is its `Prepared`.
 
 use super::super::body::leg::{Ends, leg};
 use super::super::body::written_field;
@@ -18,7 +18,8 @@ use polyshard_program::{ArrayId, ArrayKind, Nest, NestId, Packing, Program, Tile
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-/// The outer module, and those of the kernels inside of it. Each chooses names by itself: what is inside is reached by a path.
+/// The outer module, with those of the kernels inside it. Each chooses its own names, since items inside are reached by
+/// a path.
 pub(in super::super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let names = Names::new(program);
     let mut walk = Walk { program, names: &names, rooms: program.rooms(), steps: Vec::new() };
@@ -50,8 +51,8 @@ fn kept_of(program: &Program, nest: &Nest) -> Vec<TileId> {
     tiles
 }
 
-/// The items of the outer module: mesh, shardings, `run` and `Prepared`, as `items.rs` has them of one kernel, but without
-/// `run_into`, since there may be several outputs and arrays between.
+/// The items of the outer module: mesh, shardings, `run` and `Prepared`, as in `items.rs` for one kernel, but without
+/// `run_into`, since there may be several outputs and intermediate arrays.
 fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>]) -> TokenStream {
     let mesh = mesh(program.mesh());
     let shardings = program.arrays().iter().zip(&names.shardings).enumerate().map(|(id, (array, name))| {
@@ -129,7 +130,8 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
     }
 }
 
-/// What is made of a step. The way that a move's elements take is the program's, written out, so that the runtime decides nothing anew.
+/// The field of a step. The route of a move is the program's, written out, so that the runtime does not decide it
+/// again.
 ///
 /// ```text
 /// step_1: first_1::Prepared::new(world)?
@@ -158,7 +160,7 @@ fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> F
     Field { name: name.clone(), r#type, new }
 }
 
-/// An action, of which those of rounds are, in this order:
+/// An action as Rust. Those of rounds are, in this order:
 ///
 /// ```text
 /// let mut a_3: Cow<'_, DistArray<f64>> = Cow::Borrowed(a_0);             Borrow
