@@ -12,7 +12,7 @@ use std::fmt;
 /// The result of Polyshard's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong, from writing a schedule to running it.
+/// An error of any stage, from writing a schedule to running it.
 ///
 /// `fn main() -> polyshard::Result<()>` prints `Debug`, so `Debug` is the message.
 ///

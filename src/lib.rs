@@ -1,8 +1,8 @@
 //! Tensor kernels over a mesh of ranks: the communication is derived, proved and run.
 //!
-//! Write a kernel in index notation, say *separately* how its loops and its data are laid out over a mesh of
-//! ranks, and get an SPMD program whose communication was derived and proved by polyhedral analysis. The
-//! same program runs on MPI, or as threads inside one process.
+//! Write a kernel in index notation, state *separately* how its loops and its data are laid out over a mesh of ranks,
+//! and get an SPMD program whose communication is derived and proved by polyhedral analysis. The same program runs on
+//! MPI, or as threads inside one process.
 //!
 //! ```
 //! use polyshard::prelude::*;
@@ -43,7 +43,7 @@
 //! | --- | --- |
 //! | install it, start a crate, copy an example | guides: [building](guide::building), [examples](guide::examples) |
 //! | write a kernel and a schedule for it | [`kernel!`], [`vars!`], [`schedule::Schedule`]; [guide](guide::schedules) |
-//! | say which rank owns what | [`layout::Mesh`], [`layout::Sharding`]; [guide](guide::shardings) |
+//! | state which rank owns what | [`layout::Mesh`], [`layout::Sharding`]; [guide](guide::shardings) |
 //! | make, read, write and gather arrays | [`runtime::DistArray`] |
 //! | run on threads or MPI processes | [`spmd`], [`runtime::World`]; [guide](guide::cluster) |
 //! | have the schedule chosen for a machine | [`auto`](search::Choose::auto), [`machine`]; [guide](guide::search) |
@@ -66,8 +66,8 @@ mod world;
 use polyshard_runtime::World;
 
 pub use error::{Error, Result};
-/// Arrays in the memory of one rank: what [`DistArray::from_array`](runtime::DistArray::from_array) takes and
-/// [`DistArray::gather`](runtime::DistArray::gather) gives.
+/// Arrays in the memory of one rank: the argument of [`DistArray::from_array`](runtime::DistArray::from_array) and the
+/// result of [`DistArray::gather`](runtime::DistArray::gather).
 pub use ndarray;
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_runtime::{exit, launched_ranks};
@@ -109,7 +109,7 @@ pub mod text {
 pub mod planner {
     pub use polyshard_planner::*;
 
-    /// Meshes placed on machines: which rank is which device, chosen and carried out.
+    /// Meshes placed on machines: which rank runs on which device, chosen and applied.
     pub mod placement {
         pub use crate::world::place;
         pub use polyshard_planner::placement::*;
@@ -176,7 +176,7 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
     polyshard_runtime::spmd_checked(ranks, f)
 }
 
-/// What programs use: `use polyshard::prelude::*`.
+/// Everything that most programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{kernel, spmd, vars};
     #[cfg(feature = "draw")]
@@ -191,7 +191,7 @@ pub mod prelude {
     pub use polyshard_search::Choose;
 }
 
-/// What the macros expand to; not for use by hand.
+/// Items that the macros expand to; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
     pub use polyshard_dsl::Var;
@@ -236,7 +236,7 @@ pub mod guide {
     );
 }
 
-/// The README's program compiles, and the examples of the macros do.
+/// The README's program compiles, and so do the macros' examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../dsl-macros/src/kernel.md")]

@@ -32,7 +32,8 @@ use std::ops::Deref;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
-/// It is its [`ReductionPlan`] otherwise, which explains it. [`runtime::Reduction`](crate::runtime::Reduction) says what holds of its bits and bytes.
+/// Dereferences to its [`ReductionPlan`], which explains it. [`runtime::Reduction`](crate::runtime::Reduction)
+/// documents its bits and bytes.
 pub struct Reduction<T> {
     plan: ReductionPlan,
     reduction: polyshard_runtime::Reduction<T>,
@@ -42,15 +43,15 @@ impl<T: Element> Reduction<T> {
     /// Works out the reduction of arrays of `elements` elements over `axes`, each a name or a position; collective over
     /// the world.
     ///
-    /// `world` is the one that `spmd` gives, whose ranks are the devices of the machine, or that one placed by `placed`
-    /// itself: the reduction is the same, since an array is where its process is. Each group of a step becomes a
+    /// `world` is the world that `spmd` passes, whose ranks are the devices of the machine, or that world placed by
+    /// `placed`; the reduction is the same, since an array stays in its process. Each group of a step becomes a
     /// communicator (MPI 3.1, section 6.4.2), which the world keeps for all steps and reductions with equal groups.
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, the world is under another placement, an axis does not exist or
-    /// is named twice, the elements are more than any memory holds, or a program given cannot be lowered, does not compute the reduction
-    /// or is for other groups: each is said before any communication. If the ranks give different reductions, or another
-    /// rank failed.
+    /// Before any communication: if the mesh and the world differ in size, the world is under another placement, an
+    /// axis does not exist or is named twice, the elements exceed any memory, or a given program cannot be lowered,
+    /// does not compute the reduction or is for other groups. Afterwards: if the ranks give different reductions, or
+    /// another rank failed.
     pub fn new<A: AxisRef>(
         world: &World,
         placed: &PlacedMesh,
@@ -81,7 +82,7 @@ impl<T: Element> Reduction<T> {
         Ok(Self { plan, reduction })
     }
 
-    /// Reduces `data` in place with those of the ranks that differ along the axes only; collective over these.
+    /// Reduces `data` in place over the ranks that differ along the axes only; collective over these ranks.
     ///
     /// # Errors
     /// As [`runtime::Reduction::run`](crate::runtime::Reduction::run).
@@ -95,7 +96,7 @@ impl<T: Element> Reduction<T> {
         self.reduction.bytes_received()
     }
 
-    /// Returns the bytes that this rank holds besides the data.
+    /// Returns the bytes that this rank holds in addition to the data.
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
         self.reduction.staging_bytes()
@@ -115,12 +116,12 @@ impl<T> Deref for Reduction<T> {
     }
 }
 
-/// Reduces `data` in place with those of the ranks that differ along `axes` of a placed mesh only; collective over the world.
+/// Reduces `data` in place over the ranks that differ along `axes` of a placed mesh only; collective over the world.
 ///
-/// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
-/// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
-/// [`Reduction::new`]. Without a machine, in rank order: [`Collectives::all_reduce`](crate::runtime::Collectives::all_reduce) of a
-/// world or a group.
+/// The [`Reduction`] is made at the first call with a given length, type, axes and strategy, and cached in the world,
+/// which keeps the 32 used last. All ranks must make the same calls in the same order. `world` is as in
+/// [`Reduction::new`]. Without a machine, in rank order:
+/// [`Collectives::all_reduce`](crate::runtime::Collectives::all_reduce) of a world or a group.
 ///
 /// ```
 /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
@@ -191,7 +192,7 @@ mod tests {
             assert_eq!(data, [1.0; 5], "another type is another one");
             for len in 10..10 + 31 {
                 sum(len, Strategy::Best)?;
-                // What is used stays.
+                // A reduction in use stays cached.
                 sum(5, Strategy::Best)?;
             }
             assert!(!kept(6, Strategy::Best) && kept(5, Strategy::Best));

@@ -1,4 +1,4 @@
-//! Worlds under placements: the ranks of a world numbered as a mesh lies on a machine.
+//! Worlds under placements: ranks renumbered as a mesh is placed on a machine.
 
 use crate::{Error, Result};
 use polyshard_planner::placement::PlacedMesh;
@@ -6,7 +6,7 @@ use polyshard_runtime::World;
 use std::rc::Rc;
 
 /// Returns a world under a placement: its rank `r` is the given world's rank `placed.ranks()[r]`. Devices of the
-/// machine are the ranks of the world that `spmd` gives, which are those of the launcher.
+/// machine are the ranks of the world that `spmd` passes, which are the launcher's.
 ///
 /// ```text
 /// placed.ranks() = [0, 2, 1, 3]
@@ -15,9 +15,9 @@ use std::rc::Rc;
 /// returned        rank 0     rank 2     rank 1     rank 3
 /// ```
 ///
-/// The first call with a placement is collective (MPI 3.1, section 6.4.2); the world is kept. What ranks say when
-/// they fail names the given world's ranks, those of the machine. Arrays and everything else that is collective belong
-/// to the world that they were made with.
+/// The first call with a placement is collective (MPI 3.1, section 6.4.2); the world is cached. Errors of ranks name
+/// the ranks of the given world, which are the machine's. Arrays and all other collective objects belong to the world
+/// that they were made with.
 ///
 /// ```
 /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, place};
@@ -38,8 +38,8 @@ use std::rc::Rc;
 /// ```
 ///
 /// # Errors
-/// If the mesh has not as many ranks as the world, or the world is placed already: both are said before any
-/// communication. As [`World::renumbered`] besides.
+/// If the mesh and the world differ in size, or the world is placed already, both found before any communication; or as
+/// [`World::renumbered`].
 pub fn place(world: &World, placed: &PlacedMesh) -> Result<Rc<World>> {
     if let Some(numbering) = world.numbering() {
         return Err(Error::PlacedAlready { name: numbering.name().into() });

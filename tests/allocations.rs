@@ -1,18 +1,17 @@
-//! A program that is prepared makes what it needs before it runs, or in its first run; when it runs again, it allocates
-//! nothing, whatever its ranks read of each other. What is worked out from an index or a sharding takes no memory that grows
-//! with the elements.
+//! A prepared program makes what it needs in `prepare` or in its first run; later runs allocate nothing, whatever its
+//! ranks read from each other. Computations on an index or a sharding take no memory that grows with the elements.
 //!
-//! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time, which is no more than
-//! the program says. What is sent allocates too: a message that others have not taken yet has to be somewhere.
+//! Products here are of integers: libraries that multiply floats allocate their packing buffers in each run, no more
+//! than the program states. Sends also allocate: a message must be stored until its receiver takes it.
 //!
-//! A program of its own: its allocator counts.
+//! A separate test program: its allocator counts.
 
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
 use polyshard::program::Passing;
 use polyshard::runtime::{Grid, Progress, Redistribution, Region, Tile, Transport};
 
-/// Checks that no rank allocates when a program runs that was prepared and has run.
+/// Checks that no rank allocates when a prepared program runs again.
 #[track_caller]
 fn check(name: &str, schedule: Schedule) {
     let program = schedule.lower().expect("a legal schedule");
@@ -24,17 +23,17 @@ fn check(name: &str, schedule: Schedule) {
     assert!(counted.iter().all(|&count| count == 0), "{name} allocates when it runs again: {counted:?}\n{program}");
 }
 
-/// How often each rank allocates in the third run of the program.
+/// The number of allocations of each rank in the third run of the program.
 fn allocations<T: Element>(program: &Program) -> Vec<u64> {
     allocated::<T>(program).into_iter().map(|counted| counted.count_total).collect()
 }
 
-/// What each rank allocates in the third run of the program.
+/// The allocations of each rank in the third run of the program.
 fn allocated<T: Element>(program: &Program) -> Vec<AllocationInfo> {
     allocated_after::<T>(2, program)
 }
 
-/// What each rank allocates in the run of the program after as many others.
+/// The allocations of each rank in a run of the program after `runs` others.
 fn allocated_after<T: Element>(runs: usize, program: &Program) -> Vec<AllocationInfo> {
     let counted = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = program.shardings().enumerate().map(|(nth, sharding)| {
@@ -58,7 +57,8 @@ fn allocated_after<T: Element>(runs: usize, program: &Program) -> Vec<Allocation
     counted.expect("the program runs")
 }
 
-/// What libraries pack is there besides what a program has prepared, and the program says how much that may be.
+/// Libraries allocate packing buffers in addition to the memory that a program has prepared, and the program states
+/// their maximum size.
 #[test]
 fn products_of_floats_pack_no_more_than_is_said() {
     let mesh = Mesh::new([("x", 2)]);
@@ -91,8 +91,8 @@ fn products_of_floats_pack_no_more_than_is_said() {
     assert_eq!(packs, [true; 2], "the libraries pack, and it is seen");
 }
 
-/// Where sums over two indices would take their terms in another order in a shard than in a tile, operands are copied: in the first run, after which the
-/// room for it is kept.
+/// Where in-place reads of shards would change the order of terms of sums over two indices, operands are copied, into
+/// memory that is allocated in the first run and reused.
 #[test]
 fn what_products_copy_from_shards_is_said() {
     vars!(i, j, k, l, io, ii, po, pi);
@@ -106,7 +106,7 @@ fn what_products_copy_from_shards_is_said() {
         let rows = rows.reorder([po, ii, j, k, pi]).shard("A", [l.at(x)]).shard("B", [l.at(x)]);
         let program = rows.communicate("A", po).communicate("B", po).tensorize([ii, j, k, pi]).lower();
         let program = program.expect("a legal schedule");
-        // Half of what one rank has of each row, of 32 rows of A and of B.
+        // Half of one rank's part of each row, of 32 rows of A and of B.
         let copied = if copies { 8 * 96 * 24 * (32 + 8) } else { 0 };
         assert_eq!(8 * program.nest().copied(|_| true), copied, "{program}");
         let most = allocated_after::<f64>(0, &program).iter().map(|counted| counted.bytes_max).max().unwrap_or(0);
@@ -131,7 +131,7 @@ fn product(parts: usize) -> (Schedule, [Axis; 2]) {
     (schedule, [x, y])
 }
 
-/// The product, with what A and B bring to each step.
+/// The product in steps, with fetches of A and B in each step.
 fn in_steps(schedule: Schedule) -> Schedule {
     vars!(mi, ni, ko, ki);
     schedule.communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
@@ -208,7 +208,7 @@ fn pointwise_kernels_and_stencils() {
     check("a stencil on a torus", by_rows(torus));
 }
 
-/// What is awaited does not come before it has been polled often, between slices or by the progress thread.
+/// A transfer that cannot complete before many polls, between slices or by the progress thread.
 #[test]
 fn what_is_under_way_is_polled_without_memory() {
     let mesh = Mesh::new([("x", 3)]);
@@ -243,12 +243,12 @@ fn what_is_under_way_is_polled_without_memory() {
     }
 }
 
-/// Returns the most bytes that a rank holds at one time while it makes what `make` returns.
+/// Returns the peak number of bytes that a rank holds while `make` runs.
 fn held<T>(make: impl FnOnce() -> T) -> u64 {
     allocation_counter::measure(|| drop(make())).bytes_max
 }
 
-/// Checks that preparing a program in which each rank computes in its shard takes no memory to speak of.
+/// Checks that preparing a program in which each rank computes in its shard takes almost no memory.
 #[track_caller]
 fn check_prepared(name: &str, schedule: Schedule) {
     let program = schedule.lower().expect("a legal schedule");
@@ -320,7 +320,7 @@ fn block_cyclic_arrays_are_read_without_lists_of_blocks() {
         assert_eq!(c.get(&[32768 * world.rank() + 5]), Some(2.0 * (32768 * world.rank() + 5) as f64));
         Ok::<_, polyshard::Error>(held)
     });
-    // A's tile, the output and what is sent are 256 KiB each.
+    // A's tile, the output and the message are 256 KiB each.
     let held = held.expect("the program runs");
     assert!(held.iter().all(|&bytes| bytes < 5 << 18), "{held:?} bytes");
 }

@@ -1,14 +1,14 @@
-//! A crate outside of this repository, which depends on `polyshard` by path alone: the README's program, a stencil,
-//! kernels compiled with the crate, and emitted source, under whatever names. It builds and gives the right numbers;
-//! and random programs, as source, give the bits that the executor gives. Beside it a crate that has `clap` too builds each example
-//! alone, and one that has `rustfft` as well the Fourier transform.
+//! A crate outside this repository, which depends on `polyshard` by path alone: the README's program, a stencil,
+//! kernels compiled with the crate, and emitted source, with any names. It builds and gives the right numbers, and
+//! random programs, as source, give the same bits as the executor. A second crate, which also has `clap`, builds each
+//! example alone, and one that has `rustfft` as well the Fourier transform.
 //!
-//! It is built into this workspace's target folder, with its lock file and profiles, and beside an empty crate that
-//! asks for the features that the tests of this workspace ask of their dependencies, so that what both depend on is built
-//! once. Cargo builds the packages of this workspace again for another one; the largest is not optimised, which takes it
-//! less time. `tests/outside/program.rs` is its program.
+//! It is built into this workspace's target folder, with its lock file and profiles, and together with an empty crate
+//! that enables the features that the tests of this workspace enable in their dependencies, so that common dependencies
+//! are built once. Cargo builds the packages of this workspace again for another one; the largest is not optimised,
+//! which is faster. `tests/outside/program.rs` is its program.
 //!
-//! The test is a program of its own: it starts cargo, beside which no other test would get a processor.
+//! This test is a program of its own: it starts cargo, which leaves no processor for other tests.
 
 #[path = "outside/chosen.rs"]
 mod chosen;
@@ -31,13 +31,13 @@ use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A workspace outside of this repository, another one for each checkout, which is built into the target folder of this one.
+/// A workspace outside this repository, a different one for each checkout, built into the target folder of this one.
 struct Workspace {
     folder: PathBuf,
 }
 
 impl Workspace {
-    /// Writes the workspace of a package, with this manifest but for what all have in common, and of these members.
+    /// Writes the workspace of a package, with this manifest without the common parts, and these members.
     fn new(name: &str, manifest: &str, members: &[&str]) -> Self {
         let checkout = ROOT.replace(['/', '\\', ':'], "-");
         let workspace = Self { folder: std::env::temp_dir().join(format!("polyshard-{name}{checkout}")) };
@@ -73,7 +73,7 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // It is there to be looked at if the test has failed.
+        // If the test has failed, the workspace is left for inspection.
         if !std::thread::panicking() {
             fs::remove_dir_all(&self.folder).expect("the folder is ours");
         }
@@ -87,7 +87,7 @@ fn target() -> &'static Path {
 
 /// The head of a manifest, up to its dependencies, of which the first is the library.
 fn package(name: &str) -> String {
-    // Without MPI here, there is none to link there.
+    // Without MPI in this build, the other crate has none to link.
     let features = if cfg!(feature = "mpi") { "" } else { ", default-features = false" };
     format!(
         "[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
@@ -95,12 +95,12 @@ fn package(name: &str) -> String {
     )
 }
 
-/// Writes the crate, with these files besides.
+/// Writes the crate, with these additional files.
 fn write_crate(more: &[(String, String)]) -> Workspace {
     let workspace = Workspace::new("outside", &package("outside"), &["examples", "fft3d"]);
     let write = |path: &str, text: &str| workspace.write(path, text);
     let clap = "clap = { version = \"4\", features = [\"derive\"] }\n";
-    // They are compiled as they are and not linked, which would take as long again.
+    // They are compiled unchanged and not linked, which would double the time.
     let example = |name: &str, path: &Path| {
         format!("\n[[example]]\nname = \"outside_{name}\"\npath = {path:?}\ncrate-type = [\"lib\"]\n")
     };
@@ -136,7 +136,7 @@ fn write_crate(more: &[(String, String)]) -> Workspace {
     workspace
 }
 
-/// The examples that are one file, each with its name and path.
+/// The single-file examples, each with its name and path.
 fn examples() -> Vec<(String, PathBuf)> {
     let files =
         fs::read_dir(Path::new(ROOT).join("examples")).expect("the examples").map(|file| file.expect("a file").path());
@@ -193,7 +193,7 @@ fn features_manifest() -> String {
     format!("[package]\nname = \"features\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n{lines}")
 }
 
-/// The sections of a manifest that say how things are compiled.
+/// The sections of a manifest that control compilation.
 fn profiles(manifest: &str) -> String {
     let sections = manifest.split_inclusive('\n').scan(false, |inside, line| {
         if line.starts_with('[') {
@@ -252,8 +252,8 @@ fn chain() -> Program {
 /// The names of two axes, two loops, three tensors and a scalar.
 const ROLES: usize = 8;
 
-/// `C[m + 1, n] = alpha * A[m, k] * B[k, n]` on a mesh of 2x2, with a broadcast, groups of one and of both axes, and
-/// an output that travels.
+/// `C[m + 1, n] = alpha * A[m, k] * B[k, n]` on a mesh of 2x2, with a broadcast, groups of one and of both axes, and an
+/// output that is sent to its owners.
 fn named(names: &[String; ROLES]) -> Program {
     let [p, q, ko, ki, a, b, c, alpha] = names.each_ref().map(|name| Name::new(name));
     let [m, n, k, mo, mi, no, ni] = ["m_", "n_", "k_", "mo_", "mi_", "no_", "ni_"].map(Var::new);
@@ -290,8 +290,8 @@ fn named(names: &[String; ROLES]) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{names:?}: {error}"))
 }
 
-/// Names of every kind: what emitted code itself says, keywords, what patterns would take for constants, and names
-/// that differ in case alone.
+/// Names of every kind: those that emitted code uses itself, keywords, names that patterns would take for constants,
+/// and names that differ only in case.
 fn name_sets() -> Vec<[String; ROLES]> {
     let plain = ["p", "q", "ko", "ki", "A", "B", "C", "alpha"].map(String::from);
     let source = rust_source(&named(&plain), &SourceOptions::default());
@@ -302,11 +302,11 @@ fn name_sets() -> Vec<[String; ROLES]> {
     let more = more.into_iter().chain(["permutation", "nest", "contract", "pointwise", "x", "X", "x_", "x__", "x_y"]);
     let all: BTreeSet<&str> = words.chain(more).collect();
     let mut sets: Vec<Vec<&str>> = all.iter().copied().collect::<Vec<_>>().chunks(ROLES).map(<[_]>::to_vec).collect();
-    // The last one is filled up with the first names.
+    // The last set is completed with the first names.
     let last = sets.last_mut().expect("there are names");
     last.extend(all.iter().take(ROLES - last.len()));
     assert!(sets.len() > 8, "hardly a name: {all:?}");
-    // Another role for each name in each set.
+    // A different role for each name in each set.
     let turned = |(turn, mut set): (usize, Vec<&str>)| {
         set.rotate_left(turn % ROLES);
         set.iter().map(|&name| name.to_owned()).collect::<Vec<_>>().try_into().expect("as many names as roles")
@@ -314,14 +314,14 @@ fn name_sets() -> Vec<[String; ROLES]> {
     sets.into_iter().enumerate().map(turned).collect()
 }
 
-/// Cargo without the network, which the lock file makes needless.
+/// Cargo without the network, which the lock file makes unnecessary.
 fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.env("CARGO_NET_OFFLINE", "true");
     cargo
 }
 
-/// What a command wrote; it must succeed.
+/// The output of a command, which must succeed.
 fn output(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
@@ -336,7 +336,8 @@ fn last_element(path: &Path) -> f32 {
     f32::from_le_bytes(*bytes.last_chunk().expect("an element"))
 }
 
-/// The program of a sequence reads, runs, checks itself and says so on each rank; on threads and processes it writes the same.
+/// The program of a sequence reads its inputs, runs, checks itself and reports that on each rank; on threads and
+/// processes it writes the same.
 fn check_computed(folder: &Path, program: &Path) {
     let chain = chain();
     let files = ["X.npy", "W.npy", "V.npy"].map(|name| folder.join(name));
@@ -370,7 +371,7 @@ fn check_computed(folder: &Path, program: &Path) {
     }
 }
 
-/// Ways to get two ranks.
+/// Ways to start two ranks.
 const STARTS: &[Start] = &[
     Start::Plain,
     #[cfg(feature = "mpi")]

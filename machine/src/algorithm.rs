@@ -1,4 +1,4 @@
-//! Ways to carry out a collective.
+//! Algorithms for collectives.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,13 +7,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// Along a ring of the group's ranks, half of the data in each direction. A group that is a whole box of a
-    /// torus uses the links of all dimensions alike.
+    /// Along a ring of the group's ranks, half of the data in each direction. A group that is a whole box of a torus
+    /// uses the links of all dimensions equally.
     #[default]
     Ring,
-    /// All-reduce along double binary trees between members of outer levels, and chains inside the innermost
-    /// (P. Sanders, J. Speck and J. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
-    /// Parallel Computing 35(12), 2009; so NCCL does). The other operations run along rings, as they do in NCCL.
+    /// All-reduce along double binary trees between members of outer levels, and chains inside the innermost (P.
+    /// Sanders, J. Speck and J. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
+    /// Computing 35(12), 2009), as NCCL does. The other operations run along rings, also as in NCCL.
     Tree,
 }
 

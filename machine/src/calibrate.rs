@@ -1,26 +1,26 @@
 //! Bandwidths from measured seconds.
 //!
-//! Each measurement is as long as its slowest resource, so it says something of one bandwidth only. The fit goes
-//! back and forth: with the bandwidths of the last round each measurement names its bottleneck, and each bandwidth
-//! becomes the median of what the measurements say that name it. The median keeps one strange run from moving
-//! everything; a bandwidth that no measurement names stays as it was. Of all rounds the one with the least errors
-//! counts. Latencies and profiles are not fitted here.
+//! Each measurement takes as long as its slowest resource, so it gives information on one bandwidth only. The fit
+//! alternates: with the bandwidths of the last round each measurement names its bottleneck, and each bandwidth becomes
+//! the median over the measurements that name it. The median keeps one outlier from shifting everything; a bandwidth
+//! that no measurement names is unchanged. The round with the smallest errors is returned. Latencies and profiles are
+//! not fitted here.
 
 use super::time::{Rate, bytes_by_rate};
 use super::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
 use std::collections::BTreeMap;
 
-/// Rounds after which a fit ends that goes back and forth between two states.
+/// The maximum number of rounds, for fits that alternate between two states.
 const ROUNDS: usize = 32;
 
 /// A collective and how long it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// What was done.
+    /// What was run.
     pub collective: GroupedCollective,
-    /// How.
+    /// Its algorithm.
     pub algorithm: Algorithm,
-    /// The seconds that it took.
+    /// The measured time in seconds.
     pub seconds: f64,
 }
 
@@ -29,12 +29,12 @@ pub struct Measurement {
 pub struct Calibration {
     /// The machine.
     pub machine: Machine,
-    /// How far its prediction of each measurement is off, as a part of the measured seconds, never negative.
+    /// The error of its prediction of each measurement, as a fraction of the measured seconds, never negative.
     pub errors: Vec<f64>,
 }
 
 impl Calibration {
-    /// Returns the median of the errors; 0 if there are none.
+    /// Returns the median of the errors; 0 without measurements.
     #[must_use]
     pub fn median_error(&self) -> f64 {
         median(self.errors.clone()).unwrap_or(0.0)
@@ -57,7 +57,7 @@ impl Calibration {
 /// ```
 ///
 /// # Errors
-/// If a measurement is of what the machine cannot do, sends nothing, or took no longer than its latency.
+/// If the machine cannot run a measured collective, or a measurement sends nothing or took no longer than its latency.
 pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Calibration, MachineError> {
     let samples: Vec<Sample> =
         measurements.iter().enumerate().map(|of| Sample::new(machine, of)).collect::<Result<_, _>>()?;
@@ -89,12 +89,12 @@ pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Cali
     Ok(Calibration { machine, errors })
 }
 
-/// Returns how far off predictions are of measurements that the fit has not seen, in the order of the measurements.
+/// Returns the prediction errors for measurements that the fit has not seen, in the order of the measurements.
 ///
 /// Measurement `i` is left out of fold `i % folds`, and predicted by the fit of the others.
 ///
 /// # Errors
-/// If there are fewer than two folds or more than measurements, or as [`calibrate`].
+/// If there are fewer than two folds or more folds than measurements, or as [`calibrate`].
 pub fn cross_validate(machine: &Machine, measurements: &[Measurement], folds: usize) -> Result<Vec<f64>, MachineError> {
     if folds < 2 || folds > measurements.len() {
         return Err(MachineError::Folds { measurements: measurements.len(), folds });
@@ -107,7 +107,7 @@ pub fn cross_validate(machine: &Machine, measurements: &[Measurement], folds: us
     measurements.iter().enumerate().map(|(nth, measured)| error(&fits[nth % folds], measured)).collect()
 }
 
-/// What a measurement says of bandwidths: the seconds are the most of bytes over bandwidth.
+/// A measurement as a constraint on bandwidths: the seconds are the maximum of bytes over bandwidth.
 struct Sample {
     bytes: BTreeMap<Rate, f64>,
     seconds: f64,
@@ -141,7 +141,7 @@ impl Sample {
     }
 }
 
-/// Each rate as those measurements say whose bottleneck it is.
+/// Each rate, refitted to the measurements that it limits.
 fn round(samples: &[Sample], rates: &BTreeMap<Rate, f64>) -> BTreeMap<Rate, f64> {
     let mut said: BTreeMap<Rate, Vec<f64>> = BTreeMap::new();
     for sample in samples {
@@ -152,7 +152,7 @@ fn round(samples: &[Sample], rates: &BTreeMap<Rate, f64>) -> BTreeMap<Rate, f64>
     rates.iter().map(|(rate, before)| (*rate, fitted(rate, *before))).collect()
 }
 
-/// The sum of how many times too long or too short the predictions are, as logarithms.
+/// The sum of the absolute logarithms of predicted over measured seconds.
 fn deviation(samples: &[Sample], rates: &BTreeMap<Rate, f64>) -> f64 {
     samples.iter().map(|sample| (sample.bottleneck(rates).2 / sample.seconds).ln().abs()).sum()
 }

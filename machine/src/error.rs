@@ -52,10 +52,10 @@ pub enum MachineError {
     /// A rank is in two groups, or twice in one.
     #[error("rank {rank} is in the groups of one collective twice; groups of one collective must be disjoint")]
     RankTwice { rank: usize },
-    /// Bytes that are negative or not finite.
+    /// Bytes are negative or not finite.
     #[error("an amount of data must be 0 bytes or more, found {bytes}")]
     Bytes { bytes: String },
-    /// A measurement that cannot be fitted.
+    /// A measurement cannot be fitted.
     #[error("measurement {number} cannot be fitted: {why}")]
     Measurement {
         /// Its number, counted from 0.
@@ -65,7 +65,7 @@ pub enum MachineError {
     /// An invalid profile.
     #[error("invalid profile of {operation} on {}: {why}", counted(ranks, "rank"))]
     Profile { operation: Collective, ranks: usize, why: String },
-    /// Folds that leave nothing to fit, or nothing to test.
+    /// A number of folds that leaves nothing to fit, or nothing to test.
     #[error(
         "cannot cross-validate {measurements} measurements in {folds} folds; give 2 folds or more, and no more than measurements"
     )]

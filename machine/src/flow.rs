@@ -1,7 +1,7 @@
-//! Which messages a collective sends, and the latency of it.
+//! The messages that a collective sends, and its latency.
 //!
-//! **Ring.** Half of the data goes around in each direction, so that both directions of every link work. Between
-//! neighbours of a group of `n`, per byte that a rank holds, the two halves together carry
+//! **Ring.** Half of the data goes around in each direction, so that both directions of every link are used. Between
+//! neighbours of a group of `n`, the two halves together carry, per byte that a rank holds,
 //!
 //! ```text
 //! AllReduce        2 (n - 1) / n     reduce-scatter, then all-gather
@@ -11,11 +11,11 @@
 //! Broadcast        1                 away from the first rank; nothing reaches it
 //! ```
 //!
-//! **Tree.** An all-reduce goes up and down. In a chain all of the data does; in each of the two binary trees half
-//! of it, and a rank that is inside one tree is a leaf of the other.
+//! **Tree.** An all-reduce goes up and down the tree. A chain carries all of the data; each of the two binary trees
+//! carries half, and an inner rank of one tree is a leaf of the other.
 //!
 //! An all-to-all sends an `n`-th to each other rank at once, whatever the algorithm, and so does an exchange. In a
-//! permutation each rank sends its block to the next of the group and the last to the first.
+//! permutation each rank sends its block to the next rank of the group and the last to the first.
 
 use super::algorithm::Algorithm;
 use super::route::{Dim, Loads, Router};
@@ -23,7 +23,7 @@ use polyshard_layout::Collective;
 
 /// Adds the messages of one group to `loads`; returns the latency in seconds.
 ///
-/// `bytes` are those that each rank holds before.
+/// `bytes` is the number of bytes that each rank holds before.
 pub(crate) fn send(
     router: &Router<'_>,
     loads: &mut Loads,
@@ -45,7 +45,7 @@ pub(crate) fn send(
             let share = bytes_between(operation, group.len()) * bytes / directions.len() as f64;
             let mut latency = 0.0;
             for lines in directions {
-                // Lines of one direction run at once, the directions one after the other.
+                // Lines of one direction run at once, the directions in sequence.
                 let slowest = lines.iter().map(|line| ring(router, loads, operation, line, share));
                 latency += slowest.fold(0.0, f64::max);
             }
@@ -66,7 +66,7 @@ fn bytes_between(operation: Collective, n: usize) -> f64 {
     }
 }
 
-/// The lines of a group along each direction of the torus if the group is a box of it, else the group as one line.
+/// The lines of a group along each direction of the torus if the group is a box of it, else the group as a single line.
 ///
 /// ```text
 /// group {0, 1, 4, 5} of a torus of 4 x 4     {0, 4} {1, 5}   and   {0, 1} {4, 5}
@@ -90,21 +90,22 @@ fn spread(dim: &Dim, group: &[usize]) -> usize {
     at.len()
 }
 
-/// The ranks of a box that differ along a dimension alone, of which there are `n` each time.
+/// The ranks of a box that differ along one dimension only, in lines of `n`.
 fn lines(dim: &Dim, n: usize, group: &[usize]) -> Vec<Vec<usize>> {
     let mut ranks = group.to_vec();
     ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
     ranks.chunks(n).map(<[usize]>::to_vec).collect()
 }
 
-/// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip: of the farthest two
-/// ranks by the shorter way, or of a whole chain if there is a root, since half of its data comes the longer way.
+/// Sends in both directions around a ring, half of `carried` bytes each. Returns the latency of one trip: between the
+/// farthest two ranks by the shorter way; with a root, along a whole chain, since half of its data takes the longer
+/// way.
 fn ring(router: &Router<'_>, loads: &mut Loads, operation: Collective, line: &[usize], carried: f64) -> f64 {
     let n = line.len();
     let mut edges = Vec::with_capacity(n);
     for (at, &here) in line.iter().enumerate() {
         let next = line[(at + 1) % n];
-        // A rooted operation's chains end where the root is.
+        // A rooted operation's chains end at the root.
         let (out_of_root, into_root) = (at == 0, at == n - 1);
         let (ahead, back) = match operation {
             Collective::Reduce => (!out_of_root, !into_root),
@@ -125,7 +126,7 @@ fn ring(router: &Router<'_>, loads: &mut Loads, operation: Collective, line: &[u
     }
 }
 
-/// The longest of the shorter ways around a ring with these edges.
+/// The maximum, over pairs of ranks of a ring with these edges, of the shorter way.
 fn farthest(edges: &[f64]) -> f64 {
     let around: f64 = edges.iter().sum();
     let (mut longest, mut way, mut end) = (0.0f64, 0.0, 0);
@@ -169,16 +170,16 @@ fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f6
     latency
 }
 
-/// A dimension along which a group differs, with the number of coordinates there, and whether a message that crosses it is at its
-/// target, as where the devices of a node share its ports.
+/// A dimension along which a group differs, with the number of its coordinates, and whether a message that crosses it
+/// has arrived, as where the devices of a node share its ports.
 struct Side {
     dim: Dim,
     n: usize,
     arrives: bool,
 }
 
-/// The sides of a group that is all combinations of coordinates; none if it is not, or messages between its members pass more than
-/// the links along these sides.
+/// The sides of a group that is all combinations of coordinates; none if it is not, or if messages between its members
+/// pass more than the links along these sides.
 fn sides(router: &Router<'_>, group: &[usize]) -> Option<Vec<Side>> {
     let mut sides: Vec<Side> = Vec::new();
     for (level, dims) in router.levels() {
@@ -200,18 +201,19 @@ fn sides(router: &Router<'_>, group: &[usize]) -> Option<Vec<Side>> {
     (sides.iter().map(|side| side.n).product::<usize>() == group.len()).then_some(sides)
 }
 
-/// As messages cross one dimension after the other, each pair of coordinates along a dimension carries what as many pairs of
-/// ranks send as there are lines: those that came along outer dimensions to where they go, and have inner ones before them.
+/// All-to-all in a box. Messages cross the dimensions in turn, so along a dimension each pair of coordinates of a line
+/// carries the messages of as many pairs of ranks as there are lines: those that have crossed the outer dimensions to
+/// this line and still have to cross the inner ones.
 fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], sides: &[Side], piece: f64) -> f64 {
     let (mut latency, mut so_far) = (0.0f64, 0.0);
-    // Of the pairs, those that have not arrived.
+    // The pairs that have not arrived.
     let mut left = group.len();
     for Side { dim, n, arrives } in sides {
         let each = piece * (left / n) as f64;
         let mut farthest = 0.0f64;
         for line in lines(dim, *n, group) {
             if dim.is_switch() {
-                // Each port carries as much as any other.
+                // All ports carry equal loads.
                 for (&source, &target) in line.iter().zip(line.iter().cycle().skip(1)) {
                     router.load(loads, source, target, each * (*n as f64 - 1.0));
                     farthest = farthest.max(router.latency(source, target));
@@ -234,7 +236,7 @@ fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], si
     latency
 }
 
-/// Trees between the members of `level` and outer ones, chains inside; returns the latency upwards.
+/// Trees between the members of `level` and of outer levels, chains inside; returns the latency upwards.
 fn tree(router: &Router<'_>, loads: &mut Loads, group: &[usize], level: usize, bytes: f64) -> f64 {
     let stride = router.stride(level);
     let members: Vec<&[usize]> = group.chunk_by(|left, right| left / stride == right / stride).collect();
@@ -269,14 +271,14 @@ fn chain(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) ->
     latency
 }
 
-/// The parents of `0..n` in two binary trees, such that who is inside one is a leaf of the other.
+/// The parents of `0..n` in two binary trees, such that an inner node of one is a leaf of the other.
 ///
 /// ```text
 /// n = 4     0 - 2 - 1        3 - 1 - 2
 ///               2 - 3            1 - 0
 /// ```
 fn double_binary_tree(n: usize) -> [Vec<Option<usize>>; 2] {
-    // The lowest bit that is set says how far above the leaves a node is; its parent has the next one set instead.
+    // The lowest set bit gives a node's height above the leaves; its parent has the next bit set instead.
     let parent = |node: usize| {
         if node == 0 {
             return None;
@@ -286,7 +288,7 @@ fn double_binary_tree(n: usize) -> [Vec<Option<usize>>; 2] {
         Some(if up >= n { node ^ bit } else { up })
     };
     let first: Vec<_> = (0..n).map(parent).collect();
-    // The second is the first mirrored or, for odd numbers, turned by one.
+    // The second is the first mirrored or, for odd numbers, rotated by one.
     let second = match n.is_multiple_of(2) {
         true => (0..n).map(|node| parent(n - 1 - node).map(|up| n - 1 - up)).collect(),
         false => (0..n).map(|node| parent((node + n - 1) % n).map(|up| (up + 1) % n)).collect(),

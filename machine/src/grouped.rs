@@ -1,4 +1,4 @@
-//! What is communicated: one collective operation, in several groups at once, on a given number of bytes.
+//! One collective operation in several groups at once, on a given number of bytes.
 
 use super::{Machine, MachineError};
 use polyshard_layout::Collective;
@@ -8,14 +8,14 @@ use polyshard_layout::Collective;
 pub struct GroupedCollective {
     /// The operation.
     pub operation: Collective,
-    /// The ranks of each group in the order of their data; no rank is twice.
+    /// The ranks of each group in the order of their data; each rank at most once.
     pub groups: Vec<Vec<usize>>,
-    /// The bytes that each rank holds before it.
+    /// The bytes that each rank holds before the operation.
     pub bytes: f64,
 }
 
 impl GroupedCollective {
-    /// Checks that a machine can do it.
+    /// Checks that a machine can run it.
     ///
     /// # Errors
     /// [`MachineError`] if a rank is not on the machine or twice in the groups, or the bytes are negative or not finite.

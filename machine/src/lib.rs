@@ -1,18 +1,18 @@
-//! Machines: a hierarchy of levels, what connects the members of each, and what one device can do.
+//! Machines: a hierarchy of levels, the interconnect of each, and the capabilities of one device.
 //!
 //! The hierarchy and its switched interconnects are after N. Xie, T. Norman, D. Grewe and D. Vytiniotis,
 //! "Synthesizing optimal parallelism placement and reduction strategies on hierarchical systems for deep
 //! learning", MLSys 2022; rings, lines and tori are added, so that a torus of TPUs is a machine too. Ranks are
 //! numbered as the levels nest: the outermost level is the most significant digit.
 //!
-//! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
+//! A machine is a description: this crate does not query the hardware, and no figure affects results.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `presets`, `text`, `units`, `error` | machines: known ones, files, amounts, mistakes |
-//! | `path`, `route`, `flow` | what a message passes |
-//! | `algorithm`, `grouped`, `time` | collectives, and how long they take |
-//! | `link`, `profile`, `calibrate`, `products` | what is measured |
+//! | `presets`, `text`, `units`, `error` | machines: presets, files, amounts, errors |
+//! | `path`, `route`, `flow` | the ports and links that a message passes |
+//! | `algorithm`, `grouped`, `time` | collectives, and their times |
+//! | `link`, `profile`, `calibrate`, `products` | figures from measurements |
 //!
 //! Tests: `planner/tests/it/machines.rs`.
 
@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What connects the members of a level that have the same parent.
+/// The connection between the members of a level that have the same parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interconnect {
@@ -56,7 +56,7 @@ pub enum Interconnect {
     /// Each member has a link to the next and one to the one before it; the last is next to the first. Two members
     /// have two links.
     Ring,
-    /// A ring that is open between the last member and the first.
+    /// A ring without the link between the last member and the first.
     Line,
     /// A ring along each dimension; members are numbered row-major, and these extents multiply to the count.
     Torus(Vec<usize>),
@@ -78,7 +78,7 @@ pub enum Interconnect {
 pub struct Level {
     /// The name of its members: `node`, `gpu`.
     pub name: String,
-    /// Members in one member of the level outside.
+    /// Members in one member of the next outer level.
     pub count: usize,
     /// How these members are connected.
     pub interconnect: Interconnect,
@@ -97,7 +97,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns a level of such members, in which each device has ports or links of its own.
+    /// Returns a level of these members, in which each device has its own ports or links.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -126,12 +126,12 @@ pub struct Device {
     /// Memory bandwidth of a device alone, in bytes per second, if higher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_alone: Option<f64>,
-    /// Bytes per second, read and written, while all devices that share memory copy between their own memory and that of others.
-    /// If none, as fast as their own: on NUMA machines it is slower.
+    /// Bytes per second, read and written, while all devices that share memory copy between their own memory and that
+    /// of others. If none, the bandwidth of their own; NUMA machines are slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_of_others: Option<f64>,
-    /// Bytes per second of elements that all devices overwrite one by one. If none, as fast as other accesses; most processors
-    /// first read the memory that they overwrite, so that it takes as long as both.
+    /// Bytes per second of elements that all devices overwrite one by one. If none, as fast as other accesses; most
+    /// processors first read the memory that they overwrite, which takes the time of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
     /// Fixed latency in seconds of one shared-memory exchange (address exchange and barrier); 0 if unmeasured.
@@ -150,7 +150,8 @@ pub struct Device {
     /// type, its `flops`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nests: BTreeMap<String, f64>,
-    /// How much slower products of small and thin matrices are, by element type. For a missing type they are as fast as others.
+    /// How much slower products of small and thin matrices are, by element type. If a type is missing, they are as fast
+    /// as others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<String, Products>,
     /// Bytes per second at which operands in memory, not in a cache, lengthen a product. If none, the memory bandwidth; it can be
@@ -192,12 +193,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the machine with these levels, outermost first, of such devices.
+    /// Returns the machine with these levels, outermost first, and this device.
     ///
     /// # Errors
-    /// If there is no level, two have one name, a count or a number of ports is 0, a bandwidth is not positive, a
-    /// latency is negative, extents of a torus do not multiply to the count, a level with a bypass is neither ring nor line, or
-    /// the number of devices overflows.
+    /// If there are no levels, two have one name, a count or a number of ports is 0, a bandwidth is not positive, a
+    /// latency is negative, extents of a torus do not multiply to the count, a level with a bypass is neither ring nor
+    /// line, or the number of devices overflows.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
         let machine =
             Self { name: name.into(), levels, device, profiles: Vec::new(), shared_memory: None, disturbed: None };
@@ -217,13 +218,13 @@ impl Machine {
         &self.levels
     }
 
-    /// Returns what one device can do.
+    /// Returns the speeds and the memory of one device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Returns the number of members of each level in one of the level outside, outermost first.
+    /// Returns the number of members of each level per member of the next outer one, outermost first.
     #[must_use]
     pub fn hierarchy(&self) -> Vec<usize> {
         self.levels.iter().map(|level| level.count).collect()
@@ -235,7 +236,7 @@ impl Machine {
         self.levels.iter().map(|level| level.count).product()
     }
 
-    /// Returns where `rank` is: its member's number at each level, outermost first.
+    /// Returns the coordinates of `rank`: its member's number at each level, outermost first.
     ///
     /// # Panics
     /// If `rank` is not in `0..self.devices()`.
@@ -255,7 +256,7 @@ impl Machine {
     /// Returns the position of the level named `name`.
     ///
     /// # Errors
-    /// If there is no such level; the error lists those there are.
+    /// If there is no such level; the error lists the levels.
     pub fn level(&self, name: &str) -> Result<usize, MachineError> {
         self.levels.iter().position(|level| level.name == name).ok_or_else(|| MachineError::UnknownLevel {
             name: name.into(),
@@ -263,7 +264,7 @@ impl Machine {
         })
     }
 
-    /// Returns the machine with these counts instead, outermost first.
+    /// Returns the machine with these counts, outermost first.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -295,8 +296,8 @@ impl Machine {
         Ok(self)
     }
 
-    /// Returns the machine whose devices read one another's memory if they are in the same member outside the level named `level`,
-    /// as the ranks of a node do.
+    /// Returns the machine whose devices read each other's memory if they are in the same member of the level outside
+    /// `level`, as the ranks of a node do.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -314,26 +315,26 @@ impl Machine {
         Ok(self)
     }
 
-    /// Returns the level whose devices read one another's memory, if it is said.
+    /// Returns the level whose devices read each other's memory, if stated.
     #[must_use]
     pub fn shared_memory(&self) -> Option<&str> {
         self.shared_memory.as_deref()
     }
 
-    /// Returns the machine whose figures were measured while this disturbed them: they may be lower than it can do.
+    /// Returns the machine, marked as measured under this disturbance: its figures may understate it.
     #[must_use]
     pub fn with_disturbance(mut self, what: impl Into<String>) -> Self {
         self.disturbed = Some(what.into());
         self
     }
 
-    /// Returns what disturbed the measurement of the figures, if something did.
+    /// Returns the disturbance during the measurement of the figures, if any.
     #[must_use]
     pub fn disturbed(&self) -> Option<&str> {
         self.disturbed.as_deref()
     }
 
-    /// Returns whether all of these ranks read one another's memory; one rank does read its own.
+    /// Returns whether all of these ranks read each other's memory; one rank always reads its own.
     ///
     /// # Panics
     /// If a rank is not in `0..self.devices()`.
@@ -345,8 +346,9 @@ impl Machine {
         others.iter().all(|&rank| rank == *first || (outside.is_some() && node(rank) == node(*first)))
     }
 
-    /// Returns the bytes per second between each of the first `ranks` devices and its memory, while the others are idle. The time of
-    /// a byte grows evenly with the number of those that share memory, from what one alone needs to what all need.
+    /// Returns the bytes per second between each of the first `ranks` devices and its memory, while the others are
+    /// idle. The time per byte grows linearly with the number of active devices that share memory, from that of a
+    /// device alone to that of all.
     ///
     /// ```
     /// use polyshard::machine::Device;
@@ -379,14 +381,15 @@ impl Machine {
         1.0 / (1.0 / alone + (active - 1) as f64 * of_each_other)
     }
 
-    /// Returns the bytes per second between each of the first `ranks` devices and the memory of another that it sees, while the others are idle.
+    /// Returns the bytes per second between each of the first `ranks` devices and the visible memory of another, while
+    /// the others are idle.
     #[must_use]
     pub fn bandwidth_of_others(&self, ranks: usize) -> f64 {
         let Device { memory_bandwidth: all, memory_of_others, .. } = self.device;
         self.memory_bandwidth(ranks) * memory_of_others.map_or(1.0, |others| others / all)
     }
 
-    /// The number of the level whose devices read one another's memory.
+    /// The position of the level whose devices read each other's memory.
     fn shared_level(&self) -> Option<usize> {
         let shared = self.shared_memory.as_ref()?;
         self.levels.iter().position(|level| level.name == *shared)
@@ -480,7 +483,7 @@ impl Device {
             }
         }
         self.products.iter().try_for_each(|(dtype, products)| products.check(dtype))?;
-        // TOML's integers are signed, and a machine that cannot be written cannot be read either.
+        // TOML's integers are signed; a machine that cannot be written cannot be read either.
         if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
             let (what, value) = ("memory_capacity".into(), self.memory_capacity.to_string());
             return Err(MachineError::Device { what, value, instead: "give 1 byte or more, and less than 2^63" });
@@ -501,7 +504,7 @@ impl Machine {
     #[must_use]
     pub fn shape(&self) -> String {
         let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
-        // Of a torus `4 x x 4 y` would be hard to read.
+        // For a torus, `4 x x 4 y` would be hard to read.
         levels.join(if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
     }
 }

@@ -1,18 +1,18 @@
 //! Latency and bandwidth of a link from the times of messages of several sizes.
 //!
-//! The model is the oldest there is: a message of `s` bytes takes `latency + s / bandwidth` (R. W. Hockney, "The
-//! communication challenge for MPP", Parallel Computing 20(3), 1994). Sizes span many powers of ten, so errors count
-//! as parts of the measured time, and by their absolute values: a few sizes at which a library changes its protocol
-//! then do not bend the line for all others.
+//! The model is the oldest one: a message of `s` bytes takes `latency + s / bandwidth` (R. W. Hockney, "The
+//! communication challenge for MPP", Parallel Computing 20(3), 1994). Sizes span many powers of ten, so errors are
+//! relative to the measured time and count by absolute value: a few sizes at which a library changes its protocol then
+//! do not skew the line for all others.
 
 use super::MachineError;
 
 /// Rounds of reweighting, after which the weights hardly change.
 const ROUNDS: usize = 50;
-/// Errors below this part of the time weigh alike, so that no weight is infinite.
+/// Relative errors below this get the same weight, so that weights are finite.
 const EXACT: f64 = 1e-6;
 
-/// What [`fit_link`] finds.
+/// The result of [`fit_link`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Seconds per message, 0 or more.
@@ -31,9 +31,9 @@ impl Link {
 
 /// Fits a link to the seconds of messages, each as (bytes, seconds).
 ///
-/// The sum of the relative errors' absolute values is made small by least squares whose weights follow the errors. Where
-/// times do not grow with the sizes, as they may where noise is all that differs, all of the time is put down to bytes,
-/// since no link is infinitely fast.
+/// Minimises the sum of the absolute relative errors by iteratively reweighted least squares. Where times do not grow
+/// with the sizes, as when they differ by noise only, all of the time is attributed to bytes, since no link is
+/// infinitely fast.
 ///
 /// ```
 /// use polyshard::machine::fit_link;
@@ -66,7 +66,7 @@ pub fn fit_link(times: &[(f64, f64)]) -> Result<Link, MachineError> {
     Ok(link)
 }
 
-/// The link of the least sum of `weight * (seconds(bytes) / measured - 1)^2`.
+/// The link with the minimal sum of `weight * (seconds(bytes) / measured - 1)^2`.
 fn weighted(times: &[(f64, f64)], weights: &[f64]) -> Link {
     // In units of 1 / measured a message is latency * p + q / bandwidth, and should be 1.
     let [mut pp, mut pq, mut qq, mut p, mut q] = [0.0; 5];
@@ -80,7 +80,7 @@ fn weighted(times: &[(f64, f64)], weights: &[f64]) -> Link {
     }
     let determinant = pp * qq - pq * pq;
     let (latency, per_byte) = ((p * qq - q * pq) / determinant, (q * pp - p * pq) / determinant);
-    // Messages of one size have no determinant, and what is not finite fails both comparisons.
+    // With messages of one size the determinant is 0; values that are not finite fail both comparisons.
     match latency >= 0.0 && per_byte > 0.0 && (latency + per_byte).is_finite() {
         true => Link { latency, bandwidth: 1.0 / per_byte },
         false => Link { latency: 0.0, bandwidth: qq / q },

@@ -1,8 +1,7 @@
 //! The path of one message: which ports and links it passes, and how fast each is.
 //!
-//! For those who carry messages out, such as an emulation of the machine: what a port is, and which ones a message
-//! passes, is said once, in `route`. How long messages wait for one another at a port is not said here, and nothing of
-//! [`seconds`](super::seconds) is.
+//! For code that carries out messages, such as an emulation of the machine. `route` alone defines ports and the ones
+//! that a message passes. Contention at ports is not modelled here, and nor is anything of [`seconds`](super::seconds).
 
 use super::Machine;
 use super::route::{Resource, Router};
@@ -10,7 +9,7 @@ use super::time::{Rate, describe, ports};
 
 /// The ports of one device or member at one level, or one direction of a link.
 ///
-/// [`Machine::port_name`] names it.
+/// [`Machine::port_name`] returns its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(Resource);
 
@@ -19,23 +18,24 @@ pub struct Port(Resource);
 pub struct Passage {
     /// Which port.
     pub port: Port,
-    /// The part of the message that passes it: half where it goes both ways around a ring, else all of it.
+    /// The fraction of the message that passes the port: half where the message goes both ways around a ring, else all
+    /// of it.
     pub share: f64,
-    /// Bytes per second of the port; of all of them together where a member has several.
+    /// Bytes per second of the port; of all ports together where a member has several.
     pub bandwidth: f64,
 }
 
 /// The path of a message from one device to another.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Path {
-    /// What it passes, from the outermost level inwards.
+    /// The ports that the message passes, from the outermost level inwards.
     pub passages: Vec<Passage>,
     /// Seconds until a message without bytes arrives.
     pub latency: f64,
 }
 
 impl Machine {
-    /// Returns the path of a message from `source` to `target`; an empty one if they are the same.
+    /// Returns the path of a message from `source` to `target`; empty if they are the same.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -64,7 +64,7 @@ impl Machine {
         Path { passages, latency }
     }
 
-    /// Returns what a port of this machine is, as text.
+    /// Returns a description of a port of this machine.
     #[must_use]
     pub fn port_name(&self, port: Port) -> String {
         describe(self, port.0)
@@ -77,7 +77,7 @@ mod tests {
     use crate::{Algorithm, Collective, GroupedCollective, PRESETS, seconds};
     use std::collections::BTreeMap;
 
-    /// A broadcast of two is one message, so its time is that of the slowest passage of the path.
+    /// A broadcast of two ranks is one message, so its time is that of the slowest passage of the path.
     #[test]
     fn a_lone_message_takes_as_long_as_its_slowest_passage() {
         for preset in PRESETS {

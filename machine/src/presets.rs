@@ -1,21 +1,21 @@
-//! Machines of the literature.
+//! Machines from the literature.
 //!
-//! The GPU nodes are those of Xie et al., section 5: 100 Gbit/s network cards at 60%, "yielding an effective
-//! 8 GB/s"; 270 GB/s that an A100 sends through its switch, 90% of 300; 135 GB/s that a V100 sends over its ring,
-//! 90% of 150, so 67.5 GB/s on each of its two links; and 32 GB/s through the PCIe switches by which V100s talk
-//! that are not neighbours, 16 in each direction. The paper's payloads make latencies vanish and it states none;
-//! those here are of the order that such networks have.
+//! The GPU nodes are those of Xie et al., section 5: 100 Gbit/s network cards at 60%, "yielding an effective 8 GB/s";
+//! 270 GB/s that an A100 sends through its switch, 90% of 300; 135 GB/s that a V100 sends over its ring, 90% of 150, so
+//! 67.5 GB/s on each of its two links; and 32 GB/s through the PCIe switches that connect V100s which are not
+//! neighbours, 16 in each direction. Latencies are negligible for the paper's payloads, and it states none; those here
+//! are typical of such networks.
 //!
-//! The TPUs' links (4.5e10 bytes/s each way, twice that for v5p, and about 1 us per hop) and the operations per
-//! second in bf16 are from J. Austin et al., "How to Scale Your Model", part 3. Memory and the other rates are
-//! the makers'. Of types for which they state none, rates follow from those that they do: `f32` takes six products of `bf16` and `f64` sixteen of `f32`,
-//! `i32` is as fast as `f32`, `i64` takes four products of `i32`, and types of fewer bits are as fast as the next that has more. Every figure can be replaced, and [`calibrate`](super::calibrate) fits bandwidths to
-//! measurements.
+//! The TPUs' links (4.5e10 bytes/s each way, twice that for v5p, and about 1 us per hop) and the operations per second
+//! in bf16 are from J. Austin et al., "How to Scale Your Model", part 3. Memory and the other rates are the makers'.
+//! Rates of types for which they state none are derived: `f32` takes six products of `bf16` and `f64` sixteen of `f32`,
+//! `i32` is as fast as `f32`, `i64` takes four products of `i32`, and smaller types are as fast as the next larger one.
+//! Every figure can be replaced, and [`calibrate`](super::calibrate) fits bandwidths to measurements.
 
 use super::{Device, Interconnect, Level, Machine, MachineError};
 use std::collections::BTreeMap;
 
-/// The names that [`Machine::preset`] knows.
+/// The names that [`Machine::preset`] accepts.
 pub const PRESETS: &[&str] = &["a100", "v100", "tpu-v4p", "tpu-v5e", "tpu-v5p"];
 
 /// Those of [`PRESETS`] that are slices of a torus.
@@ -32,7 +32,7 @@ impl Machine {
     /// | `tpu-v5e` | 4 x 4 chips, not wrapped |
     ///
     /// # Errors
-    /// If there is no preset of this name; the error lists those there are.
+    /// If no preset has this name; the error lists the presets.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
         let counts: &[usize] = match name {
             "a100" => &[4, 16],
@@ -43,8 +43,8 @@ impl Machine {
         Self::sized(name, counts)
     }
 
-    /// Returns the machine of this name, one of [`PRESETS`], with at least `devices` devices: it has more nodes if it needs them, and a torus is twice as
-    /// long along its shortest dimension until it is large enough.
+    /// Returns the machine of this name, one of [`PRESETS`], with at least `devices` devices: it has more nodes if it
+    /// needs them, and a torus doubles along its shortest dimension until it is large enough.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -55,7 +55,7 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// As for [`preset`](Self::preset), or if there would be too many devices to count.
+    /// As for [`preset`](Self::preset), or if the number of devices overflows.
     pub fn grown(name: &str, devices: usize) -> Result<Self, MachineError> {
         let machine = Self::preset(name)?;
         let mut counts = machine.hierarchy();
@@ -72,9 +72,9 @@ impl Machine {
 
     /// Returns the machine of this name, one of [`PRESETS`], with these counts of its levels, outermost first.
     ///
-    /// A machine of [`TPUS`] is a slice with these extents, one level per dimension, `x` first. Chips along a dimension are
-    /// a ring if it is one of the torus, a line otherwise: a multiple of 4 chips is a ring on v4p and v5p, and on v5e
-    /// the 16 of a whole dimension alone.
+    /// A machine of [`TPUS`] is a slice with these extents, one level per dimension, `x` first. Chips along a dimension
+    /// form a ring if the torus wraps there, else a line: on v4p and v5p a multiple of 4 chips is a ring, on v5e only
+    /// the 16 of a whole dimension.
     ///
     /// ```
     /// use polyshard::machine::Interconnect;
@@ -86,8 +86,8 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// If no machine has this name, a count is 0, the levels are more or fewer than the counts, or the torus has fewer
-    /// dimensions.
+    /// If no machine has this name, a count is 0, the number of counts is not that of the levels, or the torus has
+    /// fewer dimensions.
     pub fn sized(name: &str, counts: &[usize]) -> Result<Self, MachineError> {
         match name {
             "a100" => Self::new(name, vec![node(4), a100(16)], a100_device())?.with_counts(counts),
@@ -139,7 +139,7 @@ fn v100_device() -> Device {
 
 fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) -> Device {
     let mut flops: BTreeMap<_, _> = flops.iter().map(|&(name, rate)| (name.to_string(), rate)).collect();
-    // Each follows from one that the maker states, or that is derived before it.
+    // Each follows from a rate that the maker states, or from one derived before it.
     let derived = [("f32", "bf16", 1.0 / 6.0), ("bf16", "f32", 1.0), ("f64", "f32", 1.0 / 16.0), ("i32", "f32", 1.0)];
     for (name, from, part) in derived.into_iter().chain([("i64", "i32", 0.25), ("i8", "i32", 1.0)]) {
         if let (false, Some(&rate)) = (flops.contains_key(name), flops.get(from)) {
@@ -149,7 +149,7 @@ fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) ->
     Device { memory_bandwidth, memory_capacity, flops, streams: true, ..Device::default() }
 }
 
-/// A slice of a torus of `dimensions`, whose extents that wrap are rings.
+/// A slice of a torus of `dimensions` dimensions; extents that wrap are rings.
 fn tpu(
     name: &str,
     extents: &[usize],

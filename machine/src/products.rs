@@ -1,13 +1,13 @@
-//! Products of matrices that are small or thin, which are slower than others.
+//! Rates of products of small or thin matrices, which are slower than others.
 
 use crate::MachineError;
 use serde::{Deserialize, Serialize};
 
-/// The extent above which products get no faster.
+/// The extent from which products get no faster.
 const FULL: usize = 64;
 
-/// How fast a device multiplies small or thin matrices of one element type. Each list has ascending extents of one dimension, with
-/// the operations per second when the other two are large.
+/// How fast a device multiplies small or thin matrices of one element type. Each list has ascending extents of one
+/// dimension, with the operations per second when the other two are large.
 ///
 /// ```text
 /// columns       4          16         64 and more
@@ -18,17 +18,18 @@ const FULL: usize = 64;
 pub struct Products {
     /// Seconds to start a product.
     pub latency: f64,
-    /// By rows of the result, along which its elements are not contiguous.
+    /// By rows of the result, the dimension along which its elements are not contiguous.
     pub rows: Vec<(usize, f64)>,
-    /// By columns of the result, along which they are contiguous.
+    /// By columns of the result, along which elements are contiguous.
     pub columns: Vec<(usize, f64)>,
     /// By the terms of a sum.
     pub depth: Vec<(usize, f64)>,
 }
 
 impl Products {
-    /// Returns the part of the rate of large matrices, `rate`, at which those of these rows, columns and terms are multiplied: what each of the
-    /// three leaves of it, multiplied. Between two extents it grows by as much for each doubling.
+    /// Returns the fraction of `rate`, the rate of large matrices, at which a product of these rows, columns and terms
+    /// runs: the product of the fractions of its three extents. Between two measured extents the fraction grows by a
+    /// constant amount per doubling.
     ///
     /// ```
     /// use polyshard::machine::Products;
@@ -44,7 +45,7 @@ impl Products {
             let Some(above) = points().position(|(other, _)| other >= extent) else { return 1.0 };
             let (next, most) = points().nth(above).unwrap_or((FULL, 1.0));
             match above.checked_sub(1).and_then(|below| points().nth(below)) {
-                // Of the shortest that was measured, a part is computed in vain.
+                // Below the shortest measured extent, the rest of that extent is computed in vain.
                 None => {
                     if measured.is_empty() {
                         1.0
@@ -61,7 +62,7 @@ impl Products {
         part(&self.rows, rows) * part(&self.columns, columns) * part(&self.depth, depth)
     }
 
-    /// Checks the figures of elements of a type.
+    /// Checks the figures of an element type.
     pub(crate) fn check(&self, dtype: &str) -> Result<(), MachineError> {
         let wrong = |what: &str, value: String, instead| {
             Err(MachineError::Device { what: format!("{what} of products of `{dtype}`"), value, instead })

@@ -1,11 +1,11 @@
-//! What a communication library adds to its messages, by size: factors on the links' time, found by measuring.
+//! The overhead of a communication library by message size: measured factors on the links' time.
 //!
-//! Links with a latency and a bandwidth do not say that a library changes its protocol at some size, copies more
-//! often than its messages need, adds numbers up while it waits, that ranks share cores, or that data leave the cache.
-//! All of these depend on the operation, the ranks of a group and the size, so that is what a factor depends on. Between
-//! measured sizes it is interpolated in the logarithms of both, beyond them it stays as it was; a group of as many
-//! ranks as were not measured takes the factors of the one that is nearest in size. A profile is data of a machine; it
-//! is not derived from anything, and an operation without one takes what its links take.
+//! The latency and bandwidth of links do not show that a library changes its protocol at some size, copies more often
+//! than its messages need, adds numbers up while it waits, that ranks share cores, or that data leave the cache. All of
+//! these depend on the operation, the ranks of a group and the size, so that is what a factor depends on. Between
+//! measured sizes it is interpolated on logarithmic scales of both; beyond them it is constant. A group of a size that
+//! was not measured takes the factors of the nearest group size. A profile is data of a machine; it is not derived from
+//! anything, and an operation without one takes its links' time.
 
 use super::{GroupedCollective, Machine, MachineError, Measurement, seconds};
 use crate::units::counted;
@@ -13,7 +13,7 @@ use polyshard_layout::Collective;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times as long as its links say an operation takes, by size.
+/// The time of an operation as a multiple of its links' time, by size.
 ///
 /// ```
 /// use polyshard::layout::Collective;
@@ -29,11 +29,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Profile {
     /// The operation.
     pub operation: Collective,
-    /// The ranks of a group.
+    /// The number of ranks of a group.
     pub ranks: usize,
-    /// The bytes that each rank holds before it, increasing.
+    /// The bytes that each rank holds before the operation, increasing.
     pub bytes: Vec<f64>,
-    /// For each of these the factor, more than 0.
+    /// The factor for each of these sizes, more than 0.
     pub factor: Vec<f64>,
 }
 
@@ -41,7 +41,7 @@ impl Profile {
     /// Returns the factor for `bytes` bytes per rank.
     ///
     /// # Panics
-    /// If the profile is empty, which that of a machine never is.
+    /// If the profile is empty; a profile of a machine never is.
     #[must_use]
     pub fn at(&self, bytes: f64) -> f64 {
         let after = self.bytes.partition_point(|&knot| knot < bytes);
@@ -76,8 +76,7 @@ impl Profile {
 }
 
 impl Machine {
-    /// Returns the machine with these profiles in place of its own, at most one for each operation and number
-    /// of ranks.
+    /// Returns the machine with these profiles in place of its own, at most one for each operation and number of ranks.
     ///
     /// ```
     /// use polyshard::layout::Collective;
@@ -93,8 +92,8 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// If an operation has two for as many ranks, or a profile has fewer than two ranks or not one positive factor for
-    /// each of increasing positive sizes.
+    /// If an operation has two profiles for one number of ranks, or a profile has fewer than two ranks or not one
+    /// positive factor for each of increasing positive sizes.
     pub fn with_profiles(mut self, profiles: Vec<Profile>) -> Result<Self, MachineError> {
         for (nth, profile) in profiles.iter().enumerate() {
             profile.check()?;
@@ -114,13 +113,13 @@ impl Machine {
         &self.profiles
     }
 
-    /// Returns by how much the links' time of a collective is to be multiplied.
+    /// Returns the factor on the links' time of a collective.
     pub(crate) fn factor(&self, collective: &GroupedCollective) -> f64 {
         self.factor_of(collective.operation, ranks(collective), collective.bytes)
     }
 
-    /// Returns by how much the links' time of messages is to be multiplied, each given by its sender, its receiver and its bytes: as that of an
-    /// exchange among as many ranks as talk to the busiest one, and that one, in which it has as much for others.
+    /// Returns the factor on the links' time of messages, each given as (sender, receiver, bytes): that of an exchange
+    /// between the busiest rank and its peers in which it sends or receives as many bytes.
     pub(crate) fn factor_of_messages(&self, messages: &[(usize, usize, f64)]) -> f64 {
         if self.profiles.is_empty() {
             return 1.0;
@@ -140,13 +139,13 @@ impl Machine {
         })
     }
 
-    /// The factor of an operation in groups of as many ranks, each of which holds these bytes before.
+    /// The factor of an operation in groups of `ranks` ranks, each of which holds `bytes` bytes before.
     fn factor_of(&self, operation: Collective, ranks: usize, bytes: f64) -> f64 {
         if ranks < 2 || bytes <= 0.0 {
             return 1.0;
         }
         let of_operation = self.profiles.iter().filter(|profile| profile.operation == operation);
-        // As many times more or less count alike; of two that are as near, the first.
+        // Distance is by ratio, in both directions; of two equally near, the first.
         let far = |profile: &&Profile| (profile.ranks as f64 / ranks as f64).ln().abs();
         let nearest = of_operation.min_by(|left, right| far(left).total_cmp(&far(right)));
         nearest.map_or(1.0, |profile| profile.at(bytes))
@@ -158,13 +157,13 @@ fn ranks(collective: &GroupedCollective) -> usize {
     collective.groups.iter().map(Vec::len).max().unwrap_or(0)
 }
 
-/// Returns the machine with profiles such that it predicts these measurements, in place of those that it has.
+/// Returns the machine with profiles such that it predicts these measurements, in place of its own.
 ///
-/// Measurements of one operation, number of ranks and size count by their geometric mean. Operations that are not measured get no
-/// profile, so one does well to measure all of those that are to be compared.
+/// Measurements of one operation, number of ranks and size count by their geometric mean. Operations without
+/// measurements get no profile, so measure all operations that are to be compared.
 ///
 /// # Errors
-/// If a measurement is of what the machine cannot do, or of nothing that takes time.
+/// If the machine cannot run a measured collective, or a measurement is of nothing that takes time.
 pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<Machine, MachineError> {
     let links = machine.clone().with_profiles(Vec::new())?;
     let mut ratios = Vec::with_capacity(measurements.len());
@@ -200,15 +199,15 @@ pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<M
     links.with_profiles(profiles)
 }
 
-/// Returns what a fit of all measurements but one predicts for this one, in seconds, for each of them: how well
-/// [`fit_profiles`] does on sizes that it has not seen.
+/// Returns, for each measurement, the seconds that a fit of all others predicts: a test of [`fit_profiles`] on sizes
+/// that it has not seen.
 ///
 /// # Errors
 /// As for [`fit_profiles`].
 pub fn leave_one_out(machine: &Machine, measurements: &[Measurement]) -> Result<Vec<f64>, MachineError> {
     let mut predicted = Vec::with_capacity(measurements.len());
     for (left_out, measured) in measurements.iter().enumerate() {
-        // The others of its operation say all that there is to say of it.
+        // Only measurements of the same operation affect the prediction.
         let seen = measurements
             .iter()
             .enumerate()

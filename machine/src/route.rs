@@ -1,4 +1,4 @@
-//! Which ports and links a message loads on its way from one device to another.
+//! The ports and links that a message between two devices loads.
 //!
 //! A message crosses levels from the outermost at which its ends differ inwards:
 //!
@@ -9,12 +9,12 @@
 //! torus            along its dimensions, one after the other
 //! ```
 //!
-//! Behind a level whose ports are shared the message is at the receiver: a network card reaches every device of its
-//! node. It has passed the shared ports of the switches inside, both where it came from and where it went. Where
-//! each device has links of its own, as in a torus, the message still has the inner levels to cross.
+//! Behind a level with shared ports the message is at the receiver: a network card reaches every device of its node. It
+//! has also passed the shared ports of the switches inside, at the sender and at the receiver. Where each device has
+//! its own links, as in a torus, the message still has to cross the inner levels.
 //!
-//! Loads add up over all messages of a step, and a resource takes bytes over bandwidth: nothing here knows of the
-//! order of messages, or of a network that is worse than its links.
+//! Loads add up over all messages of a step, and a resource takes bytes over bandwidth. The model ignores the order of
+//! messages, and effects of a network beyond its links.
 
 use super::{Interconnect, Level, Machine};
 use std::collections::BTreeMap;
@@ -24,22 +24,22 @@ use std::collections::BTreeMap;
 pub(crate) struct Resource {
     /// The level.
     pub(crate) level: usize,
-    /// What it is of that level.
+    /// Its part of that level.
     pub(crate) part: Part,
     /// The member it belongs to, numbered over the whole machine; the device if each has its own.
     pub(crate) member: usize,
 }
 
-/// What carries bytes at a level.
+/// A part of a level that carries bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {
-    /// The way out of a switch's port.
+    /// Out of a switch's port.
     Out,
-    /// The way into a switch's port.
+    /// Into a switch's port.
     In,
-    /// The way out by the bypass.
+    /// Out, by the bypass.
     BypassOut,
-    /// The way in by the bypass.
+    /// In, by the bypass.
     BypassIn,
     /// The link to the next member along this dimension of the level.
     Next(usize),
@@ -60,7 +60,7 @@ pub(crate) struct Router<'a> {
     dims: Vec<Vec<Dim>>,
 }
 
-/// One dimension of a level: one of several of a torus, the only one of any other.
+/// One dimension of a level: a torus has several, any other interconnect one.
 #[derive(Clone, Copy)]
 pub(crate) struct Dim {
     pub(crate) extent: usize,
@@ -113,7 +113,7 @@ impl<'a> Router<'a> {
         self.dims[level].last().map_or(1, |dim| dim.stride)
     }
 
-    /// The dimensions along which every device has links of its own to its neighbours.
+    /// The dimensions along which every device has its own links to its neighbours.
     pub(crate) fn own_links(&self) -> impl Iterator<Item = Dim> {
         let levels = self.machine.levels().iter().zip(&self.dims);
         let own = levels.filter(|(level, _)| level.shared_ports.is_none() && level.bypass.is_none());
@@ -125,7 +125,7 @@ impl<'a> Router<'a> {
         self.machine.levels().iter().zip(self.dims.iter().map(Vec::as_slice))
     }
 
-    /// Adds `bytes` from `source` to `target` to the loads of all that they pass.
+    /// Adds `bytes` from `source` to `target` to the loads of all resources on the path.
     pub(crate) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) {
         self.walk(source, target, &mut |resource, share| {
             *loads.bytes.entry(resource).or_default() += bytes * share;
@@ -137,7 +137,7 @@ impl<'a> Router<'a> {
         self.walk(source, target, &mut |_, _| ())
     }
 
-    /// Calls `pass` with each resource on the way and the share of the message that passes it; returns the latency.
+    /// Calls `pass` with each resource on the path and the fraction of the message that passes it; returns the latency.
     pub(crate) fn walk(&self, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) -> f64 {
         let mut here = source;
         let mut latency = 0.0;
@@ -204,7 +204,7 @@ impl<'a> Router<'a> {
         hops
     }
 
-    /// The shared ports of the switches inside a level, which a message passes on its way out and in.
+    /// The shared ports of the switches inside a level, which a message passes at both ends.
     fn enclosed(&self, inside: usize, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) {
         for (level, described) in self.machine.levels().iter().enumerate().skip(inside) {
             if described.shared_ports.is_some() && described.interconnect == Interconnect::Switch {

@@ -1,20 +1,19 @@
 //! Machines as TOML.
 //!
-//! One table `device`, one table `level` for each level, outermost first, and one for each
-//! `profile`: their keys are the fields of [`Device`], [`Level`] and [`Profile`], and those that may be absent there may be left out.
+//! One table `device`, one table `level` for each level, outermost first, and one for each `profile`. Their keys are
+//! the fields of [`Device`], [`Level`] and [`Profile`]; optional fields may be left out.
 //!
 //! | key | holds |
 //! | --- | --- |
 //! | `name` | the machine's name |
-//! | `shared_memory` | the level inside of whose outer one devices read one another's memory; if any do |
-//! | `disturbed` | what disturbed the measurement of the figures; if something did |
-//! | `[device]` | `memory_bandwidth`, `memory_capacity`, `flops = { f64 = 1e10 }` by type, and what else is known |
+//! | `shared_memory` | optional: the level whose devices read each other's memory inside one member of the level outside |
+//! | `disturbed` | the disturbance during the measurement of the figures; optional |
+//! | `[device]` | `memory_bandwidth`, `memory_capacity`, `flops = { f64 = 1e10 }` by type, and optional figures |
 //! | `[[level]]` | `name`, `count`, `interconnect`, `bandwidth`, `latency`, and `shared_ports`, `bypass` |
 //! | `[[profile]]` | `operation`, `ranks`, `bytes`, `factor` |
 //!
-//! Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
-//! cannot be is refused on reading as [`Machine::new`] refuses it, and a key that means nothing is an error, since it
-//! is most likely misspelt.
+//! Numbers keep all their digits, so writing and reading a machine returns it unchanged. An invalid machine is refused
+//! on reading as [`Machine::new`] refuses it, and an unknown key is an error, since it is most likely misspelt.
 
 use super::{Device, Level, Machine, MachineError, Profile};
 use serde::{Deserialize, Serialize, Serializer};
@@ -33,7 +32,7 @@ struct Text {
     profile: Vec<Profile>,
 }
 
-/// As its TOML says it, for other formats.
+/// The fields of its TOML, for other formats.
 impl Serialize for Machine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.text().serialize(serializer)
@@ -71,8 +70,8 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// If the text is no TOML, lacks a key or has one too many (the error says where), or describes what
-    /// [`new`](Self::new) or [`with_profiles`](Self::with_profiles) refuse.
+    /// If the text is not TOML, lacks a key or has an unknown one (the error gives the place), or describes a machine
+    /// that [`new`](Self::new) or [`with_profiles`](Self::with_profiles) refuse.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let text: Text =
             toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;

@@ -7,9 +7,9 @@
 //! times the factor of the machine's [`Profile`](super::Profile) for the operation, ranks and bytes, if it has
 //! one.
 //!
-//! All groups run at once and share ports, which is what makes one placement of a mesh hundreds of times slower than
-//! another. Nothing else is modelled: arithmetic and protocols are in the factors, which a machine has that
-//! was measured, and which do not tell the two ways of [`Algorithm`] apart.
+//! All groups run at once and share ports, so one placement of a mesh can be hundreds of times slower than another.
+//! Nothing else is modelled: arithmetic and protocols are in the factors of a measured machine, which do not
+//! distinguish the two variants of [`Algorithm`].
 
 use super::flow::send;
 use super::route::{Loads, Part, Resource, Router};
@@ -17,12 +17,12 @@ use super::{Algorithm, Collective, GroupedCollective, Machine, MachineError};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The time of a collective, and what it is spent on.
+/// The time of a collective, and its bottleneck.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Seconds {
     /// Seconds in which the slowest resource carries its bytes.
     pub transfer: f64,
-    /// Seconds that pass even without bytes.
+    /// Seconds even without bytes.
     pub latency: f64,
     /// The slowest resource, as text; none if nothing is sent.
     pub bottleneck: Option<String>,
@@ -76,8 +76,8 @@ pub fn seconds(
     Ok(slowest(machine, &loads, latency, machine.factor(collective)))
 }
 
-/// Returns how long messages between devices take if all are sent at once; each is given by its sender, its receiver and its bytes. What a
-/// machine's profiles say of exchanges, they say of messages.
+/// Returns how long messages between devices take if all are sent at once, each given as (sender, receiver, bytes). The
+/// machine's profiles of exchanges apply to messages.
 ///
 /// ```
 /// use polyshard::machine::seconds_of_messages;
@@ -119,7 +119,7 @@ fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Secon
     Seconds { transfer, latency, bottleneck }
 }
 
-/// One of the bandwidths that a machine has.
+/// One of the bandwidths of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rate {
     pub(crate) level: usize,
@@ -141,7 +141,7 @@ impl Rate {
     }
 }
 
-/// Returns for each bandwidth what it divides to give seconds, in bytes, and the latency.
+/// Returns for each bandwidth the bytes that it divides to give seconds, and the latency.
 pub(crate) fn bytes_by_rate(
     machine: &Machine,
     collective: &GroupedCollective,
@@ -172,12 +172,12 @@ fn loads(
     Ok((loads, latency))
 }
 
-/// How many ports of its level's bandwidth a resource has.
+/// The number of ports of its level's bandwidth that a resource has.
 pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
     machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
 }
 
-/// What a resource is, as text.
+/// A resource as text.
 pub(crate) fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {

@@ -1,4 +1,4 @@
-//! Amounts as people read them: a few digits, and a unit that suits them.
+//! Amounts for people: a few digits, and a suitable unit.
 //!
 //! For text only: reports as data keep all digits, in bytes and seconds.
 
@@ -15,7 +15,7 @@ pub fn bytes(bytes: u128) -> String {
     scaled(bytes as f64, "B")
 }
 
-/// Returns seconds as `104.9 us`, in three or four digits and from nanoseconds up.
+/// Returns seconds as `104.9 us`, with three or four digits, down to nanoseconds.
 ///
 /// ```
 /// use polyshard::machine::units::seconds;
@@ -27,14 +27,14 @@ pub fn seconds(seconds: f64) -> String {
     let unit = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")].into_iter().find(|(unit, _)| seconds >= *unit);
     match unit {
         _ if seconds == 0.0 => "0".to_owned(),
-        // Weeks are no result, but something that is far off.
+        // Weeks are an order of magnitude, not a result.
         _ if seconds >= 1e6 => format!("{seconds:.2e} s"),
         Some((unit, name)) => format!("{} {name}", digits(seconds / unit)),
         None => format!("{} ns", digits(seconds / 1e-9)),
     }
 }
 
-/// Returns a value with a unit and a prefix of it, as `8.59 GFLOP`.
+/// Returns a value with a unit and an SI prefix, as `8.59 GFLOP`.
 ///
 /// ```
 /// use polyshard::machine::units::scaled;
@@ -51,7 +51,7 @@ pub fn scaled(mut value: f64, unit: &str) -> String {
     if value < 1e3 { format!("{} E{unit}", digits(value)) } else { format!("{:.2e} {unit}", value * 1e18) }
 }
 
-/// Returns bytes in units of 1024, with at most three digits behind the point.
+/// Returns bytes in units of 1024, with at most three decimals.
 ///
 /// ```
 /// use polyshard::machine::units::binary;
@@ -96,7 +96,7 @@ pub fn table(rows: &[impl AsRef<[String]>], left: &[usize]) -> String {
 }
 
 fn digits(value: f64) -> String {
-    // Quotients of decimal numbers miss whole ones by their last bits.
+    // Quotients of decimal numbers can miss integers in their last bits.
     let whole = (value - value.round()).abs() <= 1e-12 * value;
     let places = if whole || value >= 1000.0 {
         0

@@ -1,7 +1,7 @@
 //! Distributed types from and to shardings.
 //!
-//! A sharding says more than a type (cyclic, skewed and pinned placements, blocks that do not divide, unequal blocks of
-//! blocks), so only some have one. What a type says, a sharding does too: [`DistType::cut`].
+//! A sharding can express more than a type (cyclic, skewed and pinned placements, blocks that do not divide, unequal
+//! blocks of blocks), so only some have one. Every type has a sharding: [`DistType::cut`].
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
 use polyshard_layout::{AxisExpr, Division, LevelLayout, Mesh, Placement, Sharding, ShardingError};
@@ -19,7 +19,7 @@ use polyshard_layout::{AxisExpr, Division, LevelLayout, Mesh, Placement, Shardin
 /// ```
 ///
 /// # Errors
-/// The first dimension that is block-cyclic, skewed or divided unequally, or that a pin keeps somewhere.
+/// The first dimension that is block-cyclic, skewed or divided unequally, or pinned to part of the mesh.
 impl TryFrom<&Sharding> for DistType {
     type Error = TypeError;
 
@@ -37,8 +37,8 @@ impl TryFrom<&Sharding> for DistType {
 }
 
 impl DistType {
-    /// The types of two shardings of one array and mesh; where blocks do not divide it, of a larger array whose tiles, cut
-    /// off where the array ends, are the blocks of both.
+    /// The types of two shardings of one array and mesh; where blocks do not divide it, of a larger array whose tiles,
+    /// cut off at the array's end, are the blocks of both.
     ///
     /// # Errors
     /// If one of them is not in blocks numbered by whole axes, or their blocks do not end together.
@@ -48,7 +48,7 @@ impl DistType {
         for (dim, (before, after)) in before.into_iter().zip(after).enumerate() {
             let covered = |(parts, tile): &(Vec<AxisPart>, usize)| (tile * crate::part::extent(parts)).max(*tile);
             let cut = |(parts, _): &(Vec<AxisPart>, usize)| !parts.is_empty();
-            // A dimension that is not cut is as long as the other side says.
+            // A dimension that is not cut takes its length from the other side.
             let size = match (cut(&before), cut(&after)) {
                 (true, true) if covered(&before) != covered(&after) => return Err(TypeError::Ends { dim }),
                 (true, _) => covered(&before),
@@ -88,15 +88,15 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
             }
             _ if layout.is_cyclic() => return Err(not(dim, "it is block-cyclic")),
             [_] => return Err(not(dim, "its blocks leave some ranks empty")),
-            // Levels that divide evenly are one.
+            // Levels that divide evenly have been merged into one.
             _ => return Err(not(dim, "its blocks of blocks are of unequal sizes")),
         });
     }
     Ok(dims)
 }
 
-/// Returns for each dimension the axes that number the blocks of each of its levels, major first; none if others than whole
-/// axes do.
+/// Returns for each dimension the axes that number the blocks of each of its levels, major first; none if anything but
+/// whole axes numbers them.
 pub(crate) fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>> {
     let of_level = |level: &LevelLayout| {
         let parts = digits(&level.at, sharding.mesh())?;

@@ -1,12 +1,13 @@
-//! What a program costs on a machine: seconds of each of its parts, and the memory that it takes.
+//! The cost of a program on a machine: the seconds of each of its parts, and its memory.
 //!
-//! What is priced is what runs. A transfer is priced by its legs, each as the collective that it is, and what few ranks exchange between
-//! arrays as the messages that they send; where all ranks of its
-//! groups read one another's memory, by what they read there besides what a leaf reads anyway. A leaf takes as long as its operations at the device's
-//! rates, of products of matrices and of nests, and what it touches takes to be read and written: so thin products are slower
-//! (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for multicore
-//! architectures", CACM 52(4), 2009). Parts follow one another, but for transfers that begin some iterations ahead, or end some later:
-//! of what they take by messages, as much is hidden as is computed meanwhile. Every figure is the machine's.
+//! The price is that of the program as it runs. A transfer is priced by its legs, each as its collective, and an
+//! exchange between arrays by its messages if they are few; where all ranks of its groups read each other's memory, by
+//! the bytes that they read and write there in addition to a leaf's own accesses. A leaf takes the time of its
+//! operations, at the device's rates for matrix products and for nests, and of reading and writing its operands, so
+//! thin products are slower (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for
+//! multicore architectures", CACM 52(4), 2009). Parts run in sequence, except transfers that begin some iterations
+//! ahead or end some later: of their time in messages, as much is hidden as is computed meanwhile. Every figure is the
+//! machine's.
 
 mod alone;
 mod legs;
@@ -29,24 +30,24 @@ use std::collections::HashMap;
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum CostError {
-    /// The machine is too small.
+    /// The machine has too few devices.
     #[error(
         "the program is for {}, but {machine} has {}; use a larger one, or fewer ranks",
         counted(.ranks, "rank"), counted(.devices, "device")
     )]
     Devices { ranks: usize, machine: String, devices: usize },
-    /// The placement is of another mesh.
+    /// The placement is for another mesh.
     #[error("the program runs on the mesh ({program}), but the placement is of ({placed}); place the program's mesh")]
     Mesh { program: String, placed: String },
-    /// Nothing is known of how fast the machine computes.
+    /// The machine states no rate for the element type.
     #[error("{machine} has no operations per second for {dtype}, only for {stated}; add `{dtype}` to its `flops`")]
     Rate { machine: String, dtype: DType, stated: String },
-    /// The machine refuses what is asked of it.
+    /// The machine returns an error.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
 
-/// Returns what a program costs on a machine, whose devices `0..` its ranks are.
+/// Returns the cost of a program on a machine; the ranks are the machine's first devices, in order.
 ///
 /// ```
 /// use polyshard::planner::cost;
@@ -67,13 +68,13 @@ pub enum CostError {
 /// ```
 ///
 /// # Errors
-/// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it does not say how fast
-/// they compute.
+/// [`CostError::Devices`] if the machine has fewer devices than the program has ranks, [`CostError::Rate`] if it states
+/// no rate for the element type.
 pub fn cost(program: &impl Priced, machine: &Machine) -> Result<Cost, CostError> {
     Prices::new(machine).of(program)
 }
 
-/// Returns what a program costs on a mesh that is placed: its ranks are the devices that [`PlacedMesh::ranks`] says.
+/// Returns the cost of a program on a placed mesh: its ranks are the devices in [`PlacedMesh::ranks`].
 ///
 /// ```
 /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
@@ -98,7 +99,7 @@ pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostE
     Prices::on(placed).of(program)
 }
 
-/// What any number of programs cost on one machine: what their messages take is asked once for all that are alike.
+/// The prices of any number of programs on one machine; equal collectives and exchanges are priced once.
 ///
 /// ```
 /// use polyshard::planner::cost::Prices;
@@ -116,41 +117,42 @@ pub fn cost_on(program: &impl Priced, placed: &PlacedMesh) -> Result<Cost, CostE
 /// ```
 pub struct Prices<'a> {
     machine: &'a Machine,
-    /// The device of each rank, if it has not the rank's number.
+    /// The device of each rank, if devices are numbered differently.
     devices: Option<&'a [usize]>,
     algorithm: Algorithm,
     known: RefCell<HashMap<Alike, Asked>>,
     exchanges: RefCell<HashMap<Exchange, ExchangePrice>>,
 }
 
-/// How an array lies before and after, where those are that have something for a rank, and the type of elements.
+/// The shardings of an array before and after, the ranks that may have elements for a rank, and the element type.
 type Exchange = ([Sharding; 2], Neighbours, DType);
 
-/// What an exchange between two arrays takes.
+/// The price of an exchange between two arrays.
 #[derive(Clone)]
 enum ExchangePrice {
-    /// What a collective of all ranks in reach takes: there are too many messages to go through them one by one.
+    /// That of a collective of all ranks in reach: there are too many messages to list one by one, or several ranks in
+    /// reach own the same elements.
     AsCollective,
-    /// No message: all ranks that send some see one another's memory.
+    /// No messages: all pairs of sender and receiver share memory.
     InPlace,
-    /// What the messages take that are sent.
+    /// The time of the messages.
     ByMessages(Seconds),
 }
 
 /// An operation, the extents of the mesh, and the axes of the groups.
 type Alike = (Operation, Vec<usize>, Vec<usize>);
 
-/// What a machine says of an operation in some groups.
+/// The machine's answers for an operation in some groups.
 #[derive(Clone)]
 struct Asked {
-    /// Whether the members of each group see one another's memory.
+    /// Whether the members of each group share memory.
     visible: bool,
-    /// The time of one byte, if it grows with them.
+    /// The time of one byte, if time is proportional to bytes.
     each: Option<Seconds>,
 }
 
 impl<'a> Prices<'a> {
-    /// Returns the prices on a machine, whose devices `0..` the ranks are.
+    /// Returns the prices on a machine; the ranks are the machine's first devices, in order.
     #[must_use]
     pub fn new(machine: &'a Machine) -> Self {
         Self {
@@ -162,13 +164,13 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Returns the prices on a mesh that is placed.
+    /// Returns the prices on a placed mesh.
     #[must_use]
     pub fn on(placed: &'a PlacedMesh) -> Self {
         Self { devices: Some(placed.ranks()), ..Self::new(placed.machine()) }
     }
 
-    /// Returns what a program costs.
+    /// Returns the cost of a program.
     ///
     /// # Errors
     /// As [`cost`].
@@ -184,7 +186,7 @@ impl<'a> Prices<'a> {
         Ok(Cost { parts, memory: report.shard_bytes.saturating_add(report.tile_bytes), received })
     }
 
-    /// Seconds of what is done once while this many ranks are at work, and how they pass.
+    /// The seconds to carry out an action once while this many ranks are at work, and how they are spent.
     fn once(&self, mesh: &Mesh, action: &Action, ranks: usize) -> Result<(Seconds, Spent), MachineError> {
         let in_memory = |touched: f64, bandwidth: f64, latency: f64| {
             let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
@@ -192,7 +194,7 @@ impl<'a> Prices<'a> {
         };
         let (messages, touched, meets) = match action {
             Action::Copy { bytes, .. } => {
-                // What is copied is read and written.
+                // A copy reads and writes its bytes.
                 return Ok((in_memory(2.0 * bytes, self.machine.memory_bandwidth(ranks), 0.0), Spent::Memory));
             }
             Action::Together { operation, groups, bytes, touched, meets, .. } => {
@@ -208,7 +210,7 @@ impl<'a> Prices<'a> {
         Ok((seconds, Spent::Messages(bottleneck)))
     }
 
-    /// What an exchange between two arrays takes.
+    /// The price of an exchange between two arrays.
     fn exchange(
         &self,
         ends: [&Sharding; 2],
@@ -236,7 +238,7 @@ impl<'a> Prices<'a> {
         Ok(found)
     }
 
-    /// Seconds of an operation in groups of ranks by messages; none if all see one another's memory.
+    /// Seconds of an operation in groups of ranks by messages; none if the members of each group share memory.
     fn messages(
         &self,
         mesh: &Mesh,
@@ -279,7 +281,7 @@ impl<'a> Prices<'a> {
     fn ask(&self, operation: Operation, groups: Vec<Vec<usize>>) -> Result<Asked, MachineError> {
         let groups = self.on_devices(groups);
         let visible = groups.iter().all(|group| self.machine.shares_memory(group));
-        // Profiles say other factors for other sizes.
+        // Profiles have other factors for other sizes.
         let grows = !visible && self.machine.profiles().is_empty();
         let each = if grows { Some(self.seconds(operation, groups, 1.0)?) } else { None };
         Ok(Asked { visible, each })

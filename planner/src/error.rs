@@ -20,7 +20,7 @@ pub enum TypeError {
     /// A dimension uses an axis by a position that the mesh lacks.
     #[error("dimension {dim}: no axis {axis}; the mesh has {}, numbered from 0", counted(*axes, "axis"))]
     NoAxis { dim: usize, axis: usize, axes: usize },
-    /// A part of an axis that is not a digit of its coordinate.
+    /// A part of an axis is not a digit of its coordinate.
     #[error("dimension {dim}: `{part}` does not fit axis `{axis}`: divisor and extent of a part must divide {extent}")]
     Part { dim: usize, part: String, axis: Name, extent: usize },
     /// An axis partitions two dimensions, or one twice.
@@ -29,14 +29,14 @@ pub enum TypeError {
         if first == second { format!("dimension {first} twice") } else { format!("dimensions {first} and {second}") }
     )]
     AxisTwice { axis: Name, first: usize, second: usize },
-    /// Indices in a tile times pieces, the product of the axes' extents, are not those of the dimension.
+    /// The tile size times the number of pieces, the product of the axes' extents, is not the dimension's size.
     #[error(
         "dimension {dim}: tiles of {tile} in {pieces} pieces make {}, not {size}{}",
         tile.saturating_mul(*pieces),
         if size.is_multiple_of(*pieces) { format!("; write tiles of {}", size / pieces) } else { String::new() }
     )]
     Arithmetic { dim: usize, tile: usize, pieces: usize, size: usize },
-    /// The axes make more pieces than a size divides into.
+    /// The number of pieces does not divide the size.
     #[error(
         "dimension {dim}: plans need equal tiles, but {size} indices do not divide into {pieces}; pad to \
          {}, or choose other axes", size.div_ceil(*pieces).saturating_mul(*pieces)
@@ -45,10 +45,10 @@ pub enum TypeError {
     /// A named dimension has no size.
     #[error("dimension `{name}` has no size; give one, as `{name}=64`")]
     Size { name: String, array: String },
-    /// An invalid list of unreduced axes.
+    /// A list of unreduced axes is invalid.
     #[error("`{array}` {why}")]
     Unreduced { array: String, why: String },
-    /// A sharding that is not in equal blocks numbered by whole axes.
+    /// A sharding is not in equal blocks numbered by whole axes.
     #[error("dimension {dim} of {sharding} cannot be written as a distributed type: {why}")]
     NotBlocks { dim: usize, sharding: String, why: &'static str },
     /// The blocks of two shardings end at different indices.
@@ -78,7 +78,7 @@ pub enum PlanError {
     /// The meshes differ.
     #[error("the source is on the mesh ({source_mesh}), but the target is on ({target_mesh}); put both on one mesh")]
     Meshes { source_mesh: String, target_mesh: String },
-    /// Not even the tiles fit.
+    /// The source and target tiles alone do not fit.
     #[error(
         "no plan fits into {bytes} bytes per device: the source tile takes {source_bytes} and the target tile \
          {target_bytes}; allow at least {}", source_bytes.max(target_bytes)
@@ -87,7 +87,7 @@ pub enum PlanError {
     /// A sharding cannot be written as a type.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// The machine has another mesh placed on it.
+    /// Another mesh is placed on the machine.
     #[error("the plan is for the mesh ({mesh}), but the placement is of ({placed}); place the plan's mesh")]
     Placed { mesh: String, placed: String },
 }

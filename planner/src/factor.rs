@@ -1,4 +1,4 @@
-//! Factors of whole numbers: primes, divisors, what is common.
+//! Factors of whole numbers: primes, divisors, common divisors and multiples.
 
 /// Returns the prime factors, ascending.
 pub(crate) fn primes(mut number: usize) -> Vec<usize> {

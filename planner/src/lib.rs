@@ -1,20 +1,20 @@
-//! Plans over meshes of ranks: how an array gets from one distribution to another, and what it costs.
+//! Plans over meshes of ranks: how to redistribute an array, and at what cost.
 //!
-//! Everything here is arithmetic over types: [`DistType`] says how an array lies, [`Plan`] how it gets from one
-//! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
+//! Everything here is arithmetic over types: [`DistType`] describes how an array is distributed, [`Plan`] how it is
+//! redistributed. Nothing here moves data; the runtime runs plans. The crate knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
 //!
-//! What any program costs on a machine, [`cost()`] says, and [`OnMachine::on`] how its collectives are carried out there.
-//! On machines whose links are not all alike, [`polyshard_machine`] says how long collectives take, [`placement`] which
-//! rank of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
+//! [`cost()`] returns the cost of any program on a machine, and [`OnMachine::on`] chooses how its collectives are
+//! carried out there. For machines whose links differ, [`polyshard_machine`] computes how long collectives take,
+//! [`placement`] which rank of a mesh should be which device, and [`reduce`] the steps of a reduction.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `types`, `part`, `parse`, `convert`, `named`, `factor`, `error` | distributed types: data, text, from and to shardings |
 //! | `redistribute` | plans from one type to another |
 //! | `sequence` | kernels in sequence |
-//! | `cost` | what a program costs on a machine |
-//! | `placement`, `reduce`, `stages` | which rank is which device, and by which steps sums meet there |
+//! | `cost` | the cost of a program on a machine |
+//! | `placement`, `reduce`, `stages` | which rank is which device, and the steps of sums there |
 
 mod convert;
 pub mod cost;

@@ -20,8 +20,8 @@ impl DistType {
         Self::new(mesh, dims(text, mesh)?)
     }
 
-    /// Reads a type whose tiles need not divide the array, as a sharding: the last tiles are short or empty if the tile is the
-    /// size by the number of pieces, rounded up.
+    /// Reads a type whose tiles need not divide the array, as a sharding: the last tiles are short or empty if the tile
+    /// is the size over the number of pieces, rounded up.
     ///
     /// ```
     /// use polyshard::planner::DistType;
@@ -109,7 +109,7 @@ fn part(scanner: &mut Scanner<'_>, dim: usize, mesh: &Mesh) -> Result<AxisPart, 
     Ok(AxisPart { axis, stride, extent: values })
 }
 
-/// Reads a text from left to right; blanks between tokens do not count.
+/// Reads a text from left to right, skipping blanks between tokens.
 pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -120,7 +120,7 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0 }
     }
 
-    /// Says what is wrong here.
+    /// Returns an error at the current column.
     pub(crate) fn error(&self, why: impl Into<String>) -> TypeError {
         let column = self.text[..self.at].chars().count() + 1;
         TypeError::Syntax { text: self.text.to_owned(), column, why: why.into() }
@@ -225,7 +225,7 @@ mod tests {
         let long =
             "dimension 0: `x/4294967296%4294967296` does not fit axis `x`: divisor and extent of a part must divide 4";
         check("[1{x/4294967296%4294967296}4]", long);
-        // A third of 2^64, rounded up: three times that is 2 in 64 bits.
+        // A third of 2^64, rounded up: times 3 it wraps around to 2 in 64 bits.
         let why =
             "dimension 0: `x/6148914691236517206%3` does not fit axis `x`: divisor and extent of a part must divide 4";
         check("[1{x/6148914691236517206%3}3]", why);

@@ -6,7 +6,7 @@
 use crate::factor::{divisors, primes};
 pub use polyshard_layout::AxisPart;
 
-/// Joins neighbours that are one digit, and drops digits of one value. Minor first.
+/// Joins adjacent digits that form one digit, and drops digits of one value. Minor first.
 pub(crate) fn joined(parts: impl IntoIterator<Item = AxisPart>) -> Vec<AxisPart> {
     let mut joined: Vec<AxisPart> = Vec::new();
     for part in parts.into_iter().filter(|part| part.extent > 1) {
@@ -25,7 +25,8 @@ pub(crate) fn extent(parts: &[AxisPart]) -> usize {
     parts.iter().map(|part| part.extent).product()
 }
 
-/// Divides digits, minor first, into the lowest whose extents multiply to `low` and those above, if they can be.
+/// Splits digits, minor first, into the lowest, whose extents multiply to `low`, and the rest; none if they do not
+/// split there.
 pub(crate) fn split(parts: &[AxisPart], low: usize) -> Option<(Vec<AxisPart>, Vec<AxisPart>)> {
     let (mut below, mut above, mut rest) = (Vec::new(), Vec::new(), low);
     for part in parts {

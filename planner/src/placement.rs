@@ -2,17 +2,17 @@
 //!
 //! After N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal parallelism placement and reduction
 //! strategies on hierarchical systems for deep learning", MLSys 2022, sections 2.1 and 3.1. A placement is a
-//! [`ParallelismMatrix`]: how many ways each mesh axis is cut at each level of the machine. That leaves out the
-//! placements that tear a level apart, and with them all but a few of the `devices!` ways to number devices.
+//! [`ParallelismMatrix`]: how many ways each mesh axis is cut at each level of the machine. That excludes placements
+//! that split a level irregularly, and with them all but a few of the `devices!` ways to number devices.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `matrix` | a parallelism matrix as a map between mesh coordinates and ranks |
-//! | `enumerate` | all matrices, and how many there are |
-//! | `choice` | the matrix that is best for a workload |
+//! | `enumerate` | all matrices, and their number |
+//! | `choice` | the best matrix for a workload |
 //! | `placed` | a mesh with its machine and matrix |
 //!
-//! Placement numbers devices and nothing else; which collectives then run is for `reduce` to say.
+//! Placement only numbers devices; `reduce` chooses which collectives then run.
 
 mod choice;
 mod enumerate;

@@ -1,21 +1,21 @@
-//! Redistribution: from one distributed type to another, with the least transfer, inside a memory bound.
+//! Redistribution: from one distributed type to another, with minimal transfer, inside a memory bound.
 //!
-//! After N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient array redistribution through
-//! portable collective communication", arXiv 2112.01075, and beyond it: a path is chosen so that it needs no
-//! permutation where that is possible, all-to-alls may move digits between several pairs of dimensions at
-//! once, and a direct exchange or a gather of everything is taken where links make it cheaper.
+//! After N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient array redistribution through portable
+//! collective communication", arXiv 2112.01075, and beyond it: the path avoids a permutation where possible,
+//! all-to-alls may move digits between several pairs of dimensions at once, and a direct exchange or a gather of
+//! everything is used where links make it cheaper.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `problem` | a redistribution as a puzzle over piece counts |
 //! | `state` | states of the search, and the operations between them |
-//! | `moves` | which operations may come next, and when they leave no permutation over |
-//! | `estimate` | what is looked for, and how far it is at least |
+//! | `moves` | the possible operations after a state, and when they make a permutation unnecessary |
+//! | `estimate` | the goals of a search, and a lower bound of the cost to reach them |
 //! | `search` | the cheapest path |
 //! | `digits` | the types along a path |
-//! | `find`, `plan` | plans, from paths and without |
-//! | `group`, `step` | who takes part in an operation |
-//! | `volume`, `cost` | what it costs |
+//! | `find`, `plan` | plans, with and without a search |
+//! | `group`, `step` | the ranks that take part in an operation |
+//! | `volume`, `cost` | the cost of a plan |
 //! | `lower`, `explain`, `report` | plans as programs, text and data |
 
 mod cost;
@@ -50,28 +50,28 @@ use std::fmt::Display;
 /// Which operations a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Ops {
-    /// Those of the literature: an all-to-all from one dimension to one other, an all-gather of one dimension.
+    /// Those of the literature: an all-to-all from one dimension to another, an all-gather of one dimension.
     Paper,
     /// Also all-to-alls between several dimensions and all-gathers of several at once.
     #[default]
     Fused,
-    /// One exchange between all pairs of ranks: the least transfer, and the most messages.
+    /// One exchange between all pairs of ranks: minimal transfer, maximal number of messages.
     Exchange,
-    /// Whatever of all these is cheapest.
+    /// The cheapest of all these.
     Any,
 }
 
-/// How much memory a device has for the array and what becomes of it.
+/// The memory that a device has for the tiles of an array while it is redistributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum MemoryBound {
-    /// No tile on the way is larger than both the source's and the target's.
+    /// No intermediate tile is larger than both the source's and the target's.
     #[default]
     Strict,
-    /// No tile on the way takes more bytes.
+    /// No intermediate tile takes more bytes than this.
     Bytes(usize),
 }
 
-/// What a plan may do and what it is judged by.
+/// The operations that a plan may use and its cost model.
 ///
 /// ```
 /// use polyshard::planner::{MemoryBound, Plan, PlanError, PlanOptions};
@@ -85,13 +85,13 @@ pub enum MemoryBound {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanOptions {
-    /// The operations that it may use.
+    /// The operations that a plan may use.
     pub ops: Ops,
     /// The memory that a tile may take.
     pub memory: MemoryBound,
-    /// What counts as cost.
+    /// The cost to minimise.
     pub model: CostModel,
-    /// The type of elements, by whose size memory and time are counted.
+    /// The element type, whose size memory and time depend on.
     pub dtype: DType,
 }
 
@@ -103,7 +103,7 @@ impl Default for PlanOptions {
 
 impl Plan {
     /// Returns the cheapest plan between two shardings of one array, in blocks numbered by whole axes. Blocks need not
-    /// divide the array: then the plan is for a larger one, whose tiles are cut off where the array ends.
+    /// divide the array: then the plan is for a larger one, whose tiles are cut off at the array's end.
     ///
     /// ```
     /// use polyshard::planner::{Plan, PlanOptions};
@@ -118,7 +118,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError::Type`] if a sharding is not in such blocks, or tiles of both are not those of one larger array;
-    /// and as [`new`](Self::new).
+    /// otherwise as [`new`](Self::new).
     pub fn between(source: &Sharding, target: &Sharding, options: &PlanOptions) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [source.shape(), target.shape()])?;
@@ -140,13 +140,13 @@ impl Plan {
     /// ```
     ///
     /// # Errors
-    /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is of another
-    /// mesh.
+    /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is for
+    /// another mesh.
     pub fn new(source: &DistType, target: &DistType, options: &PlanOptions) -> Result<Self, PlanError> {
         Self::cheapest(source, target, None, options)
     }
 
-    /// The cheapest plan between types, of arrays that lie by these shardings, where that is not what the types say.
+    /// The cheapest plan between types; `shardings` are those of the arrays where they differ from the types.
     fn cheapest(
         source: &DistType,
         target: &DistType,
@@ -171,7 +171,7 @@ impl Plan {
         let paper = || Self::collectives(source, target, false);
         let fused = || {
             let plan = Self::collectives(source, target, true);
-            // The search among more operations may give up earlier.
+            // The search with more operations may give up earlier.
             let plain = (plan.total_cost() > plan.weak_cost).then(|| Self { weak_cost: plan.weak_cost, ..paper() });
             plain.filter(|plain| plain.total_cost() < plan.total_cost()).unwrap_or(plan)
         };

@@ -1,10 +1,10 @@
-//! Reductions: all ways to make one of steps that fit a machine, the proof of each, and the fastest.
+//! Reductions: all ways to build one from steps that fit a machine, the proof of each, and the fastest.
 //!
 //! After N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal parallelism placement and reduction
-//! strategies on hierarchical systems for deep learning", MLSys 2022, sections 3.2 to 3.5 and 5. A reduction over
-//! axes of a mesh is synthesised on the [`Hierarchy`] of those axes' factors alone, each level taken for two
-//! devices, so the work depends on the number of levels and on nothing else; then it is lowered to groups of ranks
-//! of the whole machine, where it can be proved again.
+//! strategies on hierarchical systems for deep learning", MLSys 2022, sections 3.2 to 3.5 and 5. A reduction over axes
+//! of a mesh is synthesised on the [`Hierarchy`] of those axes' factors alone, with two devices per level, so the work
+//! depends on the number of levels only; then it is lowered to groups of ranks of the whole machine, where it can be
+//! proved again.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -12,12 +12,12 @@
 //! | `instruction`, `program` | slice, form and collective; a list of them |
 //! | `synthesize` | all programs up to a number of steps |
 //! | `lower` | groups of ranks |
-//! | `simulate`, `choice` | how long a program takes by the prices of [`cost`](mod@crate::cost), and which takes least |
+//! | `simulate`, `choice` | the time of a program by the prices of [`cost`](mod@crate::cost), and the fastest program |
 //! | `strategy`, `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
-//! | `explain` | what a plan does and what the simulator expects, as text |
+//! | `explain` | the steps of a plan and their expected times, as text |
 //!
-//! The rules of the collectives, the groups of ranks and the proof that they compute the sum are
-//! [`polyshard_program::reduction`]'s. Programs are plans: nothing here moves data.
+//! The rules of the collectives, the groups of ranks and the proof that they compute the sum are in
+//! [`polyshard_program::reduction`]. Programs are plans: nothing here moves data.
 
 mod choice;
 mod error;

@@ -1,7 +1,7 @@
-//! Sequences: kernels run in sequence, with redistributions put in where shardings do not meet.
+//! Sequences: kernels run in sequence, with redistributions inserted where shardings differ.
 //!
-//! A kernel's schedule says how its inputs and its output lie, and need not care for the kernels before and after.
-//! Where one leaves an array in another sharding than the next one reads it in, a redistribution is planned.
+//! A kernel's schedule states the shardings of its inputs and its output, and need not consider the kernels before and
+//! after. Where one leaves an array in another sharding than the next one reads it in, a redistribution is planned.
 //! Nothing here changes a kernel's schedule to save one.
 
 mod build;
@@ -15,7 +15,7 @@ use crate::PlanOptions;
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::Program;
 
-/// Kernels to run one after the other, each on values that are outputs of earlier ones or come from outside.
+/// Kernels to run in sequence, each on outputs of earlier ones or on inputs of the sequence.
 ///
 /// ```text
 /// stage 1   Y = first(X, W1)       leaves Y by columns
@@ -23,11 +23,12 @@ use polyshard_program::Program;
 /// stage 2   Z = second(Y, W2)      reads Y by rows
 /// ```
 ///
-/// A value that no stage before writes is an input of the whole. It lies as the first stage that reads it expects it,
-/// or as [`input`](Self::input) says. Outputs lie as their stages leave them, or as [`output`](Self::output) says.
+/// A value that no stage before writes is an input of the sequence. Its sharding is that in which the first stage reads
+/// it, or the one given by [`input`](Self::input). Outputs are in the shardings in which their stages leave them, or
+/// those given by [`output`](Self::output).
 ///
 /// A run names scalars as kernels do: `alpha` is that of every kernel that has one, `first.alpha` that of the kernel
-/// `first` alone. Of several kernels of one name, each goes by the name of the value that it writes.
+/// `first` only. Of several kernels with the same name, each is named by the value that it writes.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -63,14 +64,14 @@ pub struct Sequence {
     options: PlanOptions,
 }
 
-/// What a sequence does at one place.
+/// An item of a sequence.
 #[derive(Clone, Debug)]
 enum Item {
     Stage(Box<Stage>),
     Rounds(u64, Sequence),
 }
 
-/// A value that the next round knows by another name.
+/// A value and its name in the next round.
 #[derive(Clone, Copy, Debug)]
 struct Carry {
     next: Name,
@@ -93,7 +94,7 @@ impl Sequence {
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
     ///
-    /// A value is written once. What is wrong is said by [`build`](Self::build).
+    /// A value is written once. [`build`](Self::build) reports errors.
     pub fn stage<N: Into<Name>>(
         mut self,
         program: &Program,
@@ -105,12 +106,13 @@ impl Sequence {
         self
     }
 
-    /// Appends rounds of the stages of `round`, `times` of them or as many as its [`until`](Self::until) asks for.
+    /// Appends rounds of the stages of `round`: `times` of them, or fewer if its [`until`](Self::until) ends them.
     ///
-    /// A round reads values from before the rounds, and what the round before has left to it by [`carry`](Self::carry); nothing else
-    /// that it writes outlasts it. Afterwards, what is carried is what the last round left, and is an output of the program if these are the
-    /// last stages and neither [`keep`](Self::keep) nor [`output`](Self::output) names some of it. Values that no round writes are
-    /// moved once, before the rounds, and a tile of them is brought in the first round alone.
+    /// A round reads values from before the rounds, and values that [`carry`](Self::carry) takes over from the round
+    /// before; nothing else that a round writes outlasts it. Afterwards the carried values are those of the last round.
+    /// They are outputs of the program if these are the last stages and neither [`keep`](Self::keep) nor
+    /// [`output`](Self::output) names some of them. Values that no round writes are moved once, before the rounds, and
+    /// a tile of them is fetched in the first round only.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -134,21 +136,22 @@ impl Sequence {
         self
     }
 
-    /// Has `value` be in the next round what is `next` at the end of this one; for a sequence that is [repeated](Self::repeat).
+    /// Makes `next` of one round the `value` of the following one; for a sequence that is [repeated](Self::repeat).
     ///
-    /// `next` is the next version of `value`: elements of `next` that its stage does not write have the values that they have in `value`, as
-    /// the fixed rim of a stencil. What is not carried starts each round without values.
+    /// `next` is the next version of `value`: elements of `next` that its stage does not write keep their values in
+    /// `value`, such as the fixed rim of a stencil. Values that are not carried start each round undefined.
     ///
-    /// It is renamed, not copied. Of the first round, `value` is what it is before the rounds, an input if nothing writes it. All
-    /// values are renamed at once, so `next` may be another one that is carried: `.carry("U", "before").carry("after", "U")`.
+    /// It is renamed, not copied. In the first round, `value` is the one from before the rounds, an input if nothing
+    /// writes it. All values are renamed at once, so `next` may itself be a carried value:
+    /// `.carry("U", "before").carry("after", "U")`.
     pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
         self.carried.push(Carry { next: next.into(), value: value.into() });
         self
     }
 
-    /// Ends the rounds after one that leaves `scalar`, a value without dimensions that a stage of it writes, below a bound; for a sequence
-    /// that is [repeated](Self::repeat). Its sums are closed for all ranks in the order of the ranks, so all of them leave after
-    /// the same round.
+    /// Ends the rounds after the first one that leaves `scalar`, a value without dimensions that a stage of the round
+    /// writes, below a bound; for a sequence that is [repeated](Self::repeat). Its sums are closed for all ranks in
+    /// rank order, so all ranks stop after the same round.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -175,15 +178,15 @@ impl Sequence {
         Self { until: Some((scalar.into(), below)), ..self }
     }
 
-    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program too, in the sharding in which it is
-    /// left. What the last stage writes is always an output.
+    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program too, in the sharding in
+    /// which it is left. The last stage's output is always an output of the program.
     pub fn keep(mut self, name: impl Into<Name>) -> Self {
         self.kept.push(name.into());
         self
     }
 
-    /// Makes `sharding` the one in which a run is given the input `name`. It is redistributed for the stages that read it in
-    /// another one.
+    /// Makes `sharding` the sharding in which a run receives the input `name`. It is redistributed for the stages that
+    /// read it in another one.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -208,15 +211,15 @@ impl Sequence {
         self
     }
 
-    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program in `sharding`; it is redistributed
-    /// if it is left in another one.
+    /// Makes the value `name`, which a stage writes or rounds carry, an output of the program in `sharding`; it is
+    /// redistributed if it is left in another one.
     pub fn output(mut self, name: impl Into<Name>, sharding: &Sharding) -> Self {
         self.outputs.push((name.into(), sharding.clone()));
         self
     }
 
-    /// Sets what redistributions may do and what they are judged by. The bytes of an element are the kernels', whatever
-    /// the options say.
+    /// Sets the options and the cost model of redistributions. The element type is the kernels', whatever the options
+    /// say.
     pub fn options(self, options: PlanOptions) -> Self {
         Self { options, ..self }
     }
@@ -224,11 +227,12 @@ impl Sequence {
     /// Checks that the stages fit together, and plans the redistributions between them.
     ///
     /// # Errors
-    /// A [`SequenceError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
-    /// of inputs than its kernel, a value has another shape than the kernel's tensor or the sharding that it is to have,
-    /// meshes or element types differ, a value is written twice or after it was read, an input is not read or has two
-    /// shardings, an output is not written, its sharding opens sums that are complete, no plan fits into the memory that
-    /// the options allow, rounds carry what they do not write, or what ends them is not a scalar of theirs.
+    /// A [`SequenceError`] that names the stage and the value: if there are no stages, a stage is not a kernel or has
+    /// another number of inputs than its kernel, a value has another shape than the kernel's tensor or its given
+    /// sharding, meshes or element types differ, a value is written twice or after it was read, an input is not read or
+    /// has two shardings, an output is not written, its sharding opens sums that are complete, no plan fits into the
+    /// memory that the options allow, rounds carry a value that they do not write, or the value that ends them is not a
+    /// scalar of theirs.
     pub fn build(self) -> Result<Program, Box<SequenceError>> {
         build::build(self)
     }

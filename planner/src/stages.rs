@@ -1,9 +1,10 @@
-//! Programs on machines of several levels: which collectives are carried out in stages, or by procedures that combine sums.
+//! Programs on machines of several levels: collectives carried out in stages, or by procedures that combine sums.
 //!
-//! The ranks of a collective whose axes cross levels are near some of the others and far from the rest. A placement divides the axes
-//! into digits, one for each level, so a stage is along the digits of one level or of several that follow one another. All such
-//! divisions are tried, and the program is priced with each; at once is one of them. Where sums that all ranks get may be rounded in any
-//! order, so is the fastest of all procedures that [`reduce`](crate::reduce) finds.
+//! A rank of a collective whose axes cross levels is near some of the other ranks and far from the rest. A placement
+//! divides the axes into digits, one per level, and a stage runs along the digits of one level or of several adjacent
+//! ones. All such divisions, including a single call, are tried, and the program is priced with each. Where sums that
+//! all ranks receive may be rounded in any order, the fastest of all procedures that [`reduce`](crate::reduce) finds is
+//! tried too.
 
 use crate::cost::{CostError, CostedPart, Prices};
 use crate::placement::PlacedMesh;
@@ -14,7 +15,7 @@ use polyshard_program::{
     CollectiveBy, Direction, Leg, LegId, Nest, NestId, Owners, Program, StagedLeg, TileId, Transfer, TransferId,
 };
 
-/// A program as it is fastest on a machine of several levels.
+/// Makes a program as fast as possible on a machine of several levels.
 ///
 /// ```
 /// use polyshard::planner::cost_on;
@@ -37,20 +38,24 @@ use polyshard_program::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait OnMachine {
-    /// Returns the program with each collective that crosses levels of the machine carried out as the program takes the least time there: in
-    /// stages, by a [procedure](polyshard_program::reduction::Procedure), or at once; [`explain`](Program::explain) says which, and why.
+    /// Returns the program with each collective that crosses levels of the machine carried out so that the program is
+    /// fastest there: in stages, by a [procedure](polyshard_program::reduction::Procedure), or as one call;
+    /// [`explain`](Program::explain) says which, and why.
     ///
-    /// What is moved, and what the program computes, stay the same. In stages, sums and products of floats are taken in the order of the
-    /// stages, which is the same on all ranks and in each run, so that results differ from those at once by rounding. Procedures combine
-    /// in an order that the communication library chooses, so they are tried where that may be: of outputs that are
-    /// [reassociated](polyshard_program::Direction::Out), and of what has the same bits in any order. What is pipelined stays
-    /// at once, and what is carried out by a procedure already stays so.
+    /// The transfers and the results stay the same, up to rounding: in stages, sums and products of floats are taken in
+    /// the order of the stages, which is the same on all ranks and in each run but differs from that of a single call.
+    /// Procedures combine in an order that the communication library chooses, so they are tried only where that is
+    /// allowed: for outputs that are [reassociated](polyshard_program::Direction::Out), and for operations with the
+    /// same bits in any order. Pipelined transfers remain one call, and transfers that already have a procedure keep
+    /// it.
     ///
     /// # Errors
-    /// [`CostError::Mesh`] if the program is of another mesh than the placement, and as [`cost_on`](crate::cost_on).
+    /// [`CostError::Mesh`] if the program is for another mesh than the placement, otherwise as
+    /// [`cost_on`](crate::cost_on).
     ///
     /// # Panics
-    /// If a placement's digits are no stages, or what is found is no procedure of the program: a bug in polyshard.
+    /// If a placement's digits are not stages, or a procedure that was found is not one of the program: a bug in
+    /// polyshard.
     fn on(&self, placed: &PlacedMesh) -> Result<Program, CostError>;
 }
 
@@ -110,7 +115,7 @@ impl OnMachine for Program {
     }
 }
 
-/// How a collective may be carried out, and what that takes.
+/// A way to carry out a collective, and its time.
 struct Priced {
     /// Seconds of the whole program.
     program: f64,
@@ -119,8 +124,8 @@ struct Priced {
     by: Option<CollectiveBy>,
 }
 
-/// The fastest procedure by which the sums of a transfer may meet; none if they have to meet in the order of the ranks, or not all ranks
-/// get them.
+/// The fastest procedure for the sums of a transfer; none if they must be taken in rank order, or not all ranks receive
+/// them.
 fn procedure(
     placed: &PlacedMesh,
     nest: &Nest,
@@ -156,7 +161,7 @@ fn levels_of(placed: &PlacedMesh, axes: &[usize]) -> Vec<usize> {
     levels.filter(|&level| axes.iter().any(|&axis| rows[axis][level] > 1)).collect()
 }
 
-/// All divisions of these levels, which follow one another, into stages, two or more.
+/// All divisions of these adjacent levels into two or more stages.
 fn divisions(placed: &PlacedMesh, axes: &[usize], levels: &[usize]) -> Vec<Stages> {
     let gaps = levels.len() - 1;
     let division = |cuts: u32| {
@@ -174,7 +179,7 @@ fn divisions(placed: &PlacedMesh, axes: &[usize], levels: &[usize]) -> Vec<Stage
     (1..1 << gaps).map(division).collect()
 }
 
-/// The digits of the axes at levels that follow one another.
+/// The digits of the axes at adjacent levels.
 fn parts_of(placed: &PlacedMesh, axes: &[usize], levels: &[usize]) -> Vec<AxisPart> {
     let (first, last) = (levels[0], levels[levels.len() - 1]);
     let part = |&axis: &usize| {

@@ -1,8 +1,8 @@
-//! Distributed types: how many pieces each dimension of an array is in, and which axes number them.
+//! Distributed types: the number of pieces along each dimension of an array, and the axes that number them.
 //!
-//! After N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient array redistribution through
-//! portable collective communication", arXiv 2112.01075, section 4. A type says less than a [`Sharding`]
-//! (blocks only, sizes that divide), and that is why plans can be found for it.
+//! After N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient array redistribution through portable
+//! collective communication", arXiv 2112.01075, section 4. A type expresses less than a [`Sharding`] (blocks only,
+//! sizes that divide), and that is why plans can be found for it.
 //!
 //! [`Sharding`]: polyshard_layout::Sharding
 
@@ -22,7 +22,7 @@ pub struct DistDim {
     pub size: usize,
 }
 
-/// How an array lies over a mesh: `[3{x}12, 2{y}12]`, tile size, axes minor first, and global size.
+/// The distribution of an array over a mesh: `[3{x}12, 2{y}12]`, tile size, axes minor first, and global size.
 ///
 /// Axes that no dimension names replicate. Every rank has one tile, all of one shape.
 ///
@@ -77,7 +77,7 @@ impl DistType {
         Ok(Self { mesh: mesh.clone(), dims })
     }
 
-    /// Returns the type of an array of `shape` that every rank has whole.
+    /// Returns the type of an array of `shape` of which every rank has a full copy.
     ///
     /// # Errors
     /// If the array has 2^63 elements or more.
@@ -152,7 +152,7 @@ impl DistType {
     }
 }
 
-/// Returns the number that digits make, minor first.
+/// Returns the number that these digits form, minor first.
 pub(crate) fn number(parts: &[AxisPart], coordinates: &[usize]) -> usize {
     parts.iter().rev().fold(0, |number, part| number * part.extent + part.digit(coordinates))
 }

@@ -1,4 +1,4 @@
-//! What the benchmarks share: a command line, a clock of all ranks, a form of line for what was measured, and ways to read it.
+//! Shared parts of the benchmarks: a command line, a clock of all ranks, and lines of measurements with their readers.
 
 pub mod clock;
 mod part;

@@ -1,4 +1,4 @@
-//! The command line as a user runs it, what it says and what it draws.
+//! The command line as a user runs it: its output and its drawings.
 
 use crate::start::{Ended, Start, folder, run};
 use roxmltree::{Document, Node};
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time in which it must have ended.
+/// Time limit of a run.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The command line, and a folder for what it draws.
+/// The command line, and a folder for its drawings.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandLine {
     program: &'static str,
@@ -18,7 +18,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Returns the command line that is this program, and draws in folders of this one.
+    /// Returns the command line `program`, which draws in folders inside `drawings`.
     pub const fn new(program: &'static str, drawings: &'static str) -> Self {
         Self { program, drawings }
     }
@@ -28,7 +28,7 @@ impl CommandLine {
         run(start, Path::new(self.program), arguments, LIMIT)
     }
 
-    /// Runs it and returns what it printed; on standard error there may be hints.
+    /// Runs it and returns what it printed; there may be hints on standard error.
     #[track_caller]
     pub fn said(&self, start: Start, arguments: &[&str]) -> String {
         let Ended { success, stdout, stderr, .. } = self.run(start, arguments);
@@ -45,7 +45,7 @@ impl CommandLine {
         assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
     }
 
-    /// Draws, into a folder of this name, and hands over the panels of the drawing.
+    /// Draws into a folder of this name, and passes the panels of the drawing to `check`.
     #[track_caller]
     pub fn drawn(&self, name: &str, arguments: &[&str], check: impl FnOnce(&[Node<'_, '_>])) {
         let path = folder(name, self.drawings).join("drawn.svg");

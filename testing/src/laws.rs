@@ -1,4 +1,4 @@
-//! What holds for whatever the ranks of a world are: tests run it on threads, and examples on what `mpirun` starts.
+//! Laws that hold for any ranks of a world: tests run them on threads, and examples on the processes of `mpirun`.
 
 pub mod comm;
 #[cfg(feature = "polyshard")]
@@ -12,7 +12,7 @@ pub mod program;
 #[cfg(feature = "polyshard")]
 pub mod reduce;
 
-/// Returns the ranks that a program of laws runs on: those of its argument `--ranks=`, or 4.
+/// Returns the number of ranks that a program of laws runs on: that of its argument `--ranks=`, or 4.
 #[must_use]
 pub fn ranks() -> usize {
     let mut asked = std::env::args().filter_map(|argument| argument.strip_prefix("--ranks=").map(String::from));

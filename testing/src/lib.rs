@@ -1,14 +1,14 @@
-//! What tests and benchmarks of several packages share. It is not published: packages name it among what they
-//! need for their own development, and nowhere else.
+//! Shared code of the tests and benchmarks of several packages. It is not published: packages list it as a development
+//! dependency only.
 //!
 //! | module | feature | holds |
 //! | --- | --- | --- |
 //! | [`start`] | | programs as a user starts them |
 //! | [`nodes`] | | nodes to start them on |
-//! | `planner` | `planner` | random problems for the planner, and what its answers mean |
-//! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
+//! | `planner` | `planner` | random problems for the planner, and the meaning of its answers |
+//! | `laws` | `runtime`; for plans that are run `polyshard` | laws that hold for any ranks of a world |
 //! | `random` | `polyshard` | random kernels, meshes, sizes and schedules |
-//! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
+//! | `bench` | `runtime`; products need `polyshard` | the benchmarks' command line, measurements and output |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
 //! | `written` | `polyshard` | programs as files |
 #![allow(

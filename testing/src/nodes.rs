@@ -1,14 +1,14 @@
-//! Nodes that `scripts/nodes` makes out of one machine, for programs under `mpirun`.
+//! Nodes that `scripts/nodes` emulates on one machine, for programs under `mpirun`.
 
 use std::fmt;
 use std::process::Command;
 
-/// How ranks are given to nodes.
+/// How ranks are assigned to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapBy {
     /// The first node gets all of its ranks first, then the next.
     Slot,
-    /// Each node that has room gets a rank in turn.
+    /// Each node with free slots gets a rank in turn.
     Node,
 }
 
@@ -21,7 +21,7 @@ pub struct Nodes {
     pub map_by: MapBy,
 }
 
-/// Two and three nodes of the same size and of different sizes, whose ranks follow one another and take turns.
+/// Two and three nodes of equal and of different sizes, with ranks by slot and by node.
 ///
 /// ```text
 /// by slot   {0 1} {2 3}     {0 1} {2}     {0} {1 2 3}     {0 1} {2 3} {4 5}
@@ -44,7 +44,7 @@ impl Nodes {
         self.ranks.iter().sum()
     }
 
-    /// Returns the command that makes the nodes and starts on all of their ranks what is added to it.
+    /// Returns the command that makes the nodes and starts the appended program on all of their ranks.
     pub(crate) fn mpirun(&self) -> Command {
         let ranks: Vec<_> = self.ranks.iter().map(usize::to_string).collect();
         let map_by = if self.map_by == MapBy::Slot { "slot" } else { "node" };

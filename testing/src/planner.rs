@@ -1,4 +1,4 @@
-//! Random problems for the planner, and what its answers mean.
+//! Random problems for the planner, and the meaning of its answers.
 
 pub mod machines;
 pub mod problems;

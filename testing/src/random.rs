@@ -10,13 +10,13 @@ pub mod staged;
 pub mod stencils;
 pub mod sums;
 
-/// A list of choices, used up one after the other; when it is empty, every choice is the first.
+/// A list of choices, used up in order; when it is empty, every choice is the first.
 pub struct Choices<'a> {
     left: std::slice::Iter<'a, u32>,
 }
 
 impl<'a> Choices<'a> {
-    /// The choices in this order.
+    /// Takes the choices in this order.
     pub fn new(choices: &'a [u32]) -> Self {
         Self { left: choices.iter() }
     }

@@ -1,4 +1,4 @@
-//! Programs as a user starts them, with `mpirun` and without, and what they say.
+//! Programs as a user starts them, with and without `mpirun`, and their output.
 
 use crate::nodes::Nodes;
 use std::io::Read;
@@ -20,14 +20,14 @@ pub struct Ended {
     pub took: Duration,
 }
 
-/// Where the ranks of a program come from.
+/// Who starts the ranks of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Start {
-    /// From the program: threads.
+    /// The program itself: threads.
     Plain,
-    /// From `mpirun`: this many processes.
+    /// `mpirun`: this many processes.
     Mpi(usize),
-    /// From `mpirun` on these nodes, which are there while it runs.
+    /// `mpirun` on these nodes, which exist while it runs.
     Nodes(Nodes),
 }
 
@@ -36,7 +36,7 @@ pub enum Start {
 /// # Panics
 /// If it cannot be started, or runs longer than `limit`; it is ended then.
 pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
-    // There is one set of nodes. Of all else there are as many at a time as tests, of which there is one on each core.
+    // There is one set of nodes. Other programs run in parallel as tests do, one test per core.
     static NODES: Mutex<()> = Mutex::new(());
     let _nodes = matches!(start, Start::Nodes(_)).then(|| NODES.lock().unwrap_or_else(PoisonError::into_inner));
     let mut command = match start {
@@ -53,7 +53,7 @@ pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) ->
             command
         }
     };
-    // What is measured while tests run is of no use to anybody.
+    // Measurements taken while tests run are useless to others.
     command.env("XDG_CACHE_HOME", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/cache"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let began = Instant::now();
@@ -73,7 +73,7 @@ pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) ->
 /// As [`run`].
 pub fn run_with(variables: &[&str], start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
     let program = program.to_str().expect("paths of tests are text");
-    // `env` sets them for its program alone, where a test's own variables would be those of all tests.
+    // `env` sets them for its program only; setting them in this process would affect all tests.
     run(start, Path::new("env"), &[variables, &[program], arguments].concat(), limit)
 }
 
@@ -84,7 +84,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<bool> {
             return Some(status.success());
         }
         if Instant::now() > deadline {
-            // `mpirun` passes its end on to the processes only if it is asked politely.
+            // `mpirun` ends its processes only on a termination signal.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             thread::sleep(Duration::from_secs(2));
             let _ = child.kill();
@@ -112,7 +112,7 @@ macro_rules! example_path {
     };
 }
 
-/// Returns a folder for the files of one test, empty and in cargo's own place for them.
+/// Returns an empty folder for the files of one test, in cargo's own folder for them.
 #[macro_export]
 macro_rules! test_folder {
     ($name:expr) => {
@@ -120,11 +120,11 @@ macro_rules! test_folder {
     };
 }
 
-/// What [`example_path!`](crate::example_path) does for the package of this manifest, with MPI or without.
+/// The function behind [`example_path!`](crate::example_path) for the package of this manifest, with or without MPI.
 ///
-/// A test that was built alone has no examples, or old ones, so cargo is asked. It finds those of `cargo test --workspace`
-/// stale, since the features of dependencies are others for one package than for all; hence the variable, by which
-/// `scripts/test` says that it has just built them.
+/// A test that was built alone has no examples, or old ones, so cargo builds them. It considers those of
+/// `cargo test --workspace` stale, since the features of dependencies differ between one package and all; hence the variable, by
+/// which `scripts/test` says that it has just built them.
 pub fn example(name: &str, manifest: &str, mpi: bool) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| built("--examples", manifest, mpi).join("examples")).join(name)
@@ -157,10 +157,10 @@ fn built(targets: &str, manifest: &str, mpi: bool) -> PathBuf {
     profile.into()
 }
 
-/// What [`test_folder!`](crate::test_folder) does, in this folder.
+/// The function behind [`test_folder!`](crate::test_folder), in this folder.
 pub fn folder(name: &str, inside: &str) -> PathBuf {
     let folder = Path::new(inside).join(name);
-    // It is not there the first time.
+    // It does not exist the first time.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("cargo's folder can be written");
     folder

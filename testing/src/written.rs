@@ -2,10 +2,10 @@
 
 use polyshard::program::Program;
 
-/// Writes a program as JSON, and returns what is read from it.
+/// Writes a program as JSON, and returns the program read back from it.
 ///
 /// # Panics
-/// If it is another program.
+/// If the two programs differ.
 #[must_use]
 pub fn read_back(program: &Program) -> Program {
     let text = serde_json::to_string(program).expect("a program is written");

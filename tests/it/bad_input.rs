@@ -1,4 +1,4 @@
-//! Bad input: what is said, that it is said once, and that all ranks end soon with an error code.
+//! Bad input: the message, that it is printed once, and that all ranks end soon with an error code.
 
 mod files;
 mod flags;
@@ -12,10 +12,10 @@ use polyshard_testing::start::{Ended, Start, run};
 use std::path::Path;
 use std::time::Duration;
 
-/// Time in which all ranks must have ended. Starting processes takes a part of it on a busy machine.
+/// Time limit for all ranks to end. Starting processes takes part of it on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Checks that a program fails soon, and says this once.
+/// Checks that a program fails soon, and prints this message once.
 #[track_caller]
 fn refused(start: Start, program: &Path, arguments: &[&str], message: &str) {
     let Ended { success, stdout, stderr, .. } = run(start, program, arguments, SOON);

@@ -1,4 +1,5 @@
-//! The examples, as a user runs them on threads, each judging its own answer; `scripts/examples` runs them under `mpirun`.
+//! The examples, as a user runs them on threads, each checking its own answer; `scripts/examples` runs them under
+//! `mpirun`.
 
 mod perceptron;
 mod reduction;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Ways to get four ranks.
+/// Ways to start four ranks.
 const STARTS: &[Start] = &[
     Start::Plain,
     #[cfg(feature = "mpi")]
@@ -22,7 +23,7 @@ const ON_A_GRID: [&str; 5] = ["summa", "summa --ahead 2", "pumma", "cannon", "ca
 const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 200"];
 /// Products on meshes of one axis.
 const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
-/// What is no product of two matrices, each with sizes of which the first divides.
+/// Examples other than products of two matrices, each with sizes of which the first divides.
 const TENSORS: [(&str, [&str; 3]); 13] = [
     ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
     ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
@@ -51,7 +52,7 @@ fn check_run(start: Start, line: &str) -> String {
     stdout
 }
 
-/// As [`check_run`], and the answer was compared with the sequential reference.
+/// As [`check_run`], and checks that the answer was compared with the sequential reference.
 #[track_caller]
 fn check_answer(start: Start, line: &str) {
     let stdout = check_run(start, line);
@@ -71,7 +72,7 @@ fn every_example_is_right_on_threads_on_any_mesh_and_size() {
                 check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size} {dtype}"));
             }
         }
-        // A type more than there are meshes, so that each meets all types.
+        // One type more than there are meshes, so that each mesh gets all types.
         types.next();
         for mesh in ["1", "2", "3", "5"] {
             for name in ON_A_LINE {
@@ -137,7 +138,7 @@ fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
     }
 }
 
-/// Runs the Fourier transform, and both its answers were compared.
+/// Runs the Fourier transform, and checks that both its answers were compared.
 #[track_caller]
 fn check_transform(start: Start, arguments: &str) {
     let stdout = check_run(start, &format!("fft3d {arguments}"));
@@ -148,7 +149,7 @@ fn check_transform(start: Start, arguments: &str) {
 
 #[test]
 fn the_fourier_transform_is_right_on_threads_on_any_slabs_and_pencils() {
-    // Extents that divide and that do not, prime ones, fewer rows than ranks, and nothing at all.
+    // Extents that divide and that do not, prime ones, fewer rows than ranks, and empty arrays.
     let sizes = ["8,12,16", "13,7,10", "3,2,5", "1,1,1", "0,4,3", "5,0,0", "31,2,37"];
     for size in sizes {
         for mesh in ["1", "2", "3", "4", "7", "1x1", "2x2", "1x3", "3x2", "2x5"] {
@@ -197,7 +198,7 @@ fn the_chain_is_right_on_threads_on_any_mesh_and_size() {
 
 #[test]
 fn an_example_receives_what_its_transfers_take_and_nothing_else() {
-    // Three tiles of 10x20 of A, all but the first from elsewhere, and two of three tiles of 20x30 of B.
+    // Three tiles of 10x20 of A, all but the first from other ranks, and two of three tiles of 20x30 of B.
     let pumma = ("pumma --mesh 3x3 --size 30,60,90", 2 * 10 * 20 + 2 * 20 * 30);
     // Three quarters of two rows of 12, between the products.
     let chain = ("chain --mesh 4 --size 8,5,12,3", 18);
@@ -267,7 +268,7 @@ fn files_of_either_order_give_the_answer_of_random_inputs_with_the_same_seed() {
         for &start in STARTS {
             for (a, b) in [("A.npy", "B.npy"), ("A.npy", "B_fortran.npy"), ("A_fortran.npy", "B.npy")] {
                 let out = file("C.npy");
-                // Size and type are those of the files.
+                // Size and type are taken from the files.
                 check_answer(start, &format!("summa --a {} --b {} --out {out}", file(a), file(b)));
                 let compared = polyshard(&["compare", &made, &out]);
                 assert_eq!(compared.stdout, "largest difference 0\n", "{dtype} {a} {b} {start:?}: {}", compared.stderr);
@@ -300,7 +301,7 @@ fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
     let [x] = mesh.axes();
     let rows = matmul.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [dim(0).at(x)]).shard("C", [dim(0).at(x)]);
     let program = rows.lower().expect("a legal schedule");
-    // Adds `more` to the element at [2, 1] of the product, summed up from the last term to the first.
+    // Adds `more` to the element at [2, 1] of the product, summed from the last term to the first.
     let verified = |more: f32| {
         let all = polyshard::spmd(2, |world| {
             let element = |seed: u64| move |at: &[usize]| f32::random(seed, at);
@@ -316,7 +317,7 @@ fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
     };
     let errors = verified(0.0).expect("rounding is no error");
     assert!(errors[0] > 0.0 && errors[0] == errors[1], "all ranks are told: {errors:?}");
-    // Not any one: some products are so small that rounding hides them.
+    // The largest term: some products are so small that rounding hides them.
     let lost = (0..k).map(|l| f32::random(1, &[2, l]) * f32::random(2, &[l, 1])).fold(0.0, f32::max);
     for (more, found) in [(-lost, ""), (f32::NAN, " is NaN, ")] {
         let said = verified(more).expect_err("it is wrong");

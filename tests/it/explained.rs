@@ -1,4 +1,4 @@
-//! What `explain()` says that a rank receives in a step is what the busiest one receives when the program runs.
+//! The bytes per step in `explain()` are those that the busiest rank receives when the program runs.
 
 use polyshard::prelude::*;
 use polyshard::program::{Leg, Owners, Way};
@@ -7,7 +7,7 @@ use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
 use polyshard::text::parse_kernel;
 
-/// The bytes per rank and step that the explanation states of one tensor.
+/// The bytes per rank and step that the explanation states for one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {
     let text = program.explain();
     let mut lines = text.lines().skip_while(|line| !(line.starts_with(tensor) && line.contains(": ")));
@@ -16,7 +16,7 @@ fn stated(program: &Program, tensor: &str) -> u64 {
     bytes.unwrap_or_else(|| panic!("no bytes of {tensor} in\n{text}")).parse().expect("a number")
 }
 
-/// The most bytes that one rank receives in one run, on arrays filled from their indices.
+/// The maximum of the bytes that one rank receives in a run, on arrays filled from their indices.
 fn received(program: &Program) -> u64 {
     let ranks = polyshard::spmd(program.mesh().size(), |world| {
         let inputs = program.shardings().take(program.kernel().inputs().len());
@@ -30,7 +30,7 @@ fn received(program: &Program) -> u64 {
     ranks.expect("the program runs").into_iter().max().expect("there are ranks")
 }
 
-/// The program of a kernel whose `i` is distributed over 4 ranks, and where its tensors lie.
+/// The program of a kernel whose `i` is distributed over 4 ranks, with these shardings of its tensors.
 fn program(kernel: &Schedule, shards: &[(&str, Vec<Clause>)]) -> Program {
     let mesh = Mesh::new([("x", 4)]);
     let schedule = kernel.clone().distribute(["i"], ["io"], ["ii"], &mesh);
@@ -64,7 +64,7 @@ fn one_step_receives_what_is_stated() {
     }
 }
 
-/// Of several steps alike, each one is stated.
+/// The bytes of a single step are stated where several steps are equal.
 #[test]
 fn several_steps_receive_what_is_stated_of_each() {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
@@ -86,7 +86,7 @@ fn several_steps_receive_what_is_stated_of_each() {
     assert_eq!(received(&program), 2 * stated(&program, "A"));
 }
 
-/// Of a route of two steps, the first brings something also to ranks that need nothing in the end.
+/// The first step of a two-step route also sends data to ranks that do not need them in the end.
 #[test]
 fn what_is_only_held_on_the_way_is_stated_too() {
     vars!(i, j, l, io, jo, lo, ii, ji, li, po, pi);
@@ -111,7 +111,7 @@ fn what_is_only_held_on_the_way_is_stated_too() {
     assert_eq!(program.report().traffic_bytes, received(&program), "{program}");
 }
 
-/// What all ranks hold after a run, and the most bytes that one receives.
+/// The shards of all ranks after a run, and the maximum of the bytes that one rank receives.
 fn run(program: &Program, transport: Transport) -> (Vec<Vec<u64>>, u64) {
     let ranks = polyshard::spmd(program.mesh().size(), |world| {
         let filled = |sharding| DistArray::from_fn(world, sharding, |at| 1.0 / (1 + 7 * at[0]) as f64);
@@ -146,7 +146,7 @@ fn who_sums_up_what_is_stated_and_changes_no_bit() {
                 assert_eq!(found, expected, "{transport:?}\n{program}");
                 assert_eq!(stated(&program, "C"), received, "{transport:?}\n{program}");
             }
-            // What follows from sizes is decided anew when a file is read.
+            // Choices that follow from sizes are checked again when a file is read.
             let text = serde_json::to_string(&program).expect("a program has a form");
             let other = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
             let refused = serde_json::from_str::<Program>(&other).expect_err("it does not follow");
@@ -156,14 +156,14 @@ fn who_sums_up_what_is_stated_and_changes_no_bit() {
             .map(|clauses| Sharding::new(&Mesh::new([("x", 4)]), &[columns], &clauses).expect("a sharding"));
         let program = Program::redistribution("A", [&open, &closed], DType::F64).expect("sums are closed");
         assert_eq!(program.to_string().contains(", each rank a piece"), in_pieces, "{program}");
-        // A file may say the other: both can be.
+        // A file may make the other choice: both are valid.
         let text = serde_json::to_string(&program).expect("a program has a form");
         let text = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
         let other: Program = serde_json::from_str(&text).expect("sums meet so, too");
         for (program, transport) in [&program, &other].into_iter().flat_map(|program| all.map(|by| (program, by))) {
             assert_eq!(run(program, transport).1, program.report().traffic_bytes, "{transport:?}\n{program}");
         }
-        // Asked for by itself, either way gives the same bits.
+        // On explicit request, either algorithm gives the same bits.
         let both = [true, false].map(|in_pieces| {
             let sums = polyshard::spmd(4, |world| {
                 let way = Way::closing([Leg::collective(vec![0], Owners::All)]);

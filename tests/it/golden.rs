@@ -206,7 +206,7 @@ fn ag_gemm_source_is_pinned_compiles_and_agrees() {
     check!(ag_gemm, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// Two accesses of one tensor, with a tile each.
+/// Two accesses of one tensor, each with its own tile.
 #[test]
 fn source_of_two_accesses_is_pinned_compiles_and_agrees() {
     vars!(i, j, k);
@@ -226,7 +226,7 @@ fn source_of_two_accesses_is_pinned_compiles_and_agrees() {
     check!(syrk, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
-/// What one layer has goes to all layers, and is permuted in each.
+/// The data of one layer are sent to all layers, and permuted in each.
 #[test]
 fn source_of_layers_is_pinned_compiles_and_agrees() {
     vars!(m, n, k);
@@ -246,7 +246,7 @@ fn source_of_layers_is_pinned_compiles_and_agrees() {
     check!(layers, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// Integers that wrap, a scalar, an affine index, cyclic and pinned homes, an output that travels.
+/// Wrapping integers, a scalar, an affine index, cyclic and pinned homes, an output that is sent to its owners.
 #[test]
 fn source_of_every_route_is_pinned_compiles_and_agrees() {
     vars!(i, j);
@@ -267,7 +267,7 @@ fn source_of_every_route_is_pinned_compiles_and_agrees() {
     check!(every_route, schedule, i32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1], &arrays[2], 3));
 }
 
-/// Indices that wrap in both dimensions, and a table that goes round several times.
+/// Indices that wrap in both dimensions, and a table that wraps around several times.
 #[test]
 fn source_of_a_torus_is_pinned_compiles_and_agrees() {
     vars!(i, j);
@@ -290,7 +290,7 @@ fn source_of_a_torus_is_pinned_compiles_and_agrees() {
     check!(torus, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// A halo that comes while the interior is computed.
+/// A halo that is in flight while the interior is computed.
 #[test]
 fn source_that_computes_the_interior_first_is_pinned_compiles_and_agrees() {
     vars!(i, j);
@@ -330,7 +330,7 @@ fn source_of_time_steps_is_pinned_compiles_and_agrees() {
     check!(time_steps, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
-/// Sums that meet at one of the ranks along `z`.
+/// Sums at one of the ranks along `z`.
 #[test]
 fn johnson_source_is_pinned_compiles_and_agrees() {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
@@ -358,7 +358,7 @@ impl InStages {
     }
 }
 
-/// A schedule whose sums meet by a procedure.
+/// A schedule whose sums are taken by a procedure.
 struct ByProcedure(Schedule);
 
 impl ByProcedure {
@@ -374,7 +374,7 @@ impl ByProcedure {
     }
 }
 
-/// Sums that meet by the steps that a planner has found, rows after rows.
+/// Sums by the steps that a planner has found, rows after rows.
 #[test]
 fn sums_by_a_procedure_are_pinned_compile_and_agree() {
     vars!(m, n, k, mo, mi, ko, ki, po, pi);
@@ -396,7 +396,7 @@ fn sums_by_a_procedure_are_pinned_compile_and_agree() {
     check!(by_procedure, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// A factor that is broadcast, and sums that meet part by part, in stages.
+/// A factor that is broadcast, and sums that are reduce-scattered, in stages.
 #[test]
 fn collectives_in_stages_are_pinned_compile_and_agree() {
     vars!(m, n, k, mo, mi, ko, ki);
@@ -422,7 +422,7 @@ fn reduced_over(mesh: &Mesh) -> Schedule {
     matmul.distribute(["k"], ["ko"], ["ki"], mesh).divide("m", "mo", "mi", 4).reorder(["mo", "mi", "n", "ki"])
 }
 
-/// Sums that travel round a ring.
+/// Sums that are sent around a ring.
 #[test]
 fn gemm_reduce_scatter_on_a_ring_is_pinned_compiles_and_agrees() {
     vars!(m, k);
@@ -438,7 +438,7 @@ fn gemm_reduce_scatter_on_a_ring_is_pinned_compiles_and_agrees() {
     check!(gemm_rs_ring, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// Sums that meet part by part, each panel's in turn.
+/// Sums that are reduce-scattered, panel by panel.
 fn scattered_in_panels() -> Schedule {
     vars!(m, k);
     let mesh = Mesh::new([("x", 4)]);
@@ -482,7 +482,7 @@ fn source_of_several_operands_is_pinned_compiles_and_agrees() {
     check!(mttkrp, schedule, f32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1], &arrays[2]));
 }
 
-/// Calls what is registered, with a scalar, a transposed operand and one that is not sharded.
+/// Calls a registered leaf, with a scalar, a transposed operand and one that is not sharded.
 #[test]
 fn source_of_a_registered_leaf_is_pinned_compiles_and_agrees() {
     let weighted = |mut c: ArrayViewMutD<'_, i32>, [alpha, a, b, d]: [ArrayViewD<'_, i32>; 4]| {
@@ -520,7 +520,7 @@ fn source_of_a_registered_leaf_is_pinned_compiles_and_agrees() {
     check!(named, schedule, i32, |prepared, arrays| prepared.run(&arrays[0], &arrays[1], &arrays[2], 3));
 }
 
-/// Rows and columns block-cyclic: parts of one tile are copied, gathered, exchanged and sent home.
+/// Block-cyclic rows and columns: parts of one tile are copied, gathered, exchanged and sent back to their owners.
 #[test]
 fn source_of_a_block_cyclic_product_is_pinned_compiles_and_agrees() {
     vars!(m, n, k);

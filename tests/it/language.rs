@@ -1,5 +1,5 @@
-//! The kernel language: indices, functions, choices and division mean the same in emitted source, in the
-//! executor and in the sequential reference, however the loops are laid over ranks.
+//! The kernel language: indices, functions, choices and division have the same meaning in emitted source, in the
+//! executor and in the sequential reference, however the loops are distributed over ranks.
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
@@ -43,7 +43,7 @@ kernel! {
 }
 
 kernel! {
-    /// Half a unit and a little more from the float below: rounded to `f64` first, it would be half a unit.
+    /// Slightly more than half a unit above the float below: rounded to `f64` first, it would be exactly half a unit.
     fn rounded(A: [f32; 5]) -> C: [f32; 5] { C[i] = A[i] + 1152921573326323713 }
     mesh(x: 2)
     .distribute([i], [io], [ii])
@@ -69,7 +69,7 @@ kernel! {
 }
 
 kernel! {
-    /// The greatest change of a solver, which is NaN once one of its values is.
+    /// The greatest change of a solver, which is NaN if one of its values is.
     fn change(A: [f64; 700], B: [f64; 700]) -> D: f64 { D[] max= abs(A[i] - B[i]) }
     mesh(x: 3)
     .distribute([i], [io], [ii])
@@ -137,7 +137,7 @@ kernel! {
 }
 
 kernel! {
-    /// No intermediate result fits at once, so they are made in blocks.
+    /// Intermediate results do not fit as a whole, so they are computed in blocks.
     fn polyadic(A: [f64; 52, 52], B: [f64; 52, 52], C: [f64; 52, 52]) -> Y: [f64; 52, 52, 52] {
         Y[i, j, k] += A[i, r] * B[j, r] * C[k, r]
     }
@@ -186,7 +186,7 @@ fn sequential<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> Ar
     reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
 }
 
-/// What the executor computes.
+/// The result of the executor.
 fn executed<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> ArrayD<T> {
     let shards = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = inputs::<T>(world, program, value)?;
@@ -195,7 +195,7 @@ fn executed<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> Arra
     shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers")
 }
 
-/// All bits but those that tell one NaN from another.
+/// All bits except those that distinguish NaNs.
 fn bits<T: Element>(elements: &[T]) -> Vec<String> {
     elements.iter().map(|element| format!("{element:?}")).collect()
 }
@@ -229,7 +229,7 @@ fn small<T: Element>(tensor: usize, i: usize) -> T {
     num_traits::NumCast::from(((i * 7 + tensor * 5) % 11) as i64 - 5).expect("a small integer is of every type")
 }
 
-/// Numbers of every kind, among them those that compare oddly.
+/// Numbers of every kind, including those with special comparisons.
 fn odd(tensor: usize, i: usize) -> f64 {
     let odd = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, 1.5, -1.0, 1e-310];
     match tensor {
@@ -276,7 +276,7 @@ fn diverged(tensor: usize, i: usize) -> f64 {
     if (tensor, i) == (1, 612) { f64::NAN } else { (i % 7) as f64 - 3.0 }
 }
 
-/// Zeros of both signs, and now and then a NaN.
+/// Zeros of both signs, and occasionally a NaN.
 fn zeros(_: usize, i: usize) -> f64 {
     if i % 509 == 7 { f64::NAN } else { [0.0, -0.0, -0.0][i * i % 11 % 3] }
 }
@@ -305,7 +305,7 @@ fn integers_divide_where_the_choice_says_so() {
     check!(divide(), i32, wide, |world, a| divide::run(world, &a[0], &a[1]));
     let program = divide::schedule().lower().expect("a legal schedule");
     let found = sequential::<i32>(&program, wide);
-    // The least integer by -1 wraps to itself, and so does its absolute value.
+    // The smallest integer times -1 wraps to itself, and so does its absolute value.
     let product = (-1i32).wrapping_mul(i32::MIN);
     assert_eq!(found[[8]], i32::MIN.wrapping_add(i32::MIN).wrapping_sub(product));
 }

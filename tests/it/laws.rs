@@ -1,5 +1,4 @@
-//! What holds for whatever the ranks of a world are, of plans that are run: on threads, on emulated machines and under
-//! `mpirun`.
+//! Laws of plans that are run, for any ranks of a world: on threads, on emulated machines and under `mpirun`.
 
 mod emulated;
 #[cfg(feature = "mpi")]

@@ -1,5 +1,5 @@
-//! What the library does as a whole. The tests are one program, which links the library once; `tests/README.md` says which file
-//! checks what.
+//! Tests of the library as a whole. They are one program, which links the library once; `tests/README.md` lists the
+//! contents of each file.
 
 mod bad_input;
 #[cfg(feature = "mpi")]

@@ -1,5 +1,5 @@
-//! Leaves that users register: programs that call them give the sequential result, executed and emitted, for all element
-//! types; what is not registered as the program needs it is refused on all ranks.
+//! Leaves that users register: programs that call them give the sequential result, executed and emitted, for all
+//! element types; a leaf that is missing or of another type or meaning is refused on all ranks.
 
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
@@ -35,13 +35,13 @@ fn matrix<T>(tile: ArrayViewD<'_, T>) -> ArrayView2<'_, T> {
     tile.into_dimensionality().expect("a tile of a matrix has two dimensions")
 }
 
-/// Small enough that sums of floats are exact.
+/// Small enough for sums of floats to be exact.
 fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
     let sum: usize = index.iter().zip([7, 3, 5]).map(|(i, factor)| i * factor).sum::<usize>() + 4 * tensor;
     num_traits::NumCast::from((sum % 11) as i64 - 5).expect("a small integer is of every type")
 }
 
-/// What the program makes of an output that holds something before.
+/// The result of the program, run into an output that is not empty.
 fn result<T: Element>(program: &Program) -> ArrayD<T> {
     let shards = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = program.shardings().enumerate();
@@ -66,7 +66,7 @@ fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
     reference(program.kernel(), &inputs, Some(output.clone())).expect("the shapes are the kernel's")
 }
 
-/// The program needs a leaf with this meaning, and gives the sequential result.
+/// Checks that the program needs a leaf with this meaning, and gives the sequential result.
 #[track_caller]
 fn check<T: Element>(schedule: &Schedule, statement: &str) {
     let program = schedule.lower().expect("a legal schedule");
@@ -108,7 +108,7 @@ macro_rules! products {
         #[test]
         fn $name() {
             register_product::<$type>();
-            // More ranks than rows, nothing to sum, nothing at all.
+            // More ranks than rows, nothing to sum, and empty arrays.
             for (rows, columns, depth) in [(7, 5, 11), (8, 6, 12), (1, 3, 2), (4, 4, 0), (0, 3, 5)] {
                 for mesh in [[1, 1], [2, 2], [3, 2]] {
                     let matmul = kernel! {
@@ -125,7 +125,7 @@ macro_rules! products {
 }
 products! { products_of_f32 f32 products_of_f64 f64 products_of_i32 i32 products_of_i64 i64 }
 
-/// The compiled form: emitted source that looks the leaf up when it runs.
+/// The compiled form: emitted source that looks up the leaf when it runs.
 mod compiled {
     polyshard::kernel! {
         pub fn floats(A: [f64; 7, 11], B: [f64; 11, 5]) -> C: [f64; 7, 5] { C[m, n] += A[m, k] * B[k, n] }
@@ -348,7 +348,7 @@ fn copy() -> Schedule {
     copy.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [dim(0).at(x)]).shard("C", [dim(0).at(x)])
 }
 
-/// What each rank is told when the program runs, which leaves the output as it was.
+/// The errors of all ranks when the program runs, which leaves the output unchanged.
 fn refusals(schedule: &Schedule) -> Vec<String> {
     let program = schedule.lower().expect("a legal schedule");
     let told = polyshard::spmd(2, |world| {
@@ -366,7 +366,7 @@ fn refusals(schedule: &Schedule) -> Vec<String> {
 fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
     register("of_integers", &computes::<i32>(COPY), |_: ArrayViewMutD<'_, i32>, _: [ArrayViewD<'_, i32>; 1]| {})
         .expect("a leaf");
-    // Tests share what is registered: one for f64 is named whichever runs first.
+    // Tests share registered leaves: one for f64 is named, whichever test runs first.
     register("of_floats", &computes::<f64>(COPY), |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| {})
         .expect("a leaf");
     for (name, found) in

@@ -1,7 +1,7 @@
-//! Programs, redistributions, reductions and products on nodes that share no memory: in place inside of a node, by
-//! messages between them, and right on all of them.
+//! Programs, redistributions, reductions and products on nodes that share no memory: in place inside nodes, by messages
+//! between them, and with correct results on all of them.
 //!
-//! `scripts/nodes` makes the nodes, which not every machine allows; so these are ignored unless they are asked for:
+//! `scripts/nodes` makes the nodes, which not every machine allows; so these tests are ignored unless requested:
 //!
 //! ```text
 //! cargo test -p polyshard --test it nodes -- --ignored
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Products, which write files. The axes of their meshes lie inside of nodes, across them, or partly both.
+/// Products, which write files. The axes of their meshes are inside nodes, across them, or partly both.
 const PRODUCTS: [&str; 8] = [
     "summa --size 50,41,34 --type f32",
     "pumma --size 24,48,72",
@@ -27,7 +27,7 @@ const PRODUCTS: [&str; 8] = [
     "gemm_rs --ring --size 50,41,34",
     "ag_gemm --size 37,53,41",
 ];
-/// Other examples, and how many answers each compares with a sequential computation.
+/// Other examples, and the number of answers that each compares with a sequential computation.
 const OTHERS: [(&str, usize); 6] = [
     ("heat --points 9 --size 37,23", 1),
     ("chain --size 37,53,41,29", 1),
@@ -37,7 +37,7 @@ const OTHERS: [(&str, usize); 6] = [
     ("allreduce --elements 100003", 3),
 ];
 
-/// Half of the examples for the layout of this number, and the others for the next, which takes half of the time.
+/// Half of the examples for the layout of this number, and the others for the next one, in half of the time.
 fn every_other<T>(examples: &[T], layout: usize) -> impl Iterator<Item = &T> {
     examples.iter().skip(layout % 2).step_by(2)
 }
@@ -60,7 +60,7 @@ fn product(start: Start, line: &str, file: &Path) -> Vec<u8> {
     std::fs::read(file).expect("the example writes its result")
 }
 
-/// Runs a program of laws on each layout, and compares what it says with what it should for that number of ranks.
+/// Runs a program of laws on each layout, and compares its output with the one expected for that number of ranks.
 #[track_caller]
 fn check_laws(program: &str, said: impl Fn(&Nodes) -> String) {
     for nodes in LAYOUTS {

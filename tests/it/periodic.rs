@@ -1,11 +1,11 @@
-//! Periodic indices: rings and tori, of any size on any mesh, against the sequential meaning; and what travels.
+//! Periodic indices: rings and tori, of any size on any mesh, against the sequential result; and the bytes received.
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::program::{Leg, Owners};
 use polyshard::runtime::reference;
 
-/// Another value for every element of a tensor, small enough for sums to be exact.
+/// A different value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {
     let sum: usize = index.iter().zip([7, 3]).map(|(i, factor)| i * factor).sum::<usize>() + 4 * tensor;
     num_traits::NumCast::from((sum % 23) as i64 - 9).expect("a small integer is of every type")
@@ -21,7 +21,8 @@ fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
     reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
 }
 
-/// Runs the program as it was derived and by exchange alone; returns what each rank received in the first run.
+/// Runs the program as derived, and with every route replaced by an exchange; returns the bytes that each rank received
+/// in the first run.
 fn check<T: Element>(schedule: &Schedule) -> Vec<u64> {
     let program = schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"));
     let expected = sequential::<T>(&program);
@@ -114,7 +115,7 @@ fn a_torus_of_any_size_on_any_mesh_is_the_sequential_one() {
     }
 }
 
-/// A circulant matrix: each row reads all of `c`, from another place on.
+/// A circulant matrix: each row reads all of `c`, starting at a different element.
 #[test]
 fn what_all_ranks_read_is_gathered_once() {
     let mesh = Mesh::new([("x", 3)]);
@@ -142,7 +143,7 @@ fn what_all_ranks_read_is_gathered_once() {
     assert_eq!(program.nest().transfers[0].route, Leg::collective(vec![0], Owners::Parts).into());
 }
 
-/// Tables shorter than what is computed, strides, and indices that go round several times.
+/// Tables shorter than the loop, strides, and indices that wrap around several times.
 #[test]
 fn an_index_may_go_round_many_times() {
     let mesh = Mesh::new([("x", 3)]);
@@ -191,7 +192,7 @@ fn ranks_receive_what_they_read_and_nothing_else() {
         let rim = 2 * (height + width) as u64;
         assert_eq!(received(&torus::<f64>(m, n)), vec![8 * rim; rows * columns], "the rim of a tile");
         assert_eq!(received(&nine), vec![8 * (rim + 4); rows * columns], "with its corners");
-        // Where nothing is beyond the edges; two columns are read of those to the right.
+        // Nothing is read beyond the edges; two columns are read from the ranks to the right.
         let edges = (0..rows * columns).map(|rank| {
             let (row, column) = (rank / columns, rank % columns);
             let above_and_below = width * (usize::from(row > 0) + usize::from(row + 1 < rows));

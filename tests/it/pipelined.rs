@@ -1,4 +1,5 @@
-//! Loops whose transfers begin ahead, or leave while others are computed: the same bits as without, whatever is in flight, and all ranks end if one fails.
+//! Pipelined loops, with transfers that begin ahead or end later: the same bits as without, whatever is in flight, and
+//! all ranks end if one fails.
 
 use expect_test::expect;
 use ndarray::{ArrayViewD, ArrayViewMutD};
@@ -36,7 +37,8 @@ fn schedule(kind: usize, choices: &[u32]) -> Schedule {
     }
 }
 
-/// The bits of the output on this rank, of inputs whose sums depend on the order of their terms; runs by messages, twice.
+/// The bits of the output on this rank, for inputs whose sums depend on the order of their terms; runs by messages,
+/// twice.
 fn bits(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> {
     bits_by(world, program, Transport::Messages)
 }
@@ -61,7 +63,7 @@ fn bits_by(world: &World, program: &Program, transport: Transport) -> polyshard:
     Ok(found)
 }
 
-/// Two levels whose links are as fast as the seed says, so that messages come in another order than they are sent.
+/// Two levels with link speeds drawn from the seed, so that messages arrive in another order than they are sent.
 fn machine(ranks: usize, seed: usize) -> Machine {
     let nodes = (1..=ranks).filter(|nodes| ranks.is_multiple_of(*nodes)).nth(seed % 2).unwrap_or(1);
     let level = |name: &str, count, slow: usize| {
@@ -80,7 +82,7 @@ proptest! {
         kind in 0usize..3, choices in prop::collection::vec(0u32..5040, 0..90), depth in 1usize..5, seed in 0usize..70,
     ) {
         let schedule = schedule(kind, &choices);
-        // Sums in any order are taken in that of the communicator.
+        // Sums in any order are taken in the communicator's order.
         let Some(waiting) = schedule.lower().ok().filter(|program| !program.nest().any_order()) else { return Ok(()) };
         let Some(ahead) = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))? else {
             return Ok(());
@@ -122,7 +124,7 @@ proptest! {
     }
 }
 
-/// The iterations of a leaf's interior on each rank, and all of them.
+/// The iterations of a leaf's interior on each rank, and all of its iterations.
 fn interiors(program: &Program) -> Vec<(i64, i64)> {
     let nest = program.nest();
     let interior = nest.leaf.interior.as_ref().expect("a halo comes while it is computed");
@@ -148,13 +150,14 @@ fn blurred(rows: usize, mesh: &Mesh) -> Schedule {
     blur.distribute([i, j], [io, jo], [ii, ji], mesh).shard("u", [i.at(x), j.at(y)]).shard("v", [i.at(x), j.at(y)])
 }
 
-/// Of 4 by 3 ranks with 4 by 5 points, or fewer in the last row: what is left of them without rows that read the neighbours' above and
-/// below, and without the two first columns.
+/// On 4 by 3 ranks with 4 by 5 points, or fewer in the last row: the points left without the rows that read the
+/// neighbours' above and below, and without the first two columns.
 #[test]
 fn interiors_are_all_that_reads_nothing_of_neighbours() {
     let mesh = Mesh::new([("x", 4), ("y", 3)]);
     let first = blurred(14, &mesh).interior_first("u").expect_overlap("u", 1.0).lower().expect("a legal schedule");
-    // Columns are 6, 6 and 5, and rows 4, 4, 4 and 2: the array goes round along j, and ends along i, where rims are taken all the same.
+    // Columns are 6, 6 and 5, and rows 4, 4, 4 and 2: the array wraps around along j, and ends along i, where rims are
+    // excluded too.
     let of_rank = |rank: usize| {
         let (row, column) = (rank / 3, rank % 3);
         ([2, 2, 2, 0][row] * [4, 4, 3][column], [4, 4, 4, 2][row] * [6, 6, 5][column])
@@ -170,7 +173,7 @@ fn interiors_are_all_that_reads_nothing_of_neighbours() {
     }
 }
 
-/// Blocks of two rows, all of whose points read those of neighbours.
+/// Blocks of two rows, all of whose points read elements of neighbours.
 #[test]
 fn nothing_is_hidden_behind_an_interior_that_is_empty() {
     let mesh = Mesh::new([("x", 4), ("y", 4)]);
@@ -184,7 +187,7 @@ fn nothing_is_hidden_behind_an_interior_that_is_empty() {
         help: distribute over fewer ranks, so that their blocks are larger, or leave `expect_overlap` out"#]]
     .assert_eq(&format!("{}\nhelp: {}", error.message(), error.help().unwrap_or_default()));
     empty.expect_overlap("u", 0.0).lower().expect("nothing is expected");
-    // Of larger blocks, all of it is.
+    // With larger blocks, all of the transfer is hidden.
     blurred(14, &mesh).interior_first("u").expect_overlap("u", 1.0).lower().expect("there is an interior");
 }
 
@@ -220,7 +223,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
           --> tests/it/pipelined.rs:220:72"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
-/// What would hold of schedules of which nothing is pipelined.
+/// Without this, the properties above would hold even if no random schedule were pipelined.
 #[test]
 fn random_schedules_begin_every_kind_of_transfer_ahead() {
     let mut found: BTreeMap<(bool, &str), usize> = BTreeMap::new();
@@ -272,7 +275,7 @@ fn summa(mesh: &Mesh, [rows, terms, columns]: [usize; 3], panels: usize) -> Sche
 
 #[test]
 fn loops_of_no_to_five_iterations_begin_as_far_ahead_as_they_go() {
-    // Groups of two and of three ranks: messages between pairs, and such that pass from rank to rank.
+    // Groups of two and of three ranks: messages between pairs, and messages forwarded from rank to rank.
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
     for panels in 1..=5 {
         for terms in [0, 1, panels, 7 * panels - 1] {
@@ -289,7 +292,8 @@ fn loops_of_no_to_five_iterations_begin_as_far_ahead_as_they_go() {
     }
 }
 
-/// GEMM-ReduceScatter and its like: the terms lie over `x`, and the output leaves in panels of rows to where it is sharded.
+/// GEMM-ReduceScatter and its relatives: the terms are distributed over `x`, and the output is sent in panels of rows
+/// to its owners.
 fn summed(mesh: &Mesh, [rows, terms, columns]: [usize; 3], panels: usize, home: &str) -> Schedule {
     vars!(m, n, k, mo, mi, ko, ki);
     let [x] = mesh.axes();
@@ -314,7 +318,7 @@ fn summed(mesh: &Mesh, [rows, terms, columns]: [usize; 3], panels: usize, home: 
 
 #[test]
 fn panels_of_the_output_leave_in_every_way_and_number() {
-    // Two ranks and three, of which each sums up a piece where panels are long.
+    // Two ranks and three, each of which sums a piece where panels are long.
     for (ranks, columns) in [(2, 5), (3, 5), (3, 3001)] {
         let mesh = Mesh::new([("x", ranks)]);
         for home in ["reduce", "reduce-scatter", "all-reduce"] {
@@ -329,7 +333,7 @@ fn panels_of_the_output_leave_in_every_way_and_number() {
             }
         }
     }
-    // Each tile to another rank, and rims to neighbours.
+    // Each tile is sent to another rank, and rims to neighbours.
     let mesh = Mesh::new([("x", 3), ("y", 3)]);
     let [x, y] = mesh.axes();
     vars!(m, n, i, j);
@@ -353,12 +357,12 @@ fn panels_of_the_output_leave_in_every_way_and_number() {
     }
 }
 
-/// The output leaves while others are computed, with these bits on each rank.
+/// Checks that the output is sent while others are computed, with these bits on each rank.
 #[track_caller]
 fn leaves_as(schedule: &Schedule, expected: &[Vec<u64>]) {
     let program = schedule.lower().expect("a legal schedule");
     assert!(program.nest().output().ahead > 0, "{program}");
-    // In place, sums are combined at once.
+    // In place, sums are combined immediately.
     for transport in [Transport::Messages, Transport::Auto] {
         let found = polyshard::spmd(program.mesh().size(), |world| bits_by(world, &program, transport));
         assert!(found.expect("it runs") == expected, "{transport:?}\n{program}");
@@ -396,7 +400,7 @@ fn the_program_says_what_leaves_when_and_what_that_can_hide() {
         in messages, it is awaited 2 iterations later and combined in the order of iterations, in 3 buffers: at most 87.5 % of it, all but the last of 8 iterations, is in flight while others are computed
         - flow of C: no tile is overwritten while in flight: each iteration of mo is awaited, in order, before the next one that uses its buffer; each iteration of mo begins once and is awaited once, after it was computed
         - matching of C: what is summed up is independent of x; it begins and is awaited in the same iterations on all ranks"#]].assert_eq(&leaves.join("\n"));
-    // Two buffers more than if all waited, and what is under way.
+    // Two buffers more than without pipelining, and the transfers in flight.
     let waiting = placed.tensorize(["mi", "n", "ki"]).lower().expect("a legal schedule");
     assert!(program.report().tile_bytes >= waiting.report().tile_bytes + 2 * (8 * 64 * 8));
     assert_eq!(program.report().traffic_bytes, waiting.report().traffic_bytes);
@@ -435,7 +439,7 @@ fn the_program_says_what_begins_when_and_what_that_can_hide() {
         in messages, it begins 2 iterations ahead, in 3 buffers: at most 87.5 % of it, all but the first of 8 iterations, is in flight while others are computed
         - flow of A: no tile is overwritten while in flight or read: an iteration of ko is computed before the next transfer into its buffer begins; each iteration of ko begins once and is awaited once, before it is computed
         - flow of B: no tile is overwritten while in flight or read: an iteration of ko is computed before the next transfer into its buffer begins; each iteration of ko begins once and is awaited once, before it is computed"#]].assert_eq(&begins.join("\n"));
-    // Two buffers more of each panel than if all waited, and what is under way.
+    // Two buffers more for each panel than without pipelining, and the transfers in flight.
     let waiting = summa(&mesh, [64; 3], 8).tensorize(["mi", "ni", "ki"]).lower().expect("a legal schedule");
     let panels = 2 * 32 * 8 * 8;
     assert!(ahead.report().tile_bytes >= waiting.report().tile_bytes + 2 * panels);
@@ -502,7 +506,7 @@ fn a_rank_that_fails_while_messages_are_in_flight_ends_all() {
     })
     .expect("a leaf");
     let program = placed.tensorize_with(["mi", "ni", "ki"], "fails_midway").lower().expect("a legal schedule");
-    // Under `mpirun`, so do those of `tests/it/laws/mpi.rs`.
+    // Under `mpirun`, `tests/it/laws/mpi.rs` tests the same.
     let ends: [&dyn Fn() -> polyshard::Result<Vec<Vec<u64>>>; 3] = [
         &|| polyshard::spmd(3, |world| bits(world, &program)),
         &|| spmd_emulated(&machine(3, 1), 0.01, |world| bits(world, &program)),

@@ -48,7 +48,7 @@ fn a_product_is_the_sequential_one_under_every_placement() {
                 let a = DistArray::from_fn(&world, program.sharding("A"), element)?;
                 let b = DistArray::from_fn(&world, program.sharding("B"), element)?;
                 let c = program.run(&world, &[&a, &b])?;
-                // The least of all ranks' first elements, by way of the same world.
+                // The minimum of all ranks' first elements, in the same world.
                 let mut least = [c.block().iter().copied().min().unwrap_or(i64::MAX)];
                 all_reduce(&world, &placed, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
                 Ok((c.gather(&world)?, least[0]))

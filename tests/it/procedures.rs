@@ -1,4 +1,4 @@
-//! Programs whose sums meet by procedures: those that a planner finds for a machine, in groups of ranks.
+//! Programs with sums by procedures: those that a planner finds for a machine, in groups of ranks.
 
 use polyshard::prelude::*;
 use polyshard::runtime::spmd_emulated;
@@ -19,15 +19,15 @@ fn drawn(choices: &[u32]) -> Program {
     read_back(&made.unwrap_or_else(|| panic!("its sums do not meet everywhere\n{program}")))
 }
 
-/// Whether the runs of a program give the sequential result, and receive what is counted, or at most the bound where the steps are
-/// too many to be counted; says whether they were counted.
+/// Checks that the runs of a program give the sequential result, and receive the counted bytes, or at most the bound
+/// where there are too many steps to count; returns whether they were counted.
 fn is_the_sequential_one(program: &Program) -> bool {
     let expected = sequential::<i64>(program, true);
     let run = |world: &World| run_every_way::<i64>(world, program, true);
     let (nest, ranks) = (program.nest(), program.mesh().size());
     let is_counted = nest.volumes().iter().all(|volume| volume.is_counted);
     let steps: i64 = nest.ranges().counters.iter().product();
-    // All ranks go through the steps of a procedure, for each rank once; each input is one transfer more.
+    // Counting visits all ranks in the steps of a procedure, once for each rank; each input is one more transfer.
     assert!(is_counted || steps * (ranks * (ranks + 3)) as i64 > 20_000, "{program}");
     let counts = if ranks.is_multiple_of(2) { vec![ranks / 2, 2] } else { vec![ranks] };
     for shards in [polyshard::spmd(ranks, run), spmd_emulated(&machine(&counts), 1e-4, run)] {
@@ -43,8 +43,8 @@ fn is_the_sequential_one(program: &Program) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// On threads and on an emulated machine, in place and by messages, twice each: the sequential result, and as many bytes as are
-    /// counted.
+    /// On threads and on an emulated machine, in place and by messages, twice each: the sequential result, and the
+    /// counted number of bytes.
     #[test]
     fn random_sums_by_random_procedures_are_the_sequential_ones(
         choices in prop::collection::vec(0u32..5040, 30),
@@ -52,7 +52,7 @@ proptest! {
         is_the_sequential_one(&drawn(&choices));
     }
 
-    /// What is counted is within the bound for what has too many steps to be counted.
+    /// The counted bytes are within the bound that is used for too many steps to count.
     #[test]
     fn what_is_received_is_within_the_bound(choices in prop::collection::vec(0u32..5040, 30), elements in 0usize..50) {
         let program = drawn(&choices);
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// What has too many steps to be counted, 150 of 12 ranks, is within the bound.
+/// A sum with too many steps to count, 150 of 12 ranks, is within the bound.
 #[test]
 fn a_sum_in_too_many_steps_to_be_counted_is_the_sequential_one() {
     vars!(m, mb, mi, n, k, ko, ki);
@@ -85,7 +85,7 @@ fn a_sum_in_too_many_steps_to_be_counted_is_the_sequential_one() {
     assert!(!is_the_sequential_one(&read_back(&program.expect("its sums meet everywhere"))));
 }
 
-/// What is drawn at random is procedures of all kinds, and tiles that are short and empty.
+/// The random programs include procedures of all kinds, and short and empty tiles.
 #[test]
 fn random_programs_show_procedures_of_all_kinds() {
     let (mut shown, mut assigns, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

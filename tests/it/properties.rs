@@ -1,5 +1,5 @@
-//! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
-//! `lower` refuses with a reason.
+//! The main law: whatever the schedule, mesh and sizes, the result is the sequential one, or `lower` refuses with a
+//! reason.
 
 mod bounds;
 mod by_hand;
@@ -35,7 +35,7 @@ fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
     algorithm_of::<T>(&mut Choices::new(choices)).0
 }
 
-/// A random product whose sums meet over ranks.
+/// A random product with sums over ranks.
 fn summed<T: Element>(choices: &[u32]) -> Schedule {
     summed_of::<T>(&mut Choices::new(choices))
 }
@@ -96,7 +96,7 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
         );
         programs.push((read_back(&first_program), "the interior first"));
     }
-    // Other stages for each schedule, the same each time.
+    // Different stages for each schedule, the same in each run.
     let seed: Vec<u32> = schedule.to_string().bytes().map(u32::from).collect();
     programs.extend(staged(&program, &mut Choices::new(&seed)).map(|staged| (read_back(&staged), "in stages")));
     let by_procedure = by_procedure(&program, &mut Choices::new(&seed));
@@ -132,13 +132,13 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     let received = shards.iter().map(|(received, _)| *received).max().unwrap_or(0);
     let stated = program.report().traffic_bytes;
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
-    // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
+    // With few steps, the stated bytes are counted exactly. A sum of integers is carried out by the library.
     let levels = program.nest().transfers.iter().map(|transfer| transfer.level);
     let steps =
         levels.map(|level| program.nest().loops[..level.0].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
     if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
-        // Blocks are gone through one by one, which may be too many.
+        // Blocks are visited one by one, which may be too many.
         let is_counted = program.nest().volumes().iter().all(|volume| volume.is_counted);
         assert!(
             is_counted || program.nest().transfers.iter().any(|transfer| transfer.region.has_blocks()),
@@ -153,7 +153,7 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..5040, 0..90)
 }
 
-/// The properties above would hold of schedules that are all refused; so count what the random ones are.
+/// The properties above would hold even if all schedules were refused, so count the kinds of random ones.
 #[test]
 fn random_schedules_are_mostly_legal_and_show_every_pattern() {
     use proptest::strategy::ValueTree;

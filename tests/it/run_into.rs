@@ -1,5 +1,5 @@
-//! A kernel writes what its statement writes, and nothing else: elements of its output before, behind and between
-//! keep every bit, by whatever route the output gets to its owners.
+//! A kernel writes only what its statement writes: other elements of its output keep every bit, by whatever route the
+//! output is sent to its owners.
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
@@ -22,7 +22,7 @@ macro_rules! with_each_operation {
     };
 }
 
-/// What outputs hold before: numbers that no identity leaves alone unless it is kept away from them.
+/// Previous contents of outputs: numbers that every identity would change if it were combined with them.
 const BEFORE: [f64; 4] = [9.0, -0.0, f64::NAN, f64::NEG_INFINITY];
 
 /// The value of an input's element: some of each sign, and one that is not 0.
@@ -31,13 +31,13 @@ fn value(index: &[usize]) -> f64 {
     (sum % 11) as f64 - 5.5
 }
 
-/// The bits of all elements; those of a NaN that is computed are the processor's.
+/// The bits of all elements; those of a computed NaN depend on the processor.
 fn bits(array: &ArrayD<f64>) -> Vec<u64> {
     array.iter().map(|value| if value.is_nan() { f64::NAN } else { *value }.to_bits()).collect()
 }
 
-/// Runs the program into an output full of `before`, and compares what the kernel writes with the sequential result
-/// and the rest, bit by bit, with what was there.
+/// Runs the program into an output full of `before`, and compares the elements that the kernel writes with the
+/// sequential result, and the others, bit by bit, with their previous contents.
 fn check(program: &Program, before: f64) {
     let kernel = program.kernel();
     let whole = |shape: &[usize]| {
@@ -59,8 +59,8 @@ fn check(program: &Program, before: f64) {
     let found = found.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
     let what = || format!("into {before}: {} by {:?}\n{program}", kernel.statement(), program.nest().output().route);
     assert_eq!(bits(&found), bits(&expected), "{}", what());
-    // What is written is found without the code under test: it is where two different outputs end up alike, or where
-    // one that holds what changes under any operation does change.
+    // Finds the written elements without the code under test: those where two different outputs become equal, or that
+    // change in an output on which every operation has an effect.
     let touched = |start: f64| reference(kernel, &inputs, Some(filled(start))).expect("the shapes are the kernel's");
     let (low, high) = (touched(-100.0), touched(100.0));
     let written = |index: &ndarray::IxDyn| low[index] != -100.0 || high[index] != 100.0;
@@ -72,7 +72,7 @@ fn check(program: &Program, before: f64) {
     assert!(kept > 0, "nothing is kept: {}", what());
 }
 
-/// Runs every kernel with its output in every sharding; returns the routes by which outputs got to their owners.
+/// Runs every kernel with its output in every sharding; returns the routes by which outputs were sent to their owners.
 fn check_all(
     kernels: [Schedule; 5],
     shardings: &[&[Clause]],
@@ -129,7 +129,7 @@ fn elements_of_one_rank_in_cyclic_blocks_are_kept() {
     assert_eq!(found, BTreeSet::from(["InPlace"]));
 }
 
-/// A rank computes only a part of the term that it holds; the rest counts as zero, whatever was there.
+/// A rank computes only part of its term; the rest counts as zero, whatever its previous contents.
 #[test]
 fn open_sums_are_set_as_a_whole() {
     vars!(i, io, ii);
@@ -187,7 +187,7 @@ kernel! {
     mesh(x: 3).distribute([i], [io], [ii]).shard(C)
 }
 
-/// Compiled kernels keep what the executor keeps.
+/// Compiled kernels keep the same elements as the executor.
 #[test]
 fn emitted_source_keeps_the_same_elements() {
     macro_rules! check {
@@ -213,8 +213,8 @@ fn emitted_source_keeps_the_same_elements() {
     check!(between "B" around "B" greatest "B" diagonal "C");
 }
 
-/// What no term changes keeps every bit, though the kernel writes it: without a value of a contracted index, and on ranks
-/// that have none.
+/// Elements that no term changes keep every bit, although the kernel writes them: if a contracted index has no values,
+/// and on ranks that have none.
 #[test]
 fn what_no_term_changes_is_kept() {
     vars!(k, ko, ki);
@@ -231,7 +231,7 @@ fn what_no_term_changes_is_kept() {
             kernel! { fn greatest_0(A: [f64; terms]) -> B: f64 { B[] max= A[k] } },
             kernel! { fn least_0(A: [f64; terms]) -> B: f64 { B[] min= A[k] } },
         ];
-        // What each of them leaves as it is; `D` is 1.
+        // The number that each of them leaves unchanged; `D` is 1.
         let neutral = [-0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY, -0.0, -0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY];
         for (kernel, neutral) in kernels.into_iter().zip(neutral) {
             let mesh = Mesh::new([("x", 3)]);
@@ -264,7 +264,7 @@ fn what_no_term_changes_is_kept() {
     }
 }
 
-/// With no values of a contracted index, `=` writes empty sums, where it writes.
+/// If a contracted index has no values, `=` writes empty sums, where it writes.
 #[test]
 fn empty_sums_are_written() {
     vars!(i, io, ii);
@@ -282,7 +282,7 @@ fn empty_sums_are_written() {
     assert_eq!(held.expect("the program runs"), [expected; 2]);
 }
 
-/// An output that the caller gives may be read by later statements.
+/// An output given by the caller may be read by later statements.
 #[test]
 fn an_output_that_is_read_later_is_written_where_the_caller_holds_it() {
     let mesh = Mesh::new([("x", 2)]);

@@ -12,7 +12,7 @@ fn axpy() -> Program {
     axpy.distribute([i], [io], [ii], &mesh).lower().expect("a legal schedule")
 }
 
-/// Runs `axpy` on X = 0, 1, .. and Y = 1, 1, .. with these scalars; the element at 3.
+/// Runs `axpy` on X = 0, 1, .. and Y = 1, 1, .. with these scalars; returns the element at 3.
 fn run(scalars: &[(&str, f64)]) -> Result<f64, String> {
     let program = axpy();
     let found = polyshard::spmd(2, |world| {
@@ -97,7 +97,7 @@ fn scalars_that_differ_by_rank_are_refused_with_the_values_of_the_ranks() {
         run(|rank| [vec![("alpha", 1.0), ("beta", 3.0)], vec![("beta", 3.0), ("alpha", 1.0)]][rank].clone()),
         [None, None]
     );
-    // What an error is about can be told from its place.
+    // The cause of an error can be separated from its place.
     let cause = polyshard::spmd(2, |world| {
         let x = DistArray::filled(world, program.sharding("X"), 1.0)?;
         let error = program.run_with(world, &[&x, &x], &[("alpha", world.rank() as f64)]).expect_err("they differ");

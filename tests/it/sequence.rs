@@ -1,4 +1,4 @@
-//! Sequences: any kernels in sequence give the sequential result, however their tensors lie.
+//! Sequences: any kernels in sequence give the sequential result, whatever the shardings of their tensors.
 
 use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
@@ -17,7 +17,7 @@ mod nests;
 mod reused;
 mod rounds;
 
-/// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
+/// C = A·B of these extents m, k and n, with tensors sharded over a mesh of two axes by these clauses.
 fn product(mesh: &Mesh, [rows, inner, columns]: [usize; 3], clauses: [Vec<Clause>; 3]) -> Program {
     let matmul = kernel! {
         fn product(A: [i64; rows, inner], B: [i64; inner, columns]) -> C: [i64; rows, columns] {
@@ -54,7 +54,7 @@ fn listing_3(devices: usize, [rows, inner, hidden, columns]: [usize; 4]) -> Prog
     chain.build().expect("stages that fit")
 }
 
-/// An element that its index and its array alone determine, small enough that sums of products are exact.
+/// An element determined by its array and index alone, small enough for sums of products to be exact.
 fn element(array: usize, index: &[usize]) -> i64 {
     let number = index.iter().fold(array + 1, |number, i| number * 31 + i);
     (number * 2_654_435_761 % 19) as i64 - 9
@@ -356,7 +356,7 @@ fn runs_on_other_arrays_are_refused() {
     assert_eq!(said.lines().next(), Some(message));
 }
 
-/// The ways in which a matrix with these two dimensions may lie over a mesh.
+/// The shardings of a matrix with these two dimensions over a mesh.
 fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
     let [x, y] = mesh.axes();
     match way {
@@ -375,7 +375,7 @@ fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
     }
 }
 
-/// The same program with each move begun as soon as its source is there, and awaited where it was.
+/// The same program with each move begun as soon as its source is written, and awaited at its previous place.
 fn begun_early(program: &Program) -> Program {
     let mut body = program.body().clone();
     let mut statements = Vec::new();
@@ -392,7 +392,7 @@ fn begun_early(program: &Program) -> Program {
                 statements.insert(there, Statement::Begin(TransferId::Array(id)));
             }
             Part::Await(id) => statements.push(Statement::Await(TransferId::Array(id))),
-            // They are freed after their last use anew.
+            // They are freed again after their new last use.
             Part::Free(_) => {}
             Part::Repeat(..) => unreachable!("these sequences repeat nothing"),
         }
@@ -432,7 +432,7 @@ fn moves_begin_before_the_kernels_that_do_not_need_them() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Where values lie between the stages changes no element of the result.
+    /// The shardings of values between the stages change no element of the result.
     #[test]
     fn any_two_products_are_the_sequential_ones(
         extents in (1..4usize, 1..4usize),
@@ -465,7 +465,7 @@ proptest! {
     }
 }
 
-/// `A * B` and then that times `B`, stages whose outputs lie in quarters.
+/// `A * B` and then that times `B`, as stages whose outputs are in quarters.
 fn two_products(mesh: &Mesh) -> [Program; 2] {
     vars!(m, n, k);
     let [x, y] = mesh.axes();
@@ -513,7 +513,7 @@ fn a_sharding_that_a_stage_has_already_moves_nothing() {
     let [a, c, e] = [first.sharding("A"), first.sharding("C"), second.sharding("C")];
     let said = sequence().input("A", a).output("C", c).output("E", e).build().expect("stages that fit");
     assert_eq!(said, plain);
-    // What an output is moved to, a stage may read.
+    // A stage may read the array to which an output is moved.
     let rows = second.sharding("A");
     let shared = sequence().output("C", rows).build().expect("stages that fit");
     assert_eq!(shared.moves().count(), plain.moves().count(), "{shared}");
@@ -557,7 +557,8 @@ fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_i
     );
 }
 
-/// Z = 3 * (2 * X) in two stages, which both call their factor `alpha`, of two kernels or of one name.
+/// Z = 3 * (2 * X) in two stages, which both call their factor `alpha`, of two kernels with different names or the
+/// same.
 fn scaled(same: bool) -> Program {
     vars!(i, io, ii);
     let mesh = Mesh::new([("x", 2)]);
@@ -595,7 +596,7 @@ fn scalars_are_those_of_all_stages_or_of_one() {
     let twice = "the scalar `alpha` is given twice; give each scalar one value";
     refused(&program, &[("first.alpha", 1), ("first.alpha", 1)], twice);
 
-    // Kernels of one name are told apart by what they write.
+    // Kernels of the same name are distinguished by the values that they write.
     let program = scaled(true);
     assert_eq!(run(&program, &[("Z.alpha", 7)]), Ok(14));
     refused(&program, &[("first.alpha", 1)], "no scalar `first.alpha`; the scalars are Y.alpha, Z.alpha");

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 const LOOPS: usize = 5;
 
-/// A kernel over up to five indices, and how it is laid over ranks.
+/// A kernel over up to five indices, and its distribution over ranks.
 #[derive(Clone, Debug)]
 struct Case {
     extents: Vec<usize>,
@@ -32,7 +32,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let output = prop::sample::subsequence(all, 0..4).prop_shuffle();
     (prop::collection::vec(extent, LOOPS), inputs, output, any::<[bool; 2]>(), 1usize..4).prop_map(
         |(extents, mut tensors, mut output, [scaled, set], ranks)| {
-            // What only the output has would have no range.
+            // An index of the output only would have no range.
             output.retain(|index| tensors.iter().any(|indices| indices.contains(index)));
             tensors.push(output);
             Case { extents, tensors, scaled, set, ranks }
@@ -123,7 +123,7 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The name of a leaf for the program's statement, which is registered.
+/// The name of a registered leaf for the program's statement.
 fn leaf<T: Element>(program: &Program) -> Name {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let kernel = program.kernel().to_string().replace("] = ", "] += ");

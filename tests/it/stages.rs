@@ -1,4 +1,4 @@
-//! Programs on machines of several levels, whose collectives are carried out in stages.
+//! Programs on machines of several levels, with collectives carried out in stages.
 
 use ndarray::Array2;
 use polyshard::layout::{AxisPart, Stages};
@@ -16,7 +16,7 @@ use polyshard_testing::random::schedules::{mesh_of, schedule_of};
 use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::sums::summed_of;
 
-/// Nodes of devices, whose ports between nodes are slower by 10.
+/// Nodes of devices, with ports between nodes that are 10 times slower.
 fn machine(counts: [usize; 2]) -> Machine {
     let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-6);
     let node = Level { shared_ports: Some(1), ..level("node", counts[0], 1e8) };
@@ -29,7 +29,7 @@ fn machine(counts: [usize; 2]) -> Machine {
     Machine::new("two levels", vec![node, level("device", counts[1], 1e9)], device).expect("a machine")
 }
 
-/// Products over all ranks of a mesh of two axes, each of which moves its large matrix in another way.
+/// Products over all ranks of a mesh of two axes, each of which moves its large matrix in a different way.
 fn products(mesh: &Mesh, sizes: [usize; 3]) -> Vec<(&'static str, Program)> {
     vars!(m, n, k, mo, mi, ml, no, ko, ki, kl);
     let [rows, inner, columns] = sizes;
@@ -70,7 +70,8 @@ fn is_staged(program: &Program) -> bool {
     program.nest().transfers.iter().any(|transfer| transfer.route.legs.iter().any(|leg| leg.stages().is_some()))
 }
 
-/// On all placements, by messages that take the time of the machine's ports and in place, also where tiles are short and empty.
+/// On all placements, by messages that take the time of the machine's ports and in place, also with short and empty
+/// tiles.
 #[test]
 fn programs_in_stages_give_the_sequential_result() {
     let element = |index: &[usize]| (17 * index[0] * index[0] + 5 * index[1]) as i64 - 100;
@@ -119,7 +120,7 @@ fn programs_in_stages_give_the_sequential_result() {
     assert!(in_stages > 20, "{in_stages} programs are in stages");
 }
 
-/// What is drawn at random is all that can be in stages.
+/// The random programs include every collective that can be in stages.
 #[test]
 fn random_programs_show_every_collective_in_stages() {
     let mut shown = std::collections::BTreeSet::new();
@@ -233,8 +234,9 @@ fn what_begins_ahead_and_what_takes_no_less_stay_at_once_and_say_so() {
     );
 }
 
-/// The sums of a product over all ranks of a machine of three levels, which all of them get: in any order, or in that of the ranks.
-/// Outer levels are the faster ones if they are `turned`, which no stages along levels make use of: they begin with the inner ones.
+/// The sums of a product over all ranks of a machine of three levels, which all ranks receive, in any order or in rank
+/// order. If `turned`, the outer levels are the faster ones, which stages along levels cannot use: they begin with the
+/// inner levels.
 fn summed(size: usize, any_order: bool, turned: bool) -> (PlacedMesh, Program) {
     vars!(k, ko, ki);
     let level = |name: &str, slower: f64| Level::new(name, 2, Interconnect::Switch, 1e10 / slower, 1e-6 * slower);
@@ -259,7 +261,7 @@ fn summed(size: usize, any_order: bool, turned: bool) -> (PlacedMesh, Program) {
     (placed, sums.lower().expect("a legal schedule"))
 }
 
-/// Procedures of the planner are tried beside stages, where the order of the terms is free, and the fastest is taken.
+/// Procedures of the planner are tried as well as stages if the order of the terms is free, and the fastest is chosen.
 #[test]
 fn sums_in_any_order_meet_by_what_takes_the_least_time() {
     let element = |index: &[usize]| ((5 * index[0] + 3 * index[1]) % 11) as f64 - 5.0;

@@ -1,5 +1,5 @@
-//! The documents name files that exist, heads of files list the modules that there are and name their tests, a library user builds what
-//! the library needs, and crates and their files import one another in one direction.
+//! Documents name existing files, heads of files list their modules and name their tests, a library user builds only
+//! what the library needs, and crates and their files import each other in one direction.
 
 mod circles;
 mod examples;
@@ -49,7 +49,7 @@ fn every_file_of_integration_tests_is_in_the_table() {
     assert!(lacking.is_empty(), "tests/README.md does not say what these check: {lacking:?}");
 }
 
-/// The files of Rust in a folder and the folders in it.
+/// The Rust files in a folder and its subfolders.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let found = entries.flat_map(|path| match path.is_dir() {
@@ -59,7 +59,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
 }
 
-/// The files of Rust of all crates but their tests and examples.
+/// The Rust files of all crates except their tests and examples.
 fn sources_of_all() -> impl Iterator<Item = PathBuf> {
     let folders = crates().into_iter().map(|one| {
         let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
@@ -68,7 +68,7 @@ fn sources_of_all() -> impl Iterator<Item = PathBuf> {
     folders.filter(|folder| folder.exists()).flat_map(|folder| sources(&folder))
 }
 
-/// With so many modules in a file, a reader needs its table to find one.
+/// With this many modules in a file, a reader needs its table to find one.
 const MANY: usize = 12;
 
 #[test]
@@ -88,17 +88,17 @@ fn tables_in_heads_name_the_modules_that_there_are() {
     }
 }
 
-/// From so many lines of code on, a file needs tests that a reader can find.
+/// From this number of lines of code, a file needs tests that a reader can find.
 const LONG: usize = 200;
 
-/// A file's unit tests are at its end, in `tests` below it, or in `tests` of a module around it; if there are none, its head names the
-/// file that tests it.
+/// A file's unit tests are at its end, in `tests` below it, or in `tests` of a module around it; if it has none, its
+/// head names the file that tests it.
 #[test]
 fn the_tests_of_a_file_can_be_found() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in sources_of_all() {
         let path = file.strip_prefix(root).expect("a file of the workspace");
-        // What tests share is tested by them.
+        // Code that tests share is tested by them.
         if ["testing", "fuzz"].iter().any(|package| path.starts_with(package))
             || path.iter().any(|part| part == "tests")
         {
@@ -120,7 +120,7 @@ fn the_tests_of_a_file_can_be_found() {
     }
 }
 
-/// The files with unsafe code but those of the MPI communicator.
+/// The files with unsafe code, except those of the MPI communicator.
 const UNSAFE: [&str; 14] = [
     "cli/src/command/signals.rs",
     "runtime/src/array/load.rs",
@@ -151,19 +151,19 @@ fn unsafe_code_is_in_few_files() {
     assert!(all > found.len(), "the MPI files have unsafe code");
 }
 
-/// So that without MPI the runtime's tests are all that has to run again.
+/// Then without MPI only the runtime's tests have to run again.
 #[test]
 fn the_runtime_alone_asks_for_mpi() {
     let asks = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("feature = \"mpi\"");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (runtime, others): (Vec<_>, Vec<_>) =
         sources_of_all().filter(asks).partition(|file| file.starts_with(root.join("runtime")));
-    // For tests, which start programs with MPI and without.
+    // `testing` needs it to start programs with and without MPI.
     let others: Vec<_> = others.iter().filter(|file| !file.starts_with(root.join("testing"))).collect();
     assert!(!runtime.is_empty() && others.is_empty(), "{others:?}");
 }
 
-/// The lines of `cargo tree` for what this package is compiled with, each as the format says.
+/// The lines of `cargo tree` for the packages that this one is compiled with, each in the given format.
 fn tree(package: &str, arguments: &[&str], format: &str) -> HashSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["tree", "--offline", "--locked", "--prefix", "none", "--package", package, "--format", format]);
@@ -173,7 +173,7 @@ fn tree(package: &str, arguments: &[&str], format: &str) -> HashSet<String> {
     lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
-/// The names of the packages that one needs with these features.
+/// The names of the packages that this one needs with these features.
 fn dependencies(package: &str, features: &[&str]) -> HashSet<String> {
     let lines = tree(package, &[&["--edges", "normal"], features].concat(), "{p}");
     lines.iter().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
@@ -193,7 +193,7 @@ fn the_library_needs_nothing_of_the_command_line() {
     }
 }
 
-/// What this package links or is built by, each with its features.
+/// The packages that this one links or is built by, each with its features.
 fn linked_by(package: &str) -> HashSet<String> {
     tree(package, &["--edges", "normal,build"], "{p}|{f}")
 }
@@ -210,7 +210,7 @@ fn what_macros_and_programs_link_is_compiled_once() {
     }
 }
 
-/// The crates, each with those that it may depend on, which stand before it.
+/// The crates, each with those that it may depend on, which are listed before it.
 const CRATES: [(&str, &[&str]); 17] = [
     ("layout", &[]),
     ("program", &["layout"]),
@@ -246,7 +246,7 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("fuzz", &["testing", "polyshard", "cli"]),
 ];
 
-/// The crates of the workspace, as cargo knows them.
+/// The crates of the workspace, as cargo reports them.
 fn crates() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]);
@@ -260,7 +260,7 @@ fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
     of[name].as_array().unwrap_or_else(|| panic!("cargo tells no `{name}`"))
 }
 
-/// The name of a crate as it is in the table.
+/// The name of a crate in the table.
 fn name(of: &Value) -> &str {
     let name = of["name"].as_str().expect("a crate has a name");
     name.strip_prefix("polyshard-").unwrap_or(name)
@@ -277,7 +277,7 @@ fn crates_depend_on_those_below_them() {
         let Some((_, below)) = CRATES.iter().find(|(known, _)| *known == name) else {
             panic!("the crate `{name}` is not in the table; say there which crates it may depend on");
         };
-        // What tests depend on may stand anywhere.
+        // Tests may depend on any crate.
         let needed = list(&package, "dependencies").iter().filter(|needed| needed["kind"] != "dev");
         let ours = needed.filter(|needed| needed["path"].is_string()).map(self::name);
         let wrong: Vec<_> = ours.filter(|needed| !below.contains(needed)).collect();
@@ -288,7 +288,7 @@ fn crates_depend_on_those_below_them() {
 #[test]
 fn no_files_of_a_crate_import_one_another() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // A table of functions of the whole runtime, which is a bound of its element types: that it names them is its purpose.
+    // A table of functions of the whole runtime, which is a bound of its element types: its purpose is to name them.
     let table = Path::new("runtime/src/instances.rs");
     let read = |file: &Path| match file == table {
         true => Some(String::new()),

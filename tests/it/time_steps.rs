@@ -1,4 +1,4 @@
-//! Halos for several time steps: the same bits as one step after the other, with fewer messages.
+//! Halos for several time steps: the same bits as single steps in sequence, with fewer messages.
 
 use expect_test::expect;
 use polyshard::prelude::*;
@@ -15,7 +15,7 @@ fn in_blocks(schedule: Schedule, mesh: &Mesh) -> Schedule {
     schedule.distribute([i, j], [io, jo], [ii, ji], mesh).shard("u", [i.at(x), j.at(y)]).shard("v", [i.at(x), j.at(y)])
 }
 
-/// Rows end, columns go round, and the mean is of points at different distances.
+/// Rows end, columns wrap around, and the mean is of points at different distances.
 fn blur(rows: usize, columns: usize, mesh: &Mesh) -> Schedule {
     let blur = kernel! {
         fn blur(u: [f64; rows, columns]) -> v: [f64; rows, columns] {
@@ -30,7 +30,8 @@ fn element(at: &[usize]) -> f64 {
     (mixed % 1021) as f64 / 1021.0
 }
 
-/// The bits of the output on each rank after this many runs, each of what the one before wrote, and the bytes that ranks received.
+/// The bits of the output on each rank after this many runs, each of which reads the output of the one before, and the
+/// bytes that ranks received.
 fn bits(program: &Program, runs: usize, transport: Transport) -> Vec<(Vec<u64>, u64)> {
     let found = polyshard::spmd(program.mesh().size(), |world| {
         let mut prepared = program.prepare::<f64>(world)?.with_transport(transport)?;
@@ -64,12 +65,12 @@ fn several_steps_with_one_halo_give_the_bits_of_one_after_the_other() {
     }
 }
 
-/// One message in the place of three, which has the three rims, and corners.
+/// One message instead of three, with the three rims and corners.
 #[test]
 fn a_halo_for_several_steps_is_as_wide_as_these_reach_together() {
     let mesh = Mesh::new([("x", 3), ("y", 2)]);
     let [one, three] = [1, 3].map(|steps| blur(24, 12, &mesh).halo("u", steps).lower().expect("a legal schedule"));
-    // Of the rank in the middle: a row above, two below, and a column on the left.
+    // For the rank in the middle: a row above, two below, and a column on the left.
     assert_eq!(one.report().traffic_bytes, 8 * (3 * 6 + 8));
     assert_eq!(three.report().traffic_bytes, 8 * (9 * (6 + 3) + 8 * 3));
     let received = |program: &Program| bits(program, 1, Transport::Messages).iter().map(|rank| rank.1).max();

@@ -1,4 +1,4 @@
-//! The compiled form holds the schedule that the methods build, and gives the same numbers.
+//! The compiled form contains the schedule that the methods build, and gives the same numbers.
 
 use polyshard::prelude::*;
 

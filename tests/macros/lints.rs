@@ -1,4 +1,4 @@
-//! A crate that asks for every lint, as this one does at its head, gets no warning for what the macros write.
+//! A crate that enables every lint, as this one does at its head, gets no warning for the macros' output.
 
 use polyshard::schedule::Schedule;
 use polyshard::{kernel, vars};
@@ -20,7 +20,7 @@ kernel! {
     .distribute([i], [io], [ii])
 }
 
-// Names that emitted code has uses of its own for, and keywords.
+// Names that emitted code uses itself, and keywords.
 kernel! {
     pub fn names(Type: [i64; 8], World: [i64; 8]) -> r#in: i64 {
         r#in[] max= Type[r#loop] * r#box + World[r#loop]
@@ -28,11 +28,11 @@ kernel! {
     .tensorize([r#loop])
 }
 
-/// A kernel whose element type is known to its caller.
+/// A kernel whose element type is chosen by its caller.
 fn scaled<T: polyshard::runtime::Element>(n: usize, alpha: T) -> Schedule {
     vars!(i, io, ii);
     kernel! {
-        /// The documentation of an expression goes nowhere.
+        /// The documentation of an expression is dropped.
         fn scaled(A: [T; n]) -> C: [T; n] {
             C[i] = alpha * A[i]
         }

@@ -1,4 +1,4 @@
-//! What the macros write compiles, in a crate that asks for every lint, and gives what the methods give.
+//! The macros' output compiles, in a crate that enables every lint, and gives the same results as the methods.
 #![deny(warnings, missing_docs, unused)]
 
 pub mod compiled;

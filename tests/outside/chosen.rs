@@ -1,4 +1,4 @@
-//! What `polyshard einsum --print main` prints, as a program of the crate outside: it is compiled and run with the others.
+//! The output of `polyshard einsum --print main`, as a program of the crate outside, compiled and run with the others.
 
 use super::STARTS;
 use polyshard::ndarray::{Array2, Ix2};
@@ -36,7 +36,8 @@ pub(crate) fn source(folder: &Path) -> String {
     main.to_owned()
 }
 
-/// The program writes the product, on threads and processes, and each rank says that it is right if it is asked to check.
+/// The program writes the product, on threads and processes, and each rank reports that it is right if the check is
+/// enabled.
 pub(crate) fn check(folder: &Path, program: &Path) {
     let files = files(folder);
     let read = |file: &str| -> Array2<f64> {

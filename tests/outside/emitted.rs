@@ -1,4 +1,4 @@
-//! Random programs as source, to be compiled all at once.
+//! Random programs as source, to be compiled together.
 
 use polyshard::prelude::*;
 use polyshard::program::Transfer;
@@ -18,10 +18,10 @@ use std::fmt::Write;
 
 include!("random.rs");
 
-/// How many there are in which all that moves is waited for.
+/// The number of programs that wait for all transfers.
 const PROGRAMS: usize = 90;
 
-/// How many there are in which something is under way while a leaf computes.
+/// The number of programs with transfers in flight while a leaf computes.
 const AHEAD: usize = 24;
 
 /// Legal random programs, the same on every machine.
@@ -36,7 +36,7 @@ pub(crate) fn programs() -> Vec<Program> {
     let mut lowered = schedules.filter_map(|schedule| Some((schedule.lower().ok()?, schedule)));
     let waiting: Vec<_> = lowered.by_ref().take(PROGRAMS).map(|(program, _)| program).collect();
     let ahead = lowered.enumerate().filter_map(|(nth, (_, schedule))| {
-        // Halos that come while the interior is computed are of stencils.
+        // Halos that are in flight while the interior is computed are those of stencils.
         match nth % 8 {
             7 => {
                 let choices: Vec<u32> = (0..40).map(|at| (nth as u32 * 7919 + at * at * 104_729) % 5040).collect();
@@ -51,7 +51,7 @@ pub(crate) fn programs() -> Vec<Program> {
     programs
 }
 
-/// Products of ragged sizes in 0 to 5 panels, which come 1 to 4 iterations ahead or leave as much later.
+/// Products of ragged sizes in 0 to 5 panels, which are fetched 1 to 4 iterations ahead or sent as many later.
 fn panels() -> Vec<Program> {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
@@ -93,7 +93,7 @@ fn panels() -> Vec<Program> {
     (0..12).map(of).collect()
 }
 
-/// What would hold if nothing were under way in any of them.
+/// Checks that transfers are in flight in some of them.
 fn check_panels(programs: &[Program]) {
     let (mut depths, mut trips) = (BTreeSet::new(), BTreeSet::new());
     for transfer in programs.iter().flat_map(|program| program.nest().transfers.iter().map(move |one| (program, one))) {
@@ -105,7 +105,7 @@ fn check_panels(programs: &[Program]) {
     }
     assert!((1..=4).all(|depth| depths.contains(&depth)), "{depths:?}");
     assert!((1..=5).all(|count| trips.contains(&count)), "{trips:?}");
-    // In a loop without iterations nothing moves.
+    // In a loop without iterations nothing is sent.
     let is_empty = |program: &Program| program.nest().loops.iter().any(|around| around.extent == 0);
     assert!(programs.iter().any(is_empty), "all loops have iterations");
     let is_coming = |program: &&Program| program.nest().transfers.iter().any(|transfer| transfer.interior_first);
@@ -130,7 +130,7 @@ fn schedule<T: Element>(nth: usize, drawn: &[u32]) -> Schedule {
     }
 }
 
-/// The modules and the one that runs them all: `(path, text)`.
+/// The modules, and the one that runs them all: `(path, text)`.
 pub(crate) fn modules(programs: &[Program]) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let (mut declared, mut calls) = (String::new(), String::new());
@@ -164,7 +164,7 @@ pub(crate) fn modules(programs: &[Program]) -> Vec<(String, String)> {
 /// The program that runs them.
 const RUN: &str = "#![deny(warnings)]\n\n#[path = \"../random/mod.rs\"]\nmod random;\n\nfn main() -> polyshard::Result<()> {\n    random::run()\n}\n";
 
-/// What the executor makes of each, as text.
+/// The executor's result for each, as text.
 pub(crate) fn executed(programs: &[Program]) -> Vec<String> {
     let hash = |program: &Program| match program.kernel().dtype() {
         DType::F32 => executed_one::<f32>(program),

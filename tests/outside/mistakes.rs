@@ -1,11 +1,11 @@
-//! Mistakes in kernels and schedules do not compile, and the errors stand where the mistakes are.
+//! Mistakes in kernels and schedules do not compile, and the errors point at the mistakes.
 //!
-//! Each file of `tests/ui` is one mistake, with the compiler's words beside it. After a change that is
-//! meant, `UPDATE_EXPECT=1 cargo test --test outside mistakes` writes them anew: read every one as the
-//! user who made the mistake.
+//! Each file of `tests/ui` is one mistake, with the compiler's message next to it. After an intended change,
+//! `UPDATE_EXPECT=1 cargo test --test outside mistakes` writes the messages again: read every one as the user who made
+//! the mistake.
 //!
-//! What is left to rustc, such as the name of a scalar that does not exist, has no case here: its words
-//! change from one release to the next. Nor has what compiles; see `dsl-macros/tests`.
+//! Mistakes that are left to rustc, such as the name of a scalar that does not exist, have no case here: its messages
+//! change from one release to the next. Nor does code that compiles; see `dsl-macros/tests`.
 
 use super::{ROOT, Workspace, package};
 use expect_test::expect_file;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files of mistakes, by the names of the programs that they are.
+/// The files of mistakes, by the names of their programs.
 fn mistakes() -> BTreeMap<String, PathBuf> {
     let folder = Path::new(ROOT).join("tests/ui");
     let files = ["kernel", "schedule"].into_iter().flat_map(|kind| {
@@ -39,7 +39,7 @@ fn mistakes_do_not_compile() {
     let messages: Vec<Value> = messages.collect::<Result<_, _>>().expect("cargo speaks JSON");
     for message in messages.iter().filter(|message| message["reason"] == "compiler-message") {
         let (target, message) = (&message["target"]["name"], &message["message"]);
-        // What has no place is that there were errors.
+        // The only message without a place is that there were errors.
         if message["level"] == "error" && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()) {
             let rendered = message["rendered"].as_str().expect("a text").replace(&format!("{ROOT}/"), "");
             *said.entry(target.as_str().expect("a name")).or_default() += &rendered;

@@ -1,4 +1,4 @@
-//! What a user writes in a crate of their own: a stencil, kernels compiled with the crate, and emitted source.
+//! A user's own crate: a stencil, kernels compiled with the crate, and emitted source.
 #![deny(warnings)]
 
 use polyshard::ndarray::ArrayD;
@@ -8,7 +8,7 @@ mod emitted;
 mod named;
 
 kernel! {
-    /// Twice a vector, by a scalar that has the name of what emitted code reads.
+    /// A multiple of a vector, by a scalar that has a name that emitted code uses.
     pub fn scaled(A: [i64; 6]) -> C: [i64; 6] {
         C[i] = v0 * A[i]
     }
@@ -19,7 +19,7 @@ kernel! {
 }
 
 kernel! {
-    /// A kernel whose every name means something else, too.
+    /// A kernel all of whose names have another meaning as well.
     pub fn run(Tile: [f64; 6], None: [f64; 6]) -> Region: [f64; 6] {
         Region[count] = world * Tile[count] + MESH * None[count]
     }

@@ -1,12 +1,12 @@
-// What the programs of a crate outside and the executor both run on, and what they say of the result: included by both.
+// Inputs for the programs of the crate outside and for the executor, and a digest of the result: included by both.
 
-/// The element of an input: no small integer, so that another order of operations gives other bits.
+/// The element of an input: not a small integer, so that another order of operations gives other bits.
 fn input<T: polyshard::runtime::Element>(tensor: usize, index: &[usize]) -> T {
     let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
     T::from((sum % 17) as f64 / 3.0 - 2.1).expect("a small number is of every type")
 }
 
-/// A number that depends on every bit of the result, on all ranks: where inputs are read in place, and where they come by messages.
+/// A number that depends on every bit of the result, on all ranks: with inputs read in place, and received as messages.
 fn bits<T: polyshard::runtime::Element>(
     ranks: usize,
     run: impl Fn(&polyshard::runtime::World) -> polyshard::runtime::Result<polyshard::runtime::DistArray<T>> + Sync,

@@ -1,4 +1,4 @@
-//! Machines: what is measured of them, and the profiles that are fitted to it.
+//! Machines: shared memory, and the links and profiles fitted to measurements.
 
 mod measured;
 mod shared_memory;

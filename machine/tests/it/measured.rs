@@ -1,4 +1,5 @@
-//! Links and profiles from measured seconds: what made the seconds is found again, and what is invalid is refused.
+//! Links and profiles from measured seconds: fits recover the figures that made the seconds, and invalid input is
+//! refused.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
@@ -21,7 +22,7 @@ fn collective(operation: Collective, ranks: usize, bytes: f64) -> GroupedCollect
     GroupedCollective { operation, groups: vec![(0..ranks).collect()], bytes }
 }
 
-/// What a machine would measure if it took `factor(bytes)` times as long as its links say.
+/// Measurements of a machine that takes `factor(bytes)` times its links' time.
 fn measured(machine: &Machine, factor: impl Fn(f64) -> f64) -> Vec<Measurement> {
     let mut all = Vec::new();
     for operation in OPERATIONS {
@@ -40,14 +41,14 @@ fn refused<T>(result: Result<T, MachineError>, expected: Expect) {
 }
 
 proptest! {
-    /// Whatever made the seconds is found, also if some of the times are far off.
+    /// The figures that made the seconds are recovered, also if some of the times are far off.
     #[test]
     fn a_link_is_found_from_its_times(latency in 1e-7..1e-3f64, bandwidth in 1e6..1e11f64, odd in 0usize..9) {
         let line = |bytes: f64| latency + bytes / bandwidth;
         let mut times: Vec<_> = (6..=26).step_by(2).map(|power| f64::from(1 << power)).map(|s| (s, line(s))).collect();
         times[odd].1 *= 3.0;
         let link = fit_link(&times).unwrap();
-        // Each can be told from the other only where it is a good part of some time.
+        // Latency and bandwidth can be separated only where each is a good part of some time.
         if line(64.0) < 2.0 * latency {
             prop_assert!((link.latency / latency - 1.0).abs() < 0.02, "{link:?}");
         }
@@ -56,7 +57,7 @@ proptest! {
         }
     }
 
-    /// A machine with fitted profiles predicts what it was fitted to, whatever that was, and reads as it was written.
+    /// A machine with fitted profiles predicts the measurements, whatever they were, and reads as it was written.
     #[test]
     fn profiles_predict_what_they_were_fitted_to(
         ranks in 2usize..6,
@@ -71,7 +72,7 @@ proptest! {
         prop_assert_eq!(Machine::from_toml(&fitted.to_toml()).unwrap(), fitted);
     }
 
-    /// Between sizes a factor is between its neighbours', beyond them it is that of the last.
+    /// Between sizes a factor is between its neighbours'; beyond them it is that of the last.
     #[test]
     fn factors_stay_between_those_that_were_measured(bytes in 1.0..1e12f64, low in 0.1..10.0f64, high in 0.1..10.0f64) {
         let (bytes_, factor) = (vec![1e3, 1e6], vec![low, high]);
@@ -86,7 +87,7 @@ proptest! {
 
 #[test]
 fn a_measurement_that_is_left_out_is_predicted_from_its_neighbours() {
-    // A power of the size is a line on logarithmic scales, so all but the ends are found exactly.
+    // A power of the size is a line on logarithmic scales, so all predictions but those of the ends are exact.
     let all = measured(&machine(4), |bytes| (bytes / 1024.0).powf(0.125));
     let predicted = leave_one_out(&machine(4), &all).unwrap();
     for (one, predicted) in all.iter().zip(predicted) {
@@ -117,7 +118,7 @@ fn messages_take_the_factor_of_an_exchange_among_as_many_ranks() {
         factor: vec![factor, 10.0 * factor],
     };
     let profiled = machine(4).with_profiles(vec![profile(2, 2.0), profile(4, 3.0)]).unwrap();
-    // All send 2 KB to each other: what an exchange of 8 KB is, of which a part stays.
+    // All send 2 KB to each other: an exchange of 8 KB, of which a part stays.
     let all = (0..4).flat_map(|from| (0..4).map(move |to| (from, to, 2e3))).collect::<Vec<_>>();
     let exchange = seconds(&profiled, &collective(Collective::Exchange, 4, 8e3), Algorithm::Ring).unwrap();
     assert!((seconds_of_messages(&profiled, &all).unwrap().total() / exchange.total() - 1.0).abs() < 1e-9);
@@ -126,7 +127,7 @@ fn messages_take_the_factor_of_an_exchange_among_as_many_ranks() {
     let factor =
         seconds_of_messages(&profiled, &two).unwrap().total() / seconds_of_messages(&machine(4), &two).unwrap().total();
     assert!((factor / profile(2, 2.0).at(8e3) - 1.0).abs() < 1e-9, "{factor}");
-    // What goes nowhere takes no time.
+    // A message to oneself takes no time.
     assert_eq!(seconds_of_messages(&profiled, &[(1, 1, 4e3)]).unwrap().total(), 0.0);
 }
 

@@ -1,4 +1,4 @@
-//! Which devices read one another's memory: said of a level, in TOML too.
+//! Which devices read each other's memory: stated per level, also in TOML.
 
 use polyshard_machine::Machine;
 
@@ -14,7 +14,7 @@ fn it_is_said_of_a_level_and_written() {
     let text = shared.to_toml();
     assert!(text.contains("shared_memory = \"gpu\""), "{text}");
     assert_eq!(Machine::from_toml(&text).expect("it was written"), shared);
-    // Fewer members keep it.
+    // Smaller counts keep it.
     let fewer = shared.with_counts(&[2, 2]).expect("a machine");
     assert!(fewer.shares_memory(&[2, 3]) && !fewer.shares_memory(&[1, 2]));
 }

@@ -1,4 +1,4 @@
-//! What is priced before there is a program of it, as it is in one: collectives by themselves, and procedures of several.
+//! Prices of actions outside a program, the same as inside one: single collectives, and procedures of several.
 
 use super::Prices;
 use super::legs::{self, Action};
@@ -8,14 +8,14 @@ use polyshard_program::Program;
 use polyshard_program::reduction::{LoweredStep, Procedure};
 
 impl Prices<'_> {
-    /// Returns the prices where all-reduces are carried out so.
+    /// Returns the prices with all-reduces carried out by this algorithm.
     #[must_use]
     pub fn by(self, algorithm: Algorithm) -> Self {
         Self { algorithm, known: std::cell::RefCell::default(), ..self }
     }
 
-    /// Returns what a collective takes: by messages, or where all members of its groups see one another's memory, as long as they read
-    /// and write there. Ranks that are in no group are idle.
+    /// Returns the time of a collective: by messages, or where all members of its groups share memory, by reading and
+    /// writing there. Ranks in no group are idle.
     ///
     /// ```
     /// use polyshard::layout::Collective;
@@ -35,7 +35,7 @@ impl Prices<'_> {
         self.alone(&legs::of_collective(1, collective.clone()))
     }
 
-    /// Returns what one step takes of those by which ranks combine `bytes` bytes each.
+    /// Returns the time of one step of several by which ranks combine `bytes` bytes each.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -45,8 +45,8 @@ impl Prices<'_> {
         self.alone(&legs::of_step(1, step, bytes))
     }
 
-    /// Returns what each step takes of a procedure by which ranks combine `bytes` bytes each: two where it is in the order of the ranks,
-    /// in which each gets a piece of all, and hands its result on.
+    /// Returns the time of each step of a procedure by which ranks combine `bytes` bytes each. In rank order there are
+    /// two steps: each rank receives its piece of all terms, then sends its result to the others.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
@@ -56,7 +56,7 @@ impl Prices<'_> {
         legs::of_procedure(1, procedure, bytes).iter().map(|action| self.alone(action)).collect()
     }
 
-    /// The seconds of a program of moves over the mesh that is placed.
+    /// The seconds of a program of moves over the placed mesh.
     ///
     /// # Panics
     /// If there are fewer devices than ranks.
@@ -67,9 +67,9 @@ impl Prices<'_> {
         }
     }
 
-    /// What is done once, while all devices are at work.
+    /// The seconds of an action, carried out once while all devices are at work.
     fn alone(&self, action: &Action) -> Result<Seconds, MachineError> {
-        // The groups are of ranks, whatever the mesh.
+        // The groups list ranks, so any mesh does.
         Ok(self.once(&Mesh::new::<&str>([]), action, self.machine.devices())?.0)
     }
 }

@@ -1,4 +1,4 @@
-//! Legs as collectives in groups: what a machine is asked the time of. Tests: `planner/tests/it/cost.rs`.
+//! Legs as collectives in groups, to be priced by a machine. Tests: `planner/tests/it/cost.rs`.
 
 use super::{ExchangePrice, Prices};
 use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages};
@@ -6,23 +6,25 @@ use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
 use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, Way};
 
-/// What is done for a transfer, all of it in a run.
+/// One action of a transfer, with all its repetitions in a run.
 #[derive(Clone)]
 pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
-    /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they see one another's memory, they read and write
-    /// `touched` bytes there and in their own, besides what a leaf reads anyway, and may meet each time for that.
+    /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they share memory, they read and write
+    /// `touched` bytes instead, in others' memory and their own and in addition to a leaf's own accesses, and
+    /// synchronise each time if `meets`.
     Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64, meets: bool },
-    /// Ranks exchange once what takes so long by messages; none where they see one another's memory, as above, and meet.
+    /// Ranks exchange once: in `seconds` by messages; none where they share memory, touch bytes as above, and
+    /// synchronise.
     Exchanged { seconds: Option<Seconds>, touched: f64 },
 }
 
-/// The most pairs of ranks that are gone through one by one.
+/// The maximum number of pairs of ranks to examine one by one.
 const PAIRS: usize = 4096;
 
 impl Action {
-    /// How often it is done.
+    /// How often it is carried out.
     pub(super) fn times(&self) -> u64 {
         match self {
             Self::Copy { times, .. } | Self::Together { times, .. } => *times,
@@ -31,7 +33,7 @@ impl Action {
     }
 }
 
-/// What ranks do together.
+/// An operation of several ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Operation {
     /// A collective.
@@ -46,7 +48,7 @@ impl From<Collective> for Operation {
     }
 }
 
-/// Who communicates.
+/// The groups of ranks that communicate.
 #[derive(Clone)]
 pub(super) enum Groups {
     /// The ranks that differ along these axes alone.
@@ -55,27 +57,29 @@ pub(super) enum Groups {
     Of(Vec<Vec<usize>>),
 }
 
-/// What is carried by a leg, and how: between the tiles of a nest and the shards of their owners, or between two arrays, of which what a
-/// rank has on the other side is its tile.
+/// The data that a leg carries, and how: between the tiles of a nest and the shards of their owners, or between two
+/// arrays; then a rank's part of the other array is its tile.
 struct Carried<'a> {
-    /// The mesh of which the leg names axes.
+    /// The mesh whose axes the leg names.
     mesh: &'a Mesh,
-    /// The program's, which may be a coarser one.
+    /// The program's mesh, which may be coarser.
     program: &'a Mesh,
     dtype: DType,
     direction: Direction,
-    /// How often it goes between owners and tiles, how often of these some rank receives something, and how often from tile to tile.
+    /// How often data moves between owners and tiles, how many of these times some rank receives any, and how often data
+    /// moves from tile to tile.
     times: u64,
     busy: u64,
     shifts: u64,
-    /// The bytes of a tile, and the most of them that a rank receives at a time.
+    /// The bytes of a tile, and the maximum of them that a rank receives at a time.
     tile: f64,
     received: f64,
     /// Whether parts are broadcast one by one, or sums taken in pieces.
     in_pieces: bool,
-    /// Whether sums leave while others are computed: then no library sums them up.
+    /// Whether sums are sent while others are computed: then no library adds them.
     is_ahead: bool,
-    /// Whether ranks that see one another's memory meet each time. Inputs of nests are published once, and read as often as they are needed.
+    /// Whether ranks that share memory synchronise each time. Inputs of nests are published once, and read as often as
+    /// needed.
     meets: bool,
 }
 
@@ -85,7 +89,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         return Vec::new();
     }
     let dtype = nest.kernel.dtype();
-    // A tile that travels comes from its owner once in each round of its loop.
+    // A tile that is shifted between ranks is received from its owner once per round of its loop.
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
     let times = volume.times.div_ceil(round);
     let carried = Carried {
@@ -94,7 +98,7 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         dtype,
         direction: transfer.direction,
         times,
-        // Where nobody receives anything, nobody waits.
+        // Where no rank receives anything, none waits.
         busy: if round == 1 { volume.busy } else { times },
         shifts: volume.times - times,
         tile: transfer.tile.capacity as f64 * dtype.size() as f64,
@@ -150,8 +154,8 @@ pub(super) fn of_move(
     Ok(legs.concat())
 }
 
-/// The messages of an exchange, where these are few: ranks may reach some that have nothing for them. None as well where several ranks in reach
-/// own the same.
+/// The messages of an exchange, if few: ranks may reach others that have nothing for them. None also where several
+/// ranks in reach own the same elements.
 pub(super) fn messages(
     [from, to]: [&Sharding; 2],
     mesh: &Mesh,
@@ -182,7 +186,7 @@ pub(super) fn messages(
 }
 
 impl Carried<'_> {
-    /// What ranks do by a leg.
+    /// The actions of a leg.
     fn by(&self, leg: &Leg) -> Vec<Action> {
         let Self { mesh, times, tile, received, in_pieces, .. } = *self;
         let members = |axes: &[usize]| mesh.group_size(axes) as f64;
@@ -220,7 +224,7 @@ impl Carried<'_> {
         }
     }
 
-    /// A collective of ranks that differ along these axes alone.
+    /// A collective of the ranks that differ along these axes only.
     fn together(&self, times: u64, operation: Collective, axes: &[usize]) -> Action {
         let Self { mesh, tile, received, .. } = *self;
         let members = mesh.group_size(axes) as f64;
@@ -231,7 +235,7 @@ impl Carried<'_> {
         };
         let touched = match (self.direction, operation) {
             (Direction::Out { .. }, _) => combined(received, 2.0),
-            // One box of another's shard, which the leaf reads where it is.
+            // One box of another rank's shard, which the leaf reads in place.
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
@@ -239,7 +243,7 @@ impl Carried<'_> {
         Action::Together { times, operation, groups: self.groups(axes), bytes, touched, meets }
     }
 
-    /// The ranks that differ along these axes alone.
+    /// The ranks that differ along these axes only.
     fn groups(&self, axes: &[usize]) -> Groups {
         match self.mesh == self.program {
             true => Groups::Along(axes.to_vec()),
@@ -258,9 +262,10 @@ fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec
     for (stage, size) in stages.sizes().enumerate() {
         let (operation, bytes) =
             if is_broadcast { (Collective::Broadcast, tile) } else { (Collective::AllGather, held) };
-        // Of a broadcast, those have a part who got it in the stage before.
+        // In a broadcast, the ranks that received in the stage before have the data.
         let (operation, groups) = (operation.into(), Groups::Of(groups_in(stages, stage, mesh, is_broadcast)));
-        // Where a rank sees the others of a stage, but not those of all stages, what they got by messages is copied.
+        // Where a rank shares memory with the others of a stage, but not with those of all stages, it copies the data
+        // received by messages.
         let copied = if is_broadcast { tile } else { held * size as f64 };
         let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
         actions.push(Action::Together { times, operation, groups, bytes, touched, meets: stage > 0 });
@@ -269,7 +274,7 @@ fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec
     actions
 }
 
-/// Each stage in which sums meet, the last one first.
+/// Each stage of a sum over ranks, the last one first.
 fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order: bool) -> Vec<Action> {
     let Leg::Collective { owners, .. } = leg else { return Vec::new() };
     let sizes: Vec<f64> = stages.sizes().map(|size| size as f64).collect();
@@ -299,7 +304,7 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
         let others = sizes[stage] - 1.0;
         let touched = match operation {
             Operation::Gather | Operation::Collective(Collective::AllGather) => 2.0 * bytes * others,
-            // Parts are packed, and go by messages even where ranks see one another.
+            // Parts are packed, and sent as messages even between ranks that share memory.
             Operation::Collective(_) => {
                 let packed = if *owners == Owners::Parts { 2.0 * bytes } else { 0.0 };
                 packed + combined(bytes * others / sizes[stage], sizes[stage])
@@ -310,8 +315,8 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
     operations.into_iter().map(action).collect()
 }
 
-/// The ranks of the groups of a stage; `from_one` leaves out those in which nobody has what a root spreads, which are those of one layer
-/// as well as another: here those whose root is the first rank.
+/// The groups of ranks of a stage. `from_one` leaves out groups without the root's data; any layer of ranks could be
+/// the one with data, and here it is that of the first rank.
 fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<Vec<usize>> {
     let (refined, along) = stages.refined(mesh);
     let mut groups = refined.groups_along(&along[stage]);
@@ -324,19 +329,19 @@ fn groups_in(stages: &Stages, stage: usize, mesh: &Mesh, from_one: bool) -> Vec<
     groups
 }
 
-/// The bytes that a rank reads and writes to combine what it sees of the other members with what it has.
+/// The bytes that a rank reads and writes to combine the other members' data, read in place, with its own.
 fn combined(received: f64, members: f64) -> f64 {
     received + 2.0 * received / f64::max(members - 1.0, 1.0)
 }
 
-/// Whether sums are taken in the order of the ranks: of floats that programs compute in. Types to plan with are for machines whose libraries
-/// sum them up.
+/// Whether sums are taken in rank order, as sums of floats that programs can compute in. Planning-only types are for
+/// machines whose libraries sum them.
 fn meets_in_order(dtype: DType) -> bool {
     dtype.is_float() && dtype.native().is_ok()
 }
 
-/// Sums of tiles in groups: by the library's collective, or in the order of the ranks, in pieces or not. No rank receives more bytes at a time
-/// than the second.
+/// Sums of tiles in groups: by the library's collective, or in rank order, in pieces or not. No rank receives more
+/// bytes at a time than the second of `bytes` and `received`.
 fn sums(
     times: u64,
     operation: Collective,
@@ -349,7 +354,7 @@ fn sums(
         None => vec![(operation.into(), tile)],
         Some(in_pieces) => in_order(operation, members, tile, in_pieces),
     };
-    // Where terms are read in place, they are read once.
+    // Terms that are read in place are read once.
     let touched = combined(received, members);
     let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
         times,
@@ -362,8 +367,9 @@ fn sums(
     operations.into_iter().enumerate().map(action).collect()
 }
 
-/// How sums of floats meet in the order of the ranks, by messages between pairs: each rank gets a piece of all terms and hands on its sum, or
-/// each rank that needs the sum gets all terms whole. Returns operations, each with the bytes that a rank holds before it; `bytes` are summed.
+/// Sums of floats in rank order, by messages between pairs: each rank receives a piece of all terms and sends on its
+/// sum, or each rank that needs the sum receives all terms whole. Returns operations, each with the bytes that a rank
+/// holds before it; `bytes` are summed.
 fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Operation, f64)> {
     let piece = bytes / members;
     match (operation, in_pieces) {
@@ -377,7 +383,7 @@ fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) ->
     }
 }
 
-/// What ranks do by a procedure that combines `bytes` bytes each time.
+/// The actions of a procedure that combines `bytes` bytes each time.
 pub(super) fn of_procedure(times: u64, procedure: &Procedure, bytes: f64) -> Vec<Action> {
     if let Some(lowered) = procedure.steps() {
         return lowered.steps().iter().map(|step| of_step(times, step, bytes)).collect();
@@ -386,19 +392,19 @@ pub(super) fn of_procedure(times: u64, procedure: &Procedure, bytes: f64) -> Vec
     if members < 2.0 {
         return Vec::new();
     }
-    // Each rank gets its piece of all others, and what they made of theirs.
+    // Each rank receives its piece of all other ranks' terms, and the sums of the other pieces.
     let received = 2.0 * bytes * (members - 1.0) / members;
     let groups = Groups::Of(procedure.groups().to_vec());
     sums(times, Collective::AllReduce, &groups, members, [bytes, received], Some(true))
 }
 
-/// What ranks do in one of several steps that combine `bytes` bytes each time.
+/// The action of one of several steps that combine `bytes` bytes each time.
 pub(super) fn of_step(times: u64, step: &LoweredStep, bytes: f64) -> Action {
     let (operation, groups) = (step.collective, step.groups.to_vec());
     of_collective(times, GroupedCollective { operation, groups, bytes: bytes / step.parts as f64 })
 }
 
-/// What ranks do by a collective that is in no program of a kernel.
+/// The action of a collective that is in no program of a kernel.
 pub(super) fn of_collective(times: u64, collective: GroupedCollective) -> Action {
     let GroupedCollective { operation, groups, bytes } = collective;
     let members = groups.iter().map(Vec::len).max().unwrap_or(1) as f64;
@@ -406,7 +412,8 @@ pub(super) fn of_collective(times: u64, collective: GroupedCollective) -> Action
     Action::Together { times, operation: operation.into(), groups: Groups::Of(groups), bytes, touched, meets: true }
 }
 
-/// The bytes that a rank reads and writes where it sees the other members of its group, each of which holds `bytes` before.
+/// The bytes that a rank reads and writes where it shares memory with the other members of its group, each of which
+/// holds `bytes` before.
 fn touched(operation: Collective, members: f64, bytes: f64) -> f64 {
     let others = members - 1.0;
     match operation {
@@ -416,18 +423,18 @@ fn touched(operation: Collective, members: f64, bytes: f64) -> f64 {
         Collective::AllToAll | Collective::Exchange => 2.0 * bytes * others / members,
         Collective::Reduce => combined(bytes * others, members),
         Collective::ReduceScatter => combined(bytes * others / members, members),
-        // Each sums up a piece, and gets all others.
+        // Each sums up a piece, and reads all other sums.
         Collective::AllReduce => combined(bytes * others / members, members) + 2.0 * bytes * others / members,
     }
 }
 
-/// The bytes that a rank holds before an exchange in which no rank receives more than `received`: its own part stays. One rank alone holds
-/// all of `whole`.
+/// The bytes that a rank holds before an exchange in which no rank receives more than `received`: its own part stays. A
+/// single rank holds all of `whole`.
 fn exchanged(received: f64, members: f64, whole: f64) -> f64 {
     if members > 1.0 { received * members / (members - 1.0) } else { whole }
 }
 
-/// The collective by which sums meet at those who own them.
+/// The collective that sums at the owners of the sums.
 fn summing(owners: &Owners) -> Collective {
     match owners {
         Owners::One(_) => Collective::Reduce,

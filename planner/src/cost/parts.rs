@@ -1,51 +1,51 @@
-//! What a program costs, part by part, and the table of it.
+//! The cost of a program, part by part, as data and as a table.
 
 use polyshard_machine::units::{scaled, seconds as shown, table};
 use polyshard_program::{NestId, TransferId};
 use std::fmt;
 
-/// What a part of a program is.
+/// A part of a program that costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostedPart {
-    /// A transfer, from its beginning until it is awaited.
+    /// A transfer, from its start until it is awaited.
     Transfer(TransferId),
     /// The leaf of a nest.
     Compute(NestId),
 }
 
-/// How the time of a part passes.
+/// How the time of a part is spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spent {
     /// By operations on elements.
     Computing,
-    /// By reading and writing what the rank's own memory holds.
+    /// By reading and writing the rank's own memory.
     Memory,
-    /// By reading what other ranks hold, in memory that they share.
+    /// By reading other ranks' data, in memory that they share.
     InPlace,
     /// By messages; the slowest resource, as text.
     Messages(String),
 }
 
-/// What one part costs the slowest rank.
+/// The cost of one part for the slowest rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartCost {
     /// The part.
     pub part: CostedPart,
-    /// The part as people know it: `A, broadcast(y)`.
+    /// The part's name for people: `A, broadcast(y)`.
     pub name: String,
     /// How often it is carried out.
     pub times: u64,
     /// Seconds in all.
     pub seconds: f64,
-    /// Those of them that pass while a leaf computes.
+    /// Those of them that overlap with a leaf.
     pub hidden: f64,
     /// Bytes that one rank receives in all.
     pub received: u64,
-    /// How the time passes.
+    /// How the time is spent.
     pub spent: Spent,
 }
 
-/// What a program costs: its parts in the order in which they begin first.
+/// The cost of a program: its parts in the order of their first start.
 ///
 /// ```
 /// use polyshard::planner::cost;
@@ -60,12 +60,12 @@ pub struct PartCost {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// The parts that take time, or by which something is received.
+    /// The parts that take time, or by which some rank receives data.
     pub parts: Vec<PartCost>,
-    /// The most bytes that one rank holds of arrays, tiles and what is under way: a bound, besides which
-    /// [`Program::packed_bytes`](polyshard_program::Program::packed_bytes) states what products of matrices copy.
+    /// An upper bound on the bytes that one rank holds in arrays, tiles and transfers in flight, without the copies of
+    /// matrix products, which [`Program::packed_bytes`](polyshard_program::Program::packed_bytes) states.
     pub memory: u64,
-    /// The most bytes that one rank receives.
+    /// The maximum of the bytes that a rank receives.
     pub received: u64,
 }
 
@@ -83,7 +83,7 @@ impl Cost {
         leaves.map(|part| part.seconds).sum()
     }
 
-    /// Returns the seconds of transfers that do not pass while a leaf computes, [`copying`](Self::copying) included.
+    /// Returns the seconds of transfers that do not overlap with a leaf, [`copying`](Self::copying) included.
     #[must_use]
     pub fn moving(&self) -> f64 {
         self.seconds() - self.computing()
@@ -99,7 +99,7 @@ impl Cost {
         copies.map(PartCost::added).sum()
     }
 
-    /// Returns the part that takes the most of the time, if any takes some.
+    /// Returns the part that takes most of the time, if any takes time.
     #[must_use]
     pub fn dominant(&self) -> Option<&PartCost> {
         let parts = self.parts.iter().filter(|part| part.added() > 0.0);
@@ -108,13 +108,13 @@ impl Cost {
 }
 
 impl PartCost {
-    /// Returns the seconds by which the program takes longer.
+    /// Returns the seconds that the part adds to the program's time.
     #[must_use]
     pub fn added(&self) -> f64 {
         self.seconds - self.hidden
     }
 
-    /// Makes it one that is done `times` times.
+    /// Multiplies the part by `times` repetitions.
     pub(super) fn repeat(&mut self, times: u64) {
         self.times = self.times.saturating_mul(times);
         self.seconds *= times as f64;
@@ -122,7 +122,7 @@ impl PartCost {
         self.received = self.received.saturating_mul(times);
     }
 
-    /// What takes less of what this part is spent on.
+    /// Advice that reduces this part's time.
     fn remedy(&self) -> &'static str {
         let is_leaf = matches!(self.part, CostedPart::Compute(_));
         match &self.spent {

@@ -1,4 +1,4 @@
-//! A program gone through statement by statement: what its transfers and its leaves cost on a machine.
+//! The cost of a program on a machine, statement by statement: its transfers and its leaves.
 //! Tests: `planner/tests/it/cost.rs`.
 
 use super::legs::{self, Action};
@@ -27,7 +27,7 @@ impl<'a> Pricing<'a> {
         Ok(Self { prices, mesh: program.mesh(), memory: machine.memory_bandwidth(ranks) })
     }
 
-    /// Operations per second, of products of matrices and element by element.
+    /// Operations per second, of matrix products and element by element.
     fn rates(&self, dtype: DType) -> Result<[f64; 2], CostError> {
         let (machine, device) = (self.prices.machine.name().to_owned(), self.prices.machine.device());
         let Some(&rate) = device.flops.get(dtype.name()) else {
@@ -38,7 +38,7 @@ impl<'a> Pricing<'a> {
         Ok([rate, device.nests.get(dtype.name()).copied().unwrap_or(rate)])
     }
 
-    /// Adds what statements cost, and returns the bytes that one rank receives at most.
+    /// Adds the cost of statements, and returns the maximum of the bytes that one rank receives.
     pub(super) fn statements(
         &self,
         program: &Program,
@@ -67,7 +67,7 @@ impl<'a> Pricing<'a> {
                         Body::parts_of(round).any(|part| matches!(part, Part::Nest(id, _) if id == nest))
                     };
                     for part in &mut inside {
-                        // What a tile keeps is brought in the first round.
+                        // A tile that is reused is fetched in the first round.
                         let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
                             if body.nests[nest.0].transfers[tile.0].brought == Brought::Once && is_here(nest));
                         part.repeat(if is_once { times.min(1) } else { times });
@@ -82,7 +82,8 @@ impl<'a> Pricing<'a> {
         Ok(received)
     }
 
-    /// Adds the parts of a nest: what is brought, the leaf, and what is taken away; returns the bytes that one rank receives at most.
+    /// Adds the parts of a nest: its input transfers, the leaf, and its output transfers; returns the maximum of the
+    /// bytes that one rank receives.
     fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();
@@ -103,7 +104,7 @@ impl<'a> Pricing<'a> {
         let work = nest.work();
         let bytes = |elements: u64| elements as f64 * nest.kernel.dtype().size() as f64;
         let device = self.prices.machine.device();
-        // A product of matrices packs what it reads, piece by piece, wherever its rows lie.
+        // A matrix product packs its operands piece by piece, wherever their rows are.
         let packs = match &nest.leaf.op {
             LeafOp::Contraction { roles, .. } => roles.contains(&Role::M) && roles.contains(&Role::N),
             LeafOp::Products { .. } | LeafOp::Named { .. } => true,
@@ -116,18 +117,18 @@ impl<'a> Pricing<'a> {
         let in_shards = nest.transfers.iter().zip(&priced).map(is_read).collect::<Result<Vec<_>, CostError>>()?;
         let apart = nest.transfers.iter().zip(&in_shards).filter(|(_, is_read)| !packs && **is_read);
         let rows: u64 = apart.map(|(transfer, _)| nest.rows(transfer).saturating_mul(work.times)).sum();
-        // Where sums would take their terms in another order, what others have is copied first; of what a rank has itself, no piece comes while the one
-        // before it is packed.
+        // Where in-place reads would change the order of a sum's terms, other ranks' data are copied first; for a
+        // rank's own data, no piece is fetched while the one before it is packed.
         let copied = nest.copied(|number| in_shards[number]).saturating_mul(2);
         let again = copied.saturating_add(nest.piecewise()).saturating_mul(work.times);
         let computing = self.computing(nest, &work)?;
-        // A leaf computes while its rows come, but waits for what it packs, unless the device packs nothing.
+        // A leaf computes while its rows are loaded, but waits for packing, unless the device packs nothing.
         let at_once = device.streams || !packs;
-        // Where memory has more for each rank, each packs and overwrites as much faster.
+        // With more memory bandwidth per rank, packing and overwriting are faster by the same factor.
         let share = self.memory / device.memory_bandwidth;
         let packing = device.packing_bandwidth.filter(|_| !at_once).map_or(self.memory, |alone| alone * share);
         let turned = device.transposing_bandwidth.filter(|_| !at_once).map_or(packing, |alone| alone * share);
-        // Rows are not counted for a device that does not wait for them.
+        // Rows are not counted for a device without packing latency.
         let waits = !at_once && device.packing_latency > 0.0;
         let packed_rows =
             if waits { nest.packed_rows(|number| in_shards[number]).saturating_mul(work.times) } else { 0 };
@@ -165,7 +166,8 @@ impl<'a> Pricing<'a> {
             return Ok(others / rate + elementwise);
         };
         let all: f64 = products.iter().map(|product| product.operations as f64).sum();
-        // Operations are those of the rank that has most, in all steps; what is no product of two matrices is as fast as large ones.
+        // Operations are those of the busiest rank, in all steps; all but products of two matrices run at the rate of
+        // large ones.
         let seconds = products.iter().map(|product| {
             let operations = others * product.operations as f64 / all;
             let times = work.times.saturating_mul(product.times) as f64;
@@ -176,7 +178,7 @@ impl<'a> Pricing<'a> {
         Ok(products + elementwise)
     }
 
-    /// Whether a leaf reads it in a shard of this rank, or of another whose memory this one sees.
+    /// Whether a leaf reads it in place, in a shard of this rank or of one with which it shares memory.
     fn is_read_where_it_lies(&self, transfer: &Transfer, priced: &[Action]) -> Result<bool, CostError> {
         for leg in &transfer.route.legs {
             let is_of_one = matches!(leg, Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_))
@@ -194,7 +196,7 @@ impl<'a> Pricing<'a> {
         Ok(true)
     }
 
-    /// What is done one after the other; nothing if it takes no time, and nothing is received.
+    /// The cost of actions carried out in sequence; none if they take no time, and no rank receives anything.
     fn transfer(
         &self,
         part: TransferId,
@@ -217,8 +219,8 @@ impl<'a> Pricing<'a> {
     }
 }
 
-/// Hides what of a nest's transfers comes or leaves by messages while the leaf takes `computing` seconds: in equal parts of each, if it
-/// does not suffice for all. What iterations of other loops compute is not counted.
+/// Hides the nest's pipelined transfers by messages behind the `computing` seconds of the leaf: the same fraction of
+/// each, if the seconds do not suffice for all. Computation in iterations of other loops does not count.
 fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
     let most = |part: &PartCost| match part.part {
         CostedPart::Transfer(TransferId::Tile { tile, .. }) if matches!(part.spent, Spent::Messages(_)) => {
@@ -227,7 +229,7 @@ fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
         _ => 0.0,
     };
     let all: f64 = parts.iter().map(most).sum();
-    // While the last iteration is computed, nothing comes; while the first is, nothing leaves; while rims are, the halo is there.
+    // The last iteration has no fetch to hide, the first has no send, and while rims are computed the halo has arrived.
     let ahead = nest.transfers.iter().filter(|transfer| !transfer.interior_first);
     let longest = ahead.map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
     let available = computing * f64::max(longest / (longest + 1.0), nest.interior_part());

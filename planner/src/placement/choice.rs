@@ -1,8 +1,8 @@
-//! The placement that is best for a workload.
+//! The best placement for a workload.
 //!
-//! A workload is a list of collectives along axes of the mesh with their bytes; they run one after the other, as
-//! often as they are listed, at the prices that programs have. All matrices are tried, and for each every all-reduce takes its fastest program, since
-//! a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
+//! A workload is a list of collectives along axes of the mesh with their bytes; they run in sequence, as often as they
+//! are listed, at the prices of programs. All matrices are tried, and for each of them every all-reduce uses its
+//! fastest program, since a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
 
 use super::{ParallelismMatrix, matrices};
 use crate::cost::Prices;
@@ -14,7 +14,7 @@ use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine};
 pub struct Traffic {
     /// The operation.
     pub operation: Collective,
-    /// The axes of the mesh that it runs along.
+    /// The axes of the mesh along which it runs.
     pub axes: Vec<usize>,
     /// The bytes that each rank holds before it.
     pub bytes: f64,
@@ -25,12 +25,12 @@ pub struct Traffic {
 pub struct CollectiveOptions {
     /// How each collective is carried out.
     pub algorithm: Algorithm,
-    /// The most steps of an all-reduce's program; with 1 all-reduces are direct.
+    /// The maximum number of steps of an all-reduce's program; with 1, all-reduces are direct.
     pub max_steps: usize,
 }
 
 impl Default for CollectiveOptions {
-    /// Rings, and programs of five steps.
+    /// Rings, and programs of at most five steps.
     fn default() -> Self {
         let reduce::ReduceOptions { algorithm, max_steps, .. } = reduce::ReduceOptions::default();
         Self { algorithm, max_steps }
@@ -68,11 +68,11 @@ pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Ve
     best_with(machine, axes, traffic, CollectiveOptions::default())
 }
 
-/// Returns all placements of a mesh with these axes, best first; of equally fast ones in the order of [`matrices`].
+/// Returns all placements of a mesh with these axes, best first; equally fast ones in the order of [`matrices`].
 ///
 /// # Errors
-/// If the axes cannot be placed on the machine, a collective names an axis that does not exist or one twice, or its
-/// bytes are negative or not finite.
+/// If the axes cannot be placed on the machine, a collective names an axis that does not exist or the same one twice,
+/// or its bytes are negative or not finite.
 pub fn best_with(
     machine: &Machine,
     axes: &[usize],
@@ -108,7 +108,7 @@ fn one(
     }
     let (operation, mut groups, bytes) = (traffic.operation, matrix.groups(&traffic.axes)?, traffic.bytes);
     if operation != Collective::AllReduce {
-        // In the order of the mesh, as programs have their parts.
+        // In mesh order, the order of the parts in programs.
         groups.iter_mut().for_each(|group| group.sort_by_cached_key(|&device| matrix.coordinates(device)));
     }
     let collective = GroupedCollective { operation, groups, bytes };

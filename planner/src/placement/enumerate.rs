@@ -1,8 +1,8 @@
 //! All parallelism matrices of a hierarchy and axes.
 //!
-//! Levels are filled from the outermost inwards, each with all ways to split its count over what is left of the
-//! axes. No split leads nowhere: prime by prime, what is left of the axes and of the levels has the same total, and
-//! such tables can always be filled. So the work is that of writing the matrices down.
+//! Levels are filled from the outermost inwards, each in all ways to split its count over the rest of the axes. No
+//! split is a dead end: for each prime, the rest of the axes and the rest of the levels have the same total, and such
+//! tables can always be filled. So the work is that of listing the matrices.
 
 use super::{ParallelismMatrix, PlacementError};
 use crate::factor::{divisors, gcd};
@@ -22,8 +22,8 @@ use std::collections::HashMap;
 /// ```
 ///
 /// # Errors
-/// If there are no levels or axes, one has size 0, or the two do not multiply to the same number: the error then
-/// says which axis would fit.
+/// If levels or axes are missing, one of them has size 0, or the products of the two differ: the error then says
+/// which axis would fit.
 pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMatrix>, PlacementError> {
     check(hierarchy, axes)?;
     let mut columns = Vec::new();
@@ -36,9 +36,9 @@ pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMa
     found.iter().map(matrix).collect()
 }
 
-/// Returns how many matrices [`matrices`] would write down, or the largest number there is if they are more.
+/// Returns the number of matrices that [`matrices`] would return, saturating.
 ///
-/// Levels are filled as there, but what is left of the axes counts up to their order, and is counted once.
+/// Levels are filled in the same way, but the remaining extents of the axes are counted once, up to their order.
 ///
 /// ```
 /// use polyshard::planner::placement::count;
@@ -73,7 +73,7 @@ fn product((what, plural, sizes): (&'static str, &'static str, &[usize])) -> Res
     product.ok_or_else(|| PlacementError::TooLarge { what: plural, sizes: sizes.to_vec() })
 }
 
-/// Adds to `found` the columns so far with all ways to fill the levels that are left.
+/// Adds to `found` the columns so far with all ways to fill the remaining levels.
 fn fill(levels: &[usize], axes: &[usize], columns: &mut Vec<Vec<usize>>, found: &mut Vec<Vec<Vec<usize>>>) {
     let [level, inner @ ..] = levels else {
         found.push(columns.clone());
@@ -87,7 +87,7 @@ fn fill(levels: &[usize], axes: &[usize], columns: &mut Vec<Vec<usize>>, found: 
     }
 }
 
-/// The number of ways to fill these levels; `known` holds those already counted, by the number of levels and the axes in ascending order.
+/// The number of ways to fill these levels; `known` caches it by the number of levels and the axes in ascending order.
 fn ways(levels: &[usize], axes: &[usize], known: &mut HashMap<(usize, Vec<usize>), u128>) -> u128 {
     let [level, inner @ ..] = levels else { return 1 };
     let mut axes = axes.to_vec();

@@ -38,13 +38,13 @@ pub enum PlacementError {
     /// The machine is unknown or invalid.
     #[error(transparent)]
     NoMachine(#[from] MachineError),
-    /// An axis that a mesh lacks, by its name in backticks or its position.
+    /// A mesh lacks an axis, given by its name in backticks or its position.
     #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
     UnknownAxis { axis: String, mesh: String },
-    /// An axis that the matrix lacks.
+    /// The matrix lacks an axis.
     #[error("no axis {axis}; the matrix {matrix} has {}, numbered from 0", counted(axes, "axis"))]
     NoAxis { axis: usize, matrix: String, axes: usize },
-    /// An axis named twice.
+    /// An axis is named twice.
     #[error("axis {axis} is named twice; name each axis once")]
     AxisTwice { axis: usize },
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for PlacementError {
     }
 }
 
-/// What would fit: another size for one of the axes, or the product that they must have.
+/// A fitting alternative: another size for one of the axes, or the required product.
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     let devices: usize = hierarchy.iter().product();
     let others = |axis: usize| axes.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, n)| n).product::<usize>();

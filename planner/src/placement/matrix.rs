@@ -37,7 +37,7 @@ impl ParallelismMatrix {
     /// Returns the matrix with these rows, one per axis, of one factor per level, outermost first.
     ///
     /// # Errors
-    /// If there is no row or no column, rows are not equally long, a factor is 0, or the number of ranks overflows.
+    /// If rows or columns are missing, rows differ in length, a factor is 0, or the number of ranks overflows.
     pub fn new(factors: Vec<Vec<usize>>) -> Result<Self, PlacementError> {
         let first = factors.first().ok_or(PlacementError::Nothing { what: "axis" })?.len();
         if first == 0 {
@@ -122,7 +122,7 @@ impl ParallelismMatrix {
         coordinates
     }
 
-    /// Returns the machine's rank for each rank of the mesh, whose ranks are row-major over the axes.
+    /// Returns the machine's rank for each rank of the mesh; the mesh's ranks are row-major over the axes.
     ///
     /// ```
     /// use polyshard::planner::placement::ParallelismMatrix;
@@ -179,7 +179,7 @@ impl ParallelismMatrix {
         }
     }
 
-    /// Checks that these axes exist, and each once.
+    /// Checks that these axes exist, each named once.
     pub(crate) fn check_axes(&self, axes: &[usize]) -> Result<(), PlacementError> {
         for (position, &axis) in axes.iter().enumerate() {
             if axis >= self.factors.len() {

@@ -1,8 +1,8 @@
-//! Meshes that are placed: a mesh, a machine, and which rank of the one is which device of the other.
+//! Placed meshes: a mesh, a machine, and which rank of the mesh is which device.
 //!
-//! A [`Mesh`] does not know devices, so [`PlacedMesh::new`] adds what is missing and checks it once; a [`PlacedMesh`] is
-//! valid and need not be checked again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
-//! It must not decide anything: which matrix is best is for [`best`](super::best) to say.
+//! A [`Mesh`] has no devices, so [`PlacedMesh::new`] adds them and checks the result once; a [`PlacedMesh`] is valid
+//! and need not be checked again. It is data: the runtime renumbers its ranks by it and reduces along its axes. It
+//! decides nothing: [`best`](super::best) chooses the matrix.
 
 use super::{ParallelismMatrix, PlacementError, matrices};
 use polyshard_layout::{Axis, Mesh, Name};
@@ -51,7 +51,7 @@ impl PlacedMesh {
     /// ```
     ///
     /// # Errors
-    /// If the matrix is not for this machine, or its axes have not the mesh's extents; the error says which matrices
+    /// If the matrix is not for this machine, or its axes do not have the mesh's extents; the error says which matrices
     /// would fit.
     pub fn new(mesh: &Mesh, machine: &Machine, matrix: &ParallelismMatrix) -> Result<Self, PlacementError> {
         let [hierarchy, axes] = [machine.hierarchy(), mesh.extents()];
@@ -68,8 +68,8 @@ impl PlacedMesh {
         Err(PlacementError::Misfit { mesh, machine: machine.name().into(), matrix, why, instead })
     }
 
-    /// Places a mesh on a machine that has a level for each axis of more than one rank, in their order: rank `r` of the mesh is
-    /// device `r`.
+    /// Places a mesh on a machine that has one level per axis of more than one rank, in the same order: rank `r` of the
+    /// mesh is device `r`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -83,8 +83,8 @@ impl PlacedMesh {
         Self::new(mesh, machine, &ParallelismMatrix::new(rows)?)
     }
 
-    /// Places a mesh on a machine of such devices with a level for each axis of more than one rank, whose name and count are the
-    /// axis': `level` says of each axis, by its position, all else.
+    /// Places a mesh on a machine of devices like `device` with one level per axis of more than one rank. Name and
+    /// count of the level are the axis'; `level` returns the other properties for each axis, by its position.
     ///
     /// ```
     /// use polyshard::machine::{Device, Interconnect, Level};
@@ -99,7 +99,7 @@ impl PlacedMesh {
     /// ```
     ///
     /// # Errors
-    /// If a level or the devices cannot be.
+    /// If a level or the device is invalid.
     pub fn along_axes(
         mesh: &Mesh,
         name: &str,
@@ -117,8 +117,8 @@ impl PlacedMesh {
         Self::straight(mesh, &Machine::new(name, all, device)?)
     }
 
-    /// Places a mesh on a slice of the torus of this name, one of [`TPUS`](polyshard_machine::TPUS), with a dimension for each axis
-    /// of more than one rank.
+    /// Places a mesh on a slice of the torus of this name, one of [`TPUS`](polyshard_machine::TPUS), with one dimension
+    /// per axis of more than one rank.
     ///
     /// ```
     /// use polyshard::machine::Interconnect;
@@ -131,11 +131,11 @@ impl PlacedMesh {
     /// ```
     ///
     /// # Errors
-    /// If there is no such torus, or it has fewer dimensions.
+    /// If there is no such torus, or it has too few dimensions.
     pub fn on_torus(mesh: &Mesh, name: &str) -> Result<Self, PlacementError> {
         let extents = mesh.extents();
         let long: Vec<usize> = levels(mesh).into_iter().map(|axis| extents[axis]).collect();
-        // One chip is a slice too.
+        // A single chip is a slice too.
         let counts = if long.is_empty() { vec![1] } else { long };
         Self::straight(mesh, &Machine::sized(name, &counts)?)
     }
@@ -164,7 +164,7 @@ impl PlacedMesh {
         &self.ranks
     }
 
-    /// Returns the rank of the mesh that is the machine's rank `device`.
+    /// Returns the mesh's rank of the machine's rank `device`.
     ///
     /// # Panics
     /// If the machine has no such rank.
@@ -185,8 +185,8 @@ impl PlacedMesh {
         Ok(positions)
     }
 
-    /// Returns the groups of the machine's ranks that differ along `axes` only, by their first rank; inside a group
-    /// in the order of the mesh, which need not be ascending.
+    /// Returns the groups of the machine's ranks that differ along `axes` only, by their first rank; inside a group in
+    /// mesh order, which need not be ascending.
     ///
     /// # Errors
     /// As [`positions`](Self::positions).
@@ -252,7 +252,7 @@ fn unknown(axis: String, mesh: &Mesh) -> PlacementError {
     PlacementError::UnknownAxis { axis, mesh: mesh.to_string() }
 }
 
-/// Returns as text which matrices would fit a hierarchy and axes; the first few, as there may be thousands.
+/// Returns, as text, the matrices that would fit a hierarchy and axes; the first few, as there may be thousands.
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     const SHOWN: usize = 3;
     match matrices(hierarchy, axes) {

@@ -1,4 +1,4 @@
-//! What a plan is judged by: elements, or seconds on a machine.
+//! The cost model of plans: elements, or seconds on a machine.
 
 use super::plan::Plan;
 use crate::PlanError;
@@ -13,12 +13,13 @@ use std::sync::Arc;
 pub enum CostModel {
     /// By the elements that a device sends (Rink et al., figure 11).
     Elements,
-    /// By the seconds that their programs take on a machine on which the mesh is placed, as [`cost_on`](crate::cost_on) has them.
+    /// By the seconds of their programs on a machine with the mesh placed on it, as [`cost_on`](crate::cost_on) returns
+    /// them.
     Seconds(Arc<PlacedMesh>),
 }
 
 impl CostModel {
-    /// Checks that it is of this mesh.
+    /// Checks that the model is for this mesh.
     pub(super) fn check(&self, mesh: &Mesh) -> Result<(), PlanError> {
         match self {
             Self::Seconds(placed) if placed.mesh() != mesh => {
@@ -29,7 +30,7 @@ impl CostModel {
         }
     }
 
-    /// Returns the cheapest of plans for arrays of `dtype`; of those that cost the same the first.
+    /// Returns the cheapest of plans for arrays of `dtype`; of equally cheap ones the first.
     pub(super) fn cheapest(&self, plans: impl Iterator<Item = Plan>, dtype: DType) -> Option<Plan> {
         match self {
             Self::Elements => plans.min_by_key(Plan::total_cost),
@@ -41,7 +42,7 @@ impl CostModel {
         }
     }
 
-    /// Returns what a program of moves is judged by: its seconds, or the most bytes that a rank receives.
+    /// Returns the cost of a program of moves: its seconds, or the maximum of the bytes that a rank receives.
     pub(super) fn of_program(&self, program: &Program) -> f64 {
         match self {
             Self::Elements => program.report().traffic_bytes as f64,

@@ -1,8 +1,8 @@
-//! From piece counts back to types: which digits number the pieces at each point of a path.
+//! From piece counts back to types: the digits that number the pieces at each point of a path.
 //!
-//! Digits are unknowns at first. What the source and the target have is known; an unknown that is divided
-//! later becomes two. Those that come and go on the way may be any that are free all the while; the ones
-//! that were just taken away come first, because then tiles stay where they are.
+//! Digits are unknowns at first. Those of the source and the target are known; an unknown that is divided later becomes
+//! two. Digits that exist in between only may be any that are free for their whole lifetime; those just removed are
+//! tried first, because then tiles stay in place.
 
 use super::problem::Problem;
 use super::state::Move;
@@ -16,23 +16,23 @@ pub(super) type Point = Vec<Vec<AxisPart>>;
 /// Unknown digits by number, per dimension, minor first.
 type Unknowns = Vec<VecDeque<usize>>;
 
-/// Combinations of digits that come and go to look at.
+/// The number of combinations of intermediate digits to try.
 const PATIENCE: usize = 100;
 
 struct Digit {
     extent: usize,
-    /// The digits that it is, once known.
+    /// The digits that it stands for, once known.
     value: Option<Vec<AxisPart>>,
-    /// The digits below and above that it was divided into.
+    /// The lower and upper digits that it was divided into.
     halves: Option<(usize, usize)>,
-    /// What it takes the place of.
+    /// The digits that it replaces.
     instead: Vec<usize>,
 }
 
-/// Returns the points of a path, one more than there are operations, with each operation; gathers of several
-/// dimensions are one operation only if `fused`.
+/// Returns the points of a path, one more than there are operations, with each operation; gathers of several dimensions
+/// are one operation only if `fused`.
 ///
-/// None if digits would have to come apart where they do not, or none is free.
+/// None if digits would have to be split where they cannot be, or none is free.
 pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Option<(Vec<Move>, Vec<Point>)> {
     let mut table = DigitTable::default();
     let mut now: Unknowns = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Opti
     Some((operations, known.collect()))
 }
 
-/// Gathers of several dimensions as several, unless they are fused.
+/// Splits a gather of several dimensions into several, unless gathers are fused.
 fn singles(step: &Move, fused: bool) -> Vec<Move> {
     match step {
         Move::AllGather(factors) if factors.is_empty() => Vec::new(),
@@ -96,7 +96,7 @@ fn singles(step: &Move, fused: bool) -> Vec<Move> {
     }
 }
 
-/// All unknowns.
+/// All unknowns, by number.
 #[derive(Default)]
 struct DigitTable {
     digits: Vec<Digit>,
@@ -108,7 +108,7 @@ impl DigitTable {
         self.digits.len() - 1
     }
 
-    /// Takes the lowest digits, of `factor` values, out of a dimension.
+    /// Removes the lowest digits, of `factor` values, from a dimension.
     fn take(&mut self, dim: &mut VecDeque<usize>, factor: usize) -> Option<Vec<usize>> {
         let (mut taken, mut rest) = (Vec::new(), factor);
         while rest > 1 {
@@ -145,7 +145,7 @@ impl DigitTable {
         Some(halves)
     }
 
-    /// Says what a digit is; none if it is something else already.
+    /// Sets the value of a digit; none if it already has another.
     fn set(&mut self, digit: usize, parts: Vec<AxisPart>) -> Option<()> {
         if let Some(known) = &self.digits[digit].value {
             return (joined(known.clone()) == joined(parts)).then_some(());
@@ -159,7 +159,7 @@ impl DigitTable {
         Some(())
     }
 
-    /// The digits that a digit was divided into in the end.
+    /// The digits that a digit was finally divided into.
     fn leaves(&self, digit: usize, leaves: &mut Vec<usize>) {
         match self.digits[digit].halves {
             Some((low, high)) => {
@@ -186,7 +186,7 @@ impl DigitTable {
                 leaves
             })
             .collect();
-        // Each value of prime extent is chosen on its own, as a digit of its own.
+        // Each factor of prime extent is chosen separately, as its own digit.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for (leaf, digit) in self.digits.iter_mut().enumerate() {
             let unknown = digit.halves.is_none() && digit.value.is_none();
@@ -199,7 +199,7 @@ impl DigitTable {
         self.choose_from(problem, &present, &mut open, &mut patience).then_some(())
     }
 
-    /// Chooses, of the open digits, first the one that has the fewest values left.
+    /// Assigns the open digits, most constrained first.
     fn choose_from(
         &mut self,
         problem: &Problem<'_>,
@@ -225,7 +225,7 @@ impl DigitTable {
         false
     }
 
-    /// The digits of `prime` values that are independent of all that `leaf` meets.
+    /// The digits of `prime` values that are independent of all digits that occur together with `leaf`.
     fn possible(&self, problem: &Problem<'_>, present: &[Vec<usize>], leaf: usize, prime: usize) -> Vec<AxisPart> {
         let met = present.iter().filter(|leaves| leaves.contains(&leaf)).flatten();
         let met: Vec<_> = met.flat_map(|&other| self.digits[other].value.iter().flatten()).collect();
@@ -234,7 +234,7 @@ impl DigitTable {
         candidates
     }
 
-    /// Digits of `prime` values: those that the leaf takes the place of, then the target's, then all.
+    /// Candidate digits of `prime` values: those that the leaf replaces, then the target's, then all.
     fn candidates(&self, problem: &Problem<'_>, leaf: usize, prime: usize) -> Vec<AxisPart> {
         let mut leaves = Vec::new();
         self.digits[leaf].instead.iter().for_each(|&digit| self.leaves(digit, &mut leaves));

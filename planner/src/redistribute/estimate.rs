@@ -1,16 +1,16 @@
-//! What a search looks for, and a lower bound of what a state has still to pay: the estimate counts the dimensions that
-//! still lack a factor or have one too many.
+//! The goal of a search, and a lower bound of the remaining cost of a state: the estimate counts the dimensions that
+//! still lack a factor or have a surplus one.
 
 use super::problem::{Cost, Problem};
 use super::state::{Stage, State};
 use crate::factor::gcd;
 
-/// What a path must arrive at.
+/// The goal of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
-    /// The target's piece counts, on whatever ranks.
+    /// The target's piece counts, on any ranks.
     Weak,
-    /// The target, with one permutation on the way, which the path pays for.
+    /// The target, with one permutation, whose cost the path includes.
     Permuted,
     /// The target, without a permutation.
     Free,
@@ -24,14 +24,14 @@ pub(super) struct Search<'a> {
     pub(super) fused: bool,
     /// Whether tiles may be cut smaller than the target's, by factors that replicate.
     pub(super) slices: bool,
-    /// Paths that cost this much or more are not followed.
+    /// Paths of this cost or more are not followed.
     pub(super) bound: Option<Cost>,
-    /// States to look at before giving up.
+    /// The number of states to examine before giving up.
     pub(super) patience: usize,
 }
 
 impl Search<'_> {
-    /// A lower bound of what is still to pay; none if the target cannot be reached.
+    /// A lower bound of the remaining cost; none if the target cannot be reached.
     pub(super) fn ahead(&self, state: &State) -> Option<Cost> {
         if state.stage == Stage::Done {
             return Some(0);
@@ -43,8 +43,8 @@ impl Search<'_> {
         }
         let target = self.problem.target_tile();
         let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
-        // What is lacking may be sliced, for nothing. A surplus is moved, in tiles of the target's size, or
-        // gathered, which costs as much.
+        // Missing factors may be sliced for free. A surplus is moved, in tiles of the target's size, or gathered, at
+        // the same cost.
         if want.surplus == 0 {
             return Some(permute * (want.tile / spare as Cost));
         }
@@ -55,14 +55,14 @@ impl Search<'_> {
         Some(gathered.min(moved))
     }
 
-    /// The same once all slices are made, so that tiles only grow.
+    /// The same bound once all slices are made, so that tiles only grow.
     pub(super) fn ahead_moving(&self, want: &Want, permuted: bool) -> Option<Cost> {
         let (Want { tile, lacking, surplus, .. }, target) = (*want, self.problem.target_tile());
         if tile > target {
             return None;
         }
         let (gathers, cost) = self.least_gathers(tile);
-        // Gathering more dimensions than need be costs more than to move what is left over into the others.
+        // Gathering more dimensions than necessary costs more than moving the surplus into the others.
         let out = if gathers > 0 && self.fused { 0 } else { surplus.saturating_sub(gathers) };
         let moves = lacking.max(out);
         let moves = if self.fused { moves.min(1) } else { moves };
@@ -79,7 +79,7 @@ impl Search<'_> {
         }
     }
 
-    /// Counts what a state lacks.
+    /// Counts the missing and surplus factors of a state.
     pub(super) fn want(&self, state: &State) -> Want {
         let mut want = Want { tile: self.problem.tile(state.pieces()), lacking: 0, surplus: 0, missing: 1 };
         for (now, dim) in state.pieces().zip(&self.problem.dims) {
@@ -92,13 +92,13 @@ impl Search<'_> {
     }
 }
 
-/// How far a state is from the target.
+/// The distance of a state from the target.
 #[derive(Clone, Copy)]
 pub(super) struct Want {
     pub(super) tile: Cost,
     /// Dimensions that lack a factor.
     pub(super) lacking: Cost,
-    /// Dimensions that have a factor too many.
+    /// Dimensions that have a surplus factor.
     pub(super) surplus: Cost,
     /// The product of the factors that dimensions lack.
     pub(super) missing: usize,

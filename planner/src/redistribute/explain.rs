@@ -6,11 +6,11 @@ use polyshard_layout::Collective;
 use polyshard_machine::units::counted;
 use std::fmt::{self, Write as _};
 
-/// Groups that are listed before the rest is only counted.
+/// The number of groups to list before the rest is only counted.
 const LISTED: usize = 4;
 
 impl Plan {
-    /// Returns the plan with the types, groups, elements and bytes of each step, and what other ways would cost.
+    /// Returns the plan with the types, groups, elements and bytes of each step, and the costs of alternatives.
     ///
     /// ```
     /// use polyshard::planner::{DistType, Plan, PlanOptions};
@@ -33,7 +33,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn explain(&self, element_bytes: usize) -> String {
-        // In one unit throughout, so that what is moved and what is held can be compared.
+        // In one unit throughout, so that transfer and memory can be compared.
         let bytes = |elements: u128| elements * element_bytes as u128;
         let mut text = format!(
             "redistribution over ({}), {} per element\n  {}\n",

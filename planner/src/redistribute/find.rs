@@ -1,4 +1,4 @@
-//! Finding plans: of the search's paths, and those that need no search.
+//! Finding plans: from paths of the search, and without a search.
 
 use super::digits::{self, Point};
 use super::estimate::{Rules, Search};
@@ -12,13 +12,13 @@ use crate::{DistDim, DistType};
 use polyshard_layout::Collective;
 use std::cell::RefCell;
 
-/// States to look at for a path that could do without a permutation, or take less time than one that is known.
+/// The number of states to examine for a path without a permutation, or one that takes less time than a known plan.
 ///
-/// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that could
-/// have been avoided is better than a plan that takes seconds to find.
+/// Problems of three axes need a few hundred at most; with very many small factors, an avoidable permutation is better
+/// than a plan that takes seconds to find.
 const PATIENCE: usize = 1_000;
 
-/// Plans that are compared by time.
+/// The number of plans to compare by time.
 const ALTERNATIVES: usize = 16;
 
 impl Plan {
@@ -35,23 +35,23 @@ impl Plan {
             let patience = if rules == Rules::Free { PATIENCE } else { usize::MAX };
             Search { problem: &problem, rules, fused, slices, bound, patience }
         };
-        // What is found without smaller tiles on the way keeps the search with them short.
+        // A path found without smaller intermediate tiles bounds the search with them.
         let spare = problem.spare(source.dims().iter().map(|dim| extent(&dim.parts)));
         let plain = if spare > 1 { search(Rules::Weak, false, None).run(|path| Some(path.cost + 1)) } else { None };
         let weak = search(Rules::Weak, true, plain).run(Some);
         let weak = weak.expect("types can be gathered and sliced: this is a bug in polyshard");
         let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
-        // A permutation need not move a larger tile than the smaller of the two.
+        // A permutation never has to move a larger tile than the smaller of the two.
         let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
         let free = search(Rules::Free, true, Some(most + 1)).run(realized);
-        // Of two plans that cost the same, the one with fewer all-to-alls.
+        // Of two equally cheap plans, the one with fewer all-to-alls.
         let bound = match &free {
             Some(free) if free.total_cost() == weak.cost => return free.clone(),
             Some(free) => free.total_cost() + 1,
             None => most + 1,
         };
         let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
-        // Where several primes meet in one dimension, digits may come apart nowhere on the way.
+        // Where several primes meet in one dimension, it may be impossible to split digits anywhere on the path.
         permuted.or(free).unwrap_or_else(|| Self { weak_cost: weak.cost, ..Self::exchange(source, target) })
     }
 
@@ -77,7 +77,7 @@ impl Plan {
                 Move::Permute => Collective::Permute,
                 Move::AllGather(_) => Collective::AllGather,
             };
-            // Slices of one dimension are one step, or all slices are.
+            // Slices of one dimension are merged into one step; if fused, all slices are.
             if op == Collective::Slice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {
                 from = steps.pop().map_or(from, |step| step.from().clone());
             }
@@ -90,8 +90,8 @@ impl Plan {
         (from == *problem.target).then(|| Self::from_steps(problem.source, problem.target, steps, weak_cost))
     }
 
-    /// Plans that may take less time than the one that moves fewest elements: others that the search comes to next,
-    /// and, where a step may be of several dimensions, to gather everything and slice it.
+    /// Plans that may take less time than the one that moves fewest elements: the next ones of the search and, if a
+    /// step may affect several dimensions, gathering everything and slicing it.
     pub(super) fn alternatives(source: &DistType, target: &DistType, fused: bool, weak_cost: Cost) -> Vec<Self> {
         let gathered = Self::gather_and_slice(source, target, weak_cost);
         let bound = gathered.as_ref().map(|plan| plan.total_cost() + 1);
@@ -119,7 +119,7 @@ impl Plan {
         Self::from_steps(source, target, steps, weak_cost)
     }
 
-    /// Gathers all that source and target do not cut alike, at once, and slices it.
+    /// Gathers at once everything that source and target cut differently, and slices it.
     fn gather_and_slice(source: &DistType, target: &DistType, weak_cost: Cost) -> Option<Self> {
         let dims = source.dims().iter().zip(target.dims()).map(|(before, after)| {
             let parts = common(&before.parts, &after.parts);

@@ -1,9 +1,9 @@
-//! Who exchanges with whom: groups and permutations, as formulas over digits of coordinates.
+//! The groups and permutations of ranks that exchange, as formulas over digits of coordinates.
 //!
-//! An all-to-all takes digits out of some dimensions and puts digits into others. Where both are the same, a
-//! group is the ranks that differ in these digits. Where they are not, each digit that leaves is paired with one
-//! that comes, and in a group both change together: with `x` leaving and a so far replicating `r` coming, the
-//! ranks on a diagonal of the `x`, `r` plane have all pieces between them, and each knows which it gets.
+//! An all-to-all removes digits from some dimensions and adds digits to others. Where both are the same, a group is the
+//! ranks that differ in these digits. Where they are not, each removed digit is paired with an added one, and both
+//! change together in a group: if `x` is removed and `r`, so far replicating, is added, the ranks on a diagonal of the
+//! `x`, `r` plane hold all pieces together, and each knows which one it receives.
 
 use crate::DistType;
 use crate::part::{AxisPart, atoms, extent, split};
@@ -14,8 +14,8 @@ use polyshard_layout::Mesh;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Diagonal(Vec<AxisPart>);
 
-/// Returns the digits of prime extent along which the ranks of a group differ, when `out` leaves and `into`
-/// comes; none if digits of one axis overlap in part.
+/// Returns the digits of prime extent along which the ranks of a group differ, when `out` is removed and `into` is
+/// added; none if digits of one axis overlap in part.
 pub(super) fn diagonals(out: &[AxisPart], into: Option<&[AxisPart]>) -> Option<Vec<Diagonal>> {
     let Some(into) = into else {
         return Some(refined(out, &[])?.into_iter().map(|part| Diagonal(vec![part])).collect());
@@ -57,11 +57,11 @@ pub(super) fn members(mesh: &Mesh, diagonals: &[Diagonal], rank: usize) -> Vec<u
     members
 }
 
-/// Who has by one type what a rank has by another; each rank is this for one other.
+/// The permutation from ranks by one type to ranks by another: each rank sends its tile to one other.
 pub(super) struct Senders<'a> {
     from: &'a DistType,
     to: &'a DistType,
-    /// Digits that replicate by the first type, and what they are by the second: the same for all ranks.
+    /// Digits that replicate by the first type, paired with those by the second: the same for all ranks.
     free: Vec<(AxisPart, AxisPart)>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Senders<'a> {
         Self { from, to, free: pairs(free(from), free(to)) }
     }
 
-    /// Returns the rank that has, by `from`, the tile that `rank` has by `to`.
+    /// Returns the rank whose tile by `from` is the tile of `rank` by `to`.
     pub(super) fn sender(&self, rank: usize) -> usize {
         let mesh = self.from.mesh();
         let coordinates = mesh.coordinates(rank);
@@ -89,7 +89,7 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// Pairs digits of equal extents: a digit with itself where it can be.
+/// Pairs digits of equal extents: a digit with itself where possible.
 fn pairs(left: Vec<AxisPart>, right: Vec<AxisPart>) -> Vec<(AxisPart, AxisPart)> {
     let (same, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|part| right.contains(part));
     let mut open: Vec<_> = right.into_iter().filter(|part| !same.contains(part)).collect();
@@ -121,7 +121,7 @@ fn free(dist_type: &DistType) -> Vec<AxisPart> {
     atoms(&free)
 }
 
-/// Digits of prime extent, divided also where digits of `other` begin or end.
+/// Digits of prime extent, also divided where digits of `other` begin or end.
 fn refined(parts: &[AxisPart], other: &[AxisPart]) -> Option<Vec<AxisPart>> {
     let mut merged: Vec<AxisPart> = parts.to_vec();
     merged.sort_unstable();
@@ -152,7 +152,7 @@ fn refined(parts: &[AxisPart], other: &[AxisPart]) -> Option<Vec<AxisPart>> {
     Some(refined)
 }
 
-/// By how much the rank changes when a coordinate does.
+/// The change of the rank per unit of each coordinate.
 fn strides(mesh: &Mesh) -> Vec<usize> {
     let mut strides = vec![1; mesh.ndim()];
     for axis in (1..mesh.ndim()).rev() {
@@ -161,9 +161,9 @@ fn strides(mesh: &Mesh) -> Vec<usize> {
     strides
 }
 
-/// Returns the digits that leave dimensions on the way between two types, and those that come.
+/// Returns the digits removed from dimensions between two types, and those added.
 ///
-/// None if what stays is not the same in both.
+/// None if the digits that stay differ.
 pub(super) fn moved(from: &DistType, to: &DistType) -> Option<(Vec<AxisPart>, Vec<AxisPart>)> {
     let (mut out, mut into) = (Vec::new(), Vec::new());
     for (before, after) in from.dims().iter().zip(to.dims()) {

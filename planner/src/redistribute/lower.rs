@@ -1,7 +1,7 @@
 //! Plans as programs: a move per step, through arrays in shardings over the digits of the mesh's axes.
 //!
-//! A plan knows types, in which every tile has one shape. Where extents do not divide, the plan is for a larger array; in
-//! the program its tiles are cut off where the array ends, so some are short or empty and nothing is padded.
+//! Every tile of a plan's types has the same shape. Where extents do not divide, the plan is for a larger array; in the
+//! program its tiles are cut off at the array's end, so some are short or empty and nothing is padded.
 
 use super::PlanOptions;
 use super::plan::Plan;
@@ -12,9 +12,9 @@ use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
 
-/// Returns the program that moves an array of `dtype`, named `A`, between two shardings as it is moved between the stages of a
-/// [`Sequence`](crate::Sequence): by the cheapest plan, sums first where that is cheaper, or directly where no plan is known for one of
-/// them.
+/// Returns the program that moves an array of `dtype`, named `A`, between two shardings, as between the stages of a
+/// [`Sequence`](crate::Sequence): by the cheapest plan, reducing first where that is cheaper, or directly where no plan
+/// is known for one of them.
 ///
 /// ```
 /// use polyshard::planner::redistribution;
@@ -27,14 +27,13 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, P
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Errors
-/// Those of [`Plan::between`], [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the shapes
-/// differ, or the target opens sums that are complete.
+/// Those of [`Plan::between`]; [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the
+/// shapes differ, or the target opens sums that are complete.
 pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Result<Program, PlanError> {
     redistribution_with(source, target, dtype, &PlanOptions { dtype, ..PlanOptions::default() })
 }
 
-/// As [`redistribution`], judged by these options.
+/// As [`redistribution`], with these options.
 ///
 /// # Errors
 /// As for [`redistribution`].
@@ -51,7 +50,7 @@ pub fn redistribution_with(
             let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, vec![why.to_string()]);
             let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
             let direct = put_together(source.mesh(), vec![moved], arrays, ArrayId(1), dtype);
-            // Where one collective closes the sums, nothing is left to do.
+            // Where one collective closes the sums, nothing remains to be done.
             let is_one = |pattern: &Pattern| !matches!(pattern, Pattern::Exchange | Pattern::Sequence { .. });
             if direct.moves().all(|moved| is_one(&moved.pattern)) {
                 return Ok(direct);
@@ -69,11 +68,11 @@ fn array(sharding: &Sharding, kind: ArrayKind) -> Array {
     Array { name: Name::new("A"), sharding: sharding.clone(), kind }
 }
 
-/// Of the programs that close sums before they move what they are, the cheapest; none where nothing is to be closed, or only if that is
-/// all there is to do.
+/// The cheapest of the programs that close partial sums before they move the array; none if no sums are to be closed,
+/// or if closing them is the whole task.
 fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &PlanOptions) -> Option<Program> {
     let closed = source.closed_axes(target).ok().filter(|closed| !closed.is_empty())?;
-    // Each rank along the axes gets all of the sums, or a share of them along a dimension.
+    // Each rank along the axes receives all of the sums, or a share of them along a dimension.
     let all = source.closed_along(&closed);
     let shares: Vec<Sharding> = (0..source.shape().len()).filter_map(|dim| divided(&all, dim, &closed)).collect();
     let between = [all].into_iter().chain(shares).filter(|between| between != target);
@@ -93,9 +92,9 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
     judged.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, program)| program)
 }
 
-/// The program of these moves, the last of which ends in `target`.
+/// The program of these moves, the last of which writes `target`.
 fn put_together(mesh: &Mesh, moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
-    // Temporaries come before what is made of them.
+    // Temporaries are listed before the arrays made of them.
     arrays[target.0..].rotate_left(1);
     let last = ArrayId(arrays.len() - 1);
     let renumbered = |id: ArrayId| match id {
@@ -144,7 +143,7 @@ impl Plan {
         put_together(self.source.mesh(), moves, arrays, ArrayId(1), dtype)
     }
 
-    /// The shardings that the plan is between.
+    /// The source and target shardings of the plan.
     fn shardings(&self) -> [Sharding; 2] {
         let of_types = || [&self.source, &self.target].map(|side| side.cut(&side.shape()));
         self.shardings.as_deref().cloned().unwrap_or_else(of_types)
@@ -157,11 +156,11 @@ impl Plan {
         let mut kept: Option<&DistType> = None;
         for (nth, step) in self.steps.iter().enumerate() {
             match step.op() {
-                // The next step hands out the part that the slice keeps.
+                // The next step sends the part that the slice keeps.
                 Collective::Slice => kept = Some(step.to()),
                 _ => {
                     let at = moves.last().map_or(source, |last| last.target);
-                    // The last array is the target, however its sharding is written.
+                    // The last array is the target, with its own sharding.
                     let is_last = nth + 1 == self.steps.len();
                     let id = if is_last { target } else { ArrayId(arrays.len()) };
                     let to = if is_last { arrays[target.0].sharding.clone() } else { step.to().cut(&shape) };
@@ -187,7 +186,7 @@ impl Plan {
     }
 }
 
-/// The name of a step's route.
+/// The pattern of a step's route.
 fn pattern(step: &PlanStep) -> Pattern {
     let mesh = step.from().mesh();
     let mut parts = step.axes().to_vec();
@@ -197,8 +196,8 @@ fn pattern(step: &PlanStep) -> Pattern {
 }
 
 impl DistType {
-    /// Returns the sharding by which ranks have the tiles of this type, cut off where an array of `shape` ends. Where digits
-    /// of an axis number tiles, it is over a mesh with an axis for each of them: see [`Mesh::refined`].
+    /// Returns the sharding by which ranks have the tiles of this type, cut off where an array of `shape` ends. Where
+    /// digits of an axis number tiles, it is over a mesh with one axis per digit: see [`Mesh::refined`].
     ///
     /// ```
     /// use polyshard::planner::DistType;
@@ -210,7 +209,7 @@ impl DistType {
     /// ```
     ///
     /// # Panics
-    /// If the array has not as many dimensions as the type, or a larger one.
+    /// If the number of dimensions differs from the type's, or the array is larger in one of them.
     #[must_use]
     pub fn cut(&self, shape: &[usize]) -> Sharding {
         assert!(
@@ -232,7 +231,7 @@ impl DistType {
             .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug in polyshard"))
     }
 
-    /// The mesh with an axis for each digit that numbers tiles, and for what is between them.
+    /// The mesh with one axis for each digit that numbers tiles, and for each gap between them.
     fn refined_mesh(&self) -> Mesh {
         let extents = self.mesh().extents();
         let digits = extents.iter().enumerate().map(|(axis, &extent)| {

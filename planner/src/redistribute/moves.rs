@@ -1,16 +1,16 @@
-//! The steps of a path, and when they leave no permutation over.
+//! The steps of a path, and when they make a permutation unnecessary.
 //!
-//! Number the pieces of each dimension by digits of the ranks' coordinates. Pieces that have not moved keep
-//! the source's digits. Pieces that will not move again may get the target's at once, whatever these are: of
-//! two ways to number `n` pieces inside a group, an all-to-all makes the one out of the other, because a
-//! regular bipartite graph is a union of perfect matchings. What it cannot do is to give one digit to two
-//! dimensions. So a path needs no permutation if and only if, at each point, the digits that have not moved
-//! and those that will not move again are independent, and what never moves is right from the beginning.
-//! (Rink et al. bias the choice of axes instead, section 7.3.) A state therefore carries, per dimension, how
-//! coarse a cut is still the source's (`kept`) and which is already the target's for good (`fixed`).
+//! Number the pieces of each dimension by digits of the ranks' coordinates. Pieces that have not moved keep the
+//! source's digits. Pieces that will not move again may get the target's at once, whatever these are: of two ways to
+//! number `n` pieces inside a group, an all-to-all turns one into the other, because a regular bipartite graph is a
+//! union of perfect matchings. It cannot give one digit to two dimensions. So a path needs no permutation if and only
+//! if, at each point, the digits that have not moved and those that will not move again are independent, and pieces
+//! that never move are numbered correctly from the start. (Rink et al. bias the choice of axes instead, section 7.3.) A
+//! state therefore records, per dimension, how coarse a cut is still the source's (`kept`) and which is already the
+//! target's for good (`fixed`).
 //!
-//! A cut must come apart between digits: of pieces numbered by a low digit of 2 and a high digit of 3, a
-//! factor 2 can leave, and a factor 3 alone cannot.
+//! A cut must fall between digits: of pieces numbered by a low digit of 2 and a high digit of 3, a factor 2 can be
+//! removed, but not a factor 3 alone.
 
 use super::estimate::{Rules, Search, Want};
 use super::problem::{Cost, Dim, gather_cost};
@@ -27,8 +27,8 @@ impl Search<'_> {
         State { dims: dims.collect(), stage: Stage::Slicing, permuted: false }
     }
 
-    /// Returns what may come after `state`, each with its price; those that cost as much as `least`, together with
-    /// what must follow, need not be among them.
+    /// Returns the successors of `state`, each with its cost; those that cost at least `least`, together with the steps
+    /// that must follow, may be left out.
     pub(super) fn next(&self, state: &State, least: Option<Cost>) -> Next {
         let mut next = Next::new();
         self.finish(state, &mut next);
@@ -43,7 +43,7 @@ impl Search<'_> {
         if self.fused {
             self.fused_moves(state, &mut next);
         }
-        // Of several primes, a dimension may have to give one before it can get another, which takes two steps.
+        // With several primes, a dimension may have to lose one before it can get another, which takes two steps.
         if !self.fused || self.problem.primes.len() > 1 {
             self.moves(state, least, &mut next);
         }
@@ -53,11 +53,11 @@ impl Search<'_> {
         next
     }
 
-    /// Whether it matters which digits number the pieces, and not only how many there are.
+    /// Whether it matters which digits number the pieces, and not only how many pieces there are.
     fn tracks(&self) -> bool {
         match self.rules {
             Rules::Weak => false,
-            // Where there is one prime only, digits come apart everywhere.
+            // With a single prime, digits can be split everywhere.
             Rules::Permuted => self.problem.primes.len() > 1,
             Rules::Free => true,
         }
@@ -107,7 +107,7 @@ impl Search<'_> {
             for &factor in &divisors(have)[1..] {
                 let Some(left) = self.removed(state, from, factor) else { continue };
                 for (into, had) in state.pieces().enumerate().filter(|&(into, _)| into != from) {
-                    // Most moves lead nowhere, and are not worth a state.
+                    // Most moves lead nowhere, and do not need a state.
                     let change = |count: &dyn Fn(usize, usize) -> Cost, all: Cost| {
                         all - count(from, have) - count(into, had)
                             + count(from, have / factor)
@@ -131,7 +131,7 @@ impl Search<'_> {
         }
     }
 
-    /// All-to-alls between any dimensions at once after which no dimension lacks anything.
+    /// All-to-alls between any dimensions at once after which no dimension lacks a factor.
     fn fused_moves(&self, state: &State, next: &mut Next) {
         let enough = |(now, dim): (usize, &Dim)| now.is_multiple_of(dim.target.pieces);
         if !state.pieces().zip(&self.problem.dims).all(enough) {
@@ -139,7 +139,7 @@ impl Search<'_> {
         }
     }
 
-    /// Chooses how many pieces dimension `chosen.len()` gets, when the rest of the dimensions gets `pieces`.
+    /// Chooses the number of pieces of dimension `chosen.len()`, when the remaining dimensions get `pieces`.
     fn fuse(&self, state: &State, pieces: usize, chosen: &mut Vec<(usize, DimState)>, next: &mut Next) {
         let nth = chosen.len();
         let Some(dim) = self.problem.dims.get(nth) else {
@@ -194,7 +194,7 @@ impl Search<'_> {
         next.push((permuted, Move::Permute, self.problem.tile(state.pieces())));
     }
 
-    /// Whether, after these changes, all digits that are known are independent. Before them they are.
+    /// Whether all known digits are independent after these changes, given that they are before.
     fn is_independent(&self, state: &State, changes: &[(usize, DimState)]) -> bool {
         if self.rules != Rules::Free {
             return true;
@@ -214,7 +214,7 @@ impl Search<'_> {
         })
     }
 
-    /// How dimension `dim` may stand when a factor is brought to it; nothing if it does not divide.
+    /// The states of dimension `dim` after a factor is added; none if the factor does not divide.
     fn brought(&self, state: &State, dim: usize, factor: usize) -> Vec<DimState> {
         let (now, dim) = (state.dims[dim], &self.problem.dims[dim]);
         let pieces = now.pieces * factor;
@@ -233,7 +233,7 @@ impl Search<'_> {
         options
     }
 
-    /// How dimension `dim` stands when its lowest digits, of this many values, are taken away.
+    /// The state of dimension `dim` after its lowest digits, `factor` values together, are removed.
     fn removed(&self, state: &State, dim: usize, factor: usize) -> Option<DimState> {
         let now = state.dims[dim];
         let pieces = now.pieces / factor;
@@ -251,7 +251,7 @@ impl Search<'_> {
     }
 }
 
-/// The cut that is the target's from then on when a dimension gets `pieces` pieces.
+/// The cut that is finally the target's once a dimension gets `pieces` pieces.
 fn fixed(now: &DimState, pieces: usize, dim: &Dim) -> Option<usize> {
     let target = dim.target.pieces;
     let cut = if target.is_multiple_of(pieces) {
@@ -262,9 +262,9 @@ fn fixed(now: &DimState, pieces: usize, dim: &Dim) -> Option<usize> {
         return None;
     };
     let known = now.kept.max(now.fixed);
-    // Digits that came earlier and are to move again cannot be the target's.
+    // Digits added earlier that are to move again cannot be the target's.
     let new = cut > known && cut.is_multiple_of(known) && known == now.pieces && dim.target.cut(cut).is_some();
-    // What is the source's and below what comes now stays.
+    // The source's digits above the added ones stay, so they must be the target's.
     let right = now.kept <= now.fixed || dim.source.cut(now.kept) == dim.target.cut(now.kept);
     (new && right).then_some(cut)
 }

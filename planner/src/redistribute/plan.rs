@@ -1,4 +1,4 @@
-//! Plans: what to do, step by step, and what it costs.
+//! Plans: the steps of a redistribution, and their cost.
 
 use super::problem::{Cost, gather_cost};
 use super::step::PlanStep;
@@ -10,7 +10,7 @@ use polyshard_layout::{Collective, DType, Sharding};
 
 /// How an array gets from one distributed type to another.
 ///
-/// A plan is a value: it can be printed, kept and run many times.
+/// A plan is a value: it can be printed, stored and run many times.
 ///
 /// ```
 /// use polyshard::planner::{Plan, PlanOptions};
@@ -28,7 +28,7 @@ pub struct Plan {
     pub(super) target: DistType,
     pub(super) steps: Vec<PlanStep>,
     pub(super) weak_cost: Cost,
-    /// The shardings that it is between, where these are not what the types say.
+    /// The source and target shardings, where they differ from the types.
     pub(super) shardings: Option<Box<[Sharding; 2]>>,
 }
 
@@ -49,35 +49,35 @@ impl Plan {
         &self.target
     }
 
-    /// Returns the steps; none if every rank has its tile already.
+    /// Returns the steps; none if every rank already has its tile.
     #[must_use]
     pub fn steps(&self) -> &[PlanStep] {
         &self.steps
     }
 
-    /// Returns what the cheapest sequence of operations costs if tiles may end on any ranks, in elements as
-    /// [`total_cost`](Self::total_cost). For a direct exchange, what it costs.
+    /// Returns the cost of the cheapest sequence of operations if tiles may end on any ranks, in elements as
+    /// [`total_cost`](Self::total_cost). For a direct exchange, its own cost.
     #[must_use]
     pub fn weak_cost(&self) -> Cost {
         self.weak_cost
     }
 
-    /// Returns what the steps cost together, in elements (Rink et al., figure 11): the sum of what each step's
-    /// [`elements`](PlanStep::elements) are. A device [receives](Self::received) less, since its tiles count in whole,
-    /// with what it keeps of them.
+    /// Returns the cost of all steps, in elements (Rink et al., figure 11): the sum of each step's
+    /// [`elements`](PlanStep::elements). A device [receives](Self::received) less, since whole tiles count, including
+    /// the part that stays.
     #[must_use]
     pub fn total_cost(&self) -> Cost {
         self.steps.iter().map(PlanStep::elements).sum()
     }
 
-    /// Returns the elements of the largest tile on the way.
+    /// Returns the elements of the largest tile, intermediate tiles included.
     #[must_use]
     pub fn peak(&self) -> usize {
         let tiles = self.source.tile_len().max(self.target.tile_len());
         self.steps.iter().map(PlanStep::peak).fold(tiles, usize::max)
     }
 
-    /// Returns what it costs to gather the whole array on every rank, dimension after dimension, and to slice it.
+    /// Returns the cost of gathering the whole array on every rank, dimension after dimension, and slicing it.
     #[must_use]
     pub fn naive_cost(&self) -> Cost {
         let factors = self.source.dims().iter().map(|dim| dim.parts.iter().map(|part| part.extent).product::<usize>());
@@ -91,7 +91,7 @@ impl Plan {
             .sum()
     }
 
-    /// Returns the elements that devices need and lack, summed over all of them: less cannot move.
+    /// Returns the elements that devices need and lack, summed over all devices: a lower bound of the transfer.
     #[must_use]
     pub fn exchange_total(&self) -> Cost {
         volume::total_received(&self.source, &self.target)
@@ -103,7 +103,7 @@ impl Plan {
         self.steps.iter().any(|step| step.op() == Collective::Permute)
     }
 
-    /// Returns the elements that `rank` gets from other ranks, over all steps.
+    /// Returns the elements that `rank` receives from other ranks, over all steps.
     ///
     /// # Panics
     /// If the mesh has no such rank.
@@ -112,19 +112,19 @@ impl Plan {
         self.steps.iter().map(|step| step.received(rank)).sum()
     }
 
-    /// Returns the least and the most elements that any rank gets from others, over all steps.
+    /// Returns the minimum and the maximum, over ranks, of the elements received from others in all steps.
     pub(super) fn received_range(&self) -> [usize; 2] {
         let received = (0..self.source.mesh().size()).map(|rank| self.received(rank));
         received.fold([usize::MAX, 0], |[min, max], elements| [min.min(elements), max.max(elements)])
     }
 
-    /// Returns the elements that all ranks get from others, over all steps.
+    /// Returns the elements that all ranks receive from others, over all steps.
     pub(super) fn received_by_all(&self) -> Cost {
         self.steps.iter().map(PlanStep::received_by_all).sum()
     }
 
-    /// Returns the seconds that the plan's [program](Self::program) takes for an array of `dtype` on a machine on which the mesh is
-    /// placed, as [`cost_on`](crate::cost_on) has them: slices that nothing follows are copied.
+    /// Returns the seconds that the plan's [program](Self::program) takes for an array of `dtype` on a machine on which
+    /// the mesh is placed, as [`cost_on`](crate::cost_on) returns them; slices that end a plan are copied.
     ///
     /// # Panics
     /// If another mesh is placed.

@@ -1,24 +1,24 @@
 //! A redistribution as a puzzle over piece counts.
 //!
-//! Weakly, that is up to a permutation of the ranks, a type is no more than the number of pieces of each
-//! dimension, since the global shape stays (Rink et al., section 7.2). What the search needs beside that, to
-//! know when no permutation is left over, is which digits the tiles of source and target are numbered by.
+//! Weakly, that is up to a permutation of the ranks, a type is no more than the number of pieces of each dimension,
+//! since the global shape stays (Rink et al., section 7.2). To know when a permutation is unnecessary, the search also
+//! needs the digits that number the tiles of source and target.
 
 use crate::DistType;
 use crate::factor::{divisors, primes};
 use crate::part::{AxisPart, extent, joined, split};
 
-/// Elements, or elements times steps: sums of tiles may exceed what a `usize` holds.
+/// Elements, or elements times steps: sums of tiles may overflow a `usize`.
 pub type Cost = u128;
 
 pub(super) struct Problem<'a> {
     pub(super) source: &'a DistType,
     pub(super) target: &'a DistType,
     pub(super) dims: Vec<Dim>,
-    /// Ranks of the mesh: the pieces of all dimensions together divide it.
+    /// The number of ranks of the mesh: the product of the piece counts divides it.
     pub(super) ranks: usize,
     pub(super) primes: Vec<usize>,
-    /// The largest factors by which each dimension may be gathered at all, largest first.
+    /// The largest factors by which each dimension may be gathered, largest first.
     gatherable: Vec<usize>,
     /// Elements of the array.
     len: usize,
@@ -34,7 +34,7 @@ pub(super) struct Dim {
 /// One dimension of the source or of the target.
 pub(super) struct Side {
     pub(super) pieces: usize,
-    /// For each number of pieces that a coarser cut of the dimension may have: the digits of its numbers.
+    /// The digits of the pieces' numbers, for each piece count of a coarser cut of the dimension.
     cuts: Vec<(usize, Vec<AxisPart>)>,
 }
 
@@ -45,8 +45,8 @@ impl Side {
         Self { pieces, cuts: divisors(pieces).into_iter().filter_map(cut).collect() }
     }
 
-    /// Returns the digits that number the dimension's pieces once its lowest digits are gone, so that `pieces`
-    /// are left; none if they do not come apart there.
+    /// Returns the digits that number the dimension's pieces once its lowest digits are removed, so that `pieces`
+    /// pieces remain; none if digits cannot be split there.
     pub(super) fn cut(&self, pieces: usize) -> Option<&[AxisPart]> {
         self.cuts.iter().find(|(cut, _)| *cut == pieces).map(|(_, parts)| parts.as_slice())
     }
@@ -88,8 +88,8 @@ impl<'a> Problem<'a> {
         self.ranks / pieces.product::<usize>()
     }
 
-    /// Returns the least number of all-gathers that make the target's tiles of tiles of `tile` elements, one
-    /// dimension after the other, and their least cost.
+    /// Returns the minimum number of all-gathers, one dimension after the other, that make the target's tiles from
+    /// tiles of `tile` elements, and their minimum cost.
     pub(super) fn least_gathers(&self, tile: Cost) -> (Cost, Cost) {
         let (mut made, mut count, mut cost) = (self.target_tile(), 0, 0);
         for &factor in &self.gatherable {
@@ -108,8 +108,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The cost of gathering, from tiles of `tile` elements, dimensions by these factors, lowest first: what each
-/// rank has after each of them (Rink et al., figure 11).
+/// The cost of gathering, from tiles of `tile` elements, dimensions by these factors, lowest first: the sum of the tile
+/// sizes after each gather (Rink et al., figure 11).
 pub(super) fn gather_cost(tile: Cost, factors: impl IntoIterator<Item = usize>, at_once: bool) -> Cost {
     let mut factors: Vec<_> = factors.into_iter().filter(|&factor| factor > 1).collect();
     if at_once {

@@ -1,4 +1,4 @@
-//! Plans as data that other programs read.
+//! Plans as data for other programs.
 //!
 //! Units are in the fields' names.
 
@@ -18,11 +18,11 @@ pub struct Report {
     pub weak_cost_bytes: Cost,
     /// See [`Plan::naive_cost`].
     pub naive_cost_bytes: Cost,
-    /// The most that any device receives.
+    /// The maximum that any device receives.
     pub received_bytes_max: Cost,
-    /// What all devices receive.
+    /// The sum that all devices receive.
     pub received_bytes_total: Cost,
-    /// The least that all devices must receive, however they do: see [`Plan::exchange_total`].
+    /// The minimum that all devices must receive together, by any plan: see [`Plan::exchange_total`].
     pub lacking_bytes_total: Cost,
     /// See [`Plan::peak`].
     pub peak_bytes: Cost,
@@ -43,12 +43,12 @@ pub struct StepReport {
     pub to: String,
     /// The axes, or digits of axes, along which the ranks of a group differ.
     pub axes: Vec<String>,
-    /// The groups of ranks in which something moves; the cycles of a permutation, each rank before the one that it
-    /// gives its tile to.
+    /// The groups of ranks between which elements move; for a permutation its cycles, each rank before the receiver of
+    /// its tile.
     pub groups: Vec<Vec<usize>>,
     /// See [`PlanStep::elements`](super::PlanStep::elements).
     pub cost_bytes: Cost,
-    /// The most that any device receives.
+    /// The maximum that any device receives.
     pub received_bytes_max: Cost,
 }
 

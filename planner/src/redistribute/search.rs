@@ -1,9 +1,8 @@
 //! The shortest path from the source's piece counts to the target's.
 //!
-//! Every path has the normal form slices, all-to-alls, all-gathers, which never needs more memory than the
-//! larger of the two tiles and loses nothing (Rink et al., lemma 6.5). It is found by A*, with the
-//! estimate of `estimate`. How long it takes depends on the prime
-//! factors of the mesh, not on its ranks. Which steps there are is said in `moves`.
+//! Every path has the normal form slices, all-to-alls, all-gathers, which never needs more memory than the larger of
+//! the two tiles and costs no more (Rink et al., lemma 6.5). It is found by A*, with the estimate of `estimate`. Its time
+//! depends on the prime factors of the mesh, not on its ranks. The steps are in `moves`.
 
 use super::estimate::{Rules, Search};
 use super::problem::Cost;
@@ -24,7 +23,7 @@ struct Node {
 }
 
 impl Search<'_> {
-    /// Returns what `accept` makes of a cheapest path that it takes, if there is one cheaper than the bound.
+    /// Returns the result of `accept` for the cheapest path below the bound for which there is one.
     pub(super) fn run<T>(&self, accept: impl Fn(Path) -> Option<T>) -> Option<T> {
         let mut nodes = vec![Node { state: self.start(), before: None }];
         let mut reached: HashMap<State, (Cost, usize)> = HashMap::from([(self.start(), (0, 1))]);
@@ -65,8 +64,8 @@ impl Search<'_> {
                         }
                     }
                 }
-                // Of equal estimates, the path that has paid more, hence is further along, comes first, and
-                // then the one found last: it is deeper.
+                // Of equal estimates, the path with the higher cost so far, hence further along, is first, and then the
+                // one found last, which is deeper.
                 queue.push((Reverse(cost + ahead), cost, nodes.len()));
                 nodes.push(Node { state, before: Some((nth, step)) });
             }
@@ -74,8 +73,8 @@ impl Search<'_> {
         None
     }
 
-    /// How many paths to one state are followed. Digits that come and go are chosen in the end, and there may be none
-    /// for the one path where there are for another.
+    /// How many paths to one state are followed. Intermediate digits are chosen at the end, and may exist for one path
+    /// but not for another.
     fn ways(&self) -> usize {
         match self.rules {
             Rules::Weak => 1,

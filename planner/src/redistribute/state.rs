@@ -1,13 +1,13 @@
 //! States of the search, and the operations between them.
 
-/// One operation of a path; factors are given as (dimension, factor).
+/// One operation of a path, with factors as (dimension, factor).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Move {
     /// Cuts a dimension by a factor that replicates so far.
     Slice(usize, usize),
-    /// Takes factors out of some dimensions and cuts others by them.
+    /// Removes factors from some dimensions and cuts others by them.
     AllToAll { out: Vec<(usize, usize)>, into: Vec<(usize, usize)> },
-    /// Gives each tile to another rank.
+    /// Sends each tile to another rank.
     Permute,
     /// Joins the pieces of dimensions, one after the other unless operations are fused.
     AllGather(Vec<(usize, usize)>),
@@ -35,7 +35,7 @@ pub(super) struct DimState {
     pub(super) pieces: usize,
     /// The finest cut whose numbers are still the source's.
     pub(super) kept: usize,
-    /// The cut whose numbers are the target's, and stay so.
+    /// The cut whose numbers are the target's for good.
     pub(super) fixed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! One step of a plan: an operation from one type to another, and who takes part.
+//! One step of a plan: an operation from one type to another, and the ranks that take part.
 
 use super::group::{Diagonal, Senders, diagonals, members, moved};
 use super::problem::Cost;
@@ -17,7 +17,7 @@ pub struct PlanStep {
 }
 
 impl PlanStep {
-    /// Returns the step, if digits come apart as its groups need it, and it adds nothing up.
+    /// Returns the step, if digits can be split as its groups require, and the operation does not reduce.
     pub(super) fn new(op: Collective, from: DistType, to: DistType) -> Option<Self> {
         let (axes, diagonals) = match op {
             Collective::Slice => (moved(&from, &to)?.1, Vec::new()),
@@ -60,7 +60,7 @@ impl PlanStep {
         &self.to
     }
 
-    /// Returns the digits that leave or come; those along which groups lie. None for a permutation.
+    /// Returns the digits that are removed or added, along which groups lie. None for a permutation.
     #[must_use]
     pub fn axes(&self) -> &[AxisPart] {
         &self.axes
@@ -83,7 +83,7 @@ impl PlanStep {
 
     /// Returns the ranks of the group of `rank`, ascending; the same list for each of them.
     ///
-    /// Alone for a slice; for a permutation this rank and those from which it gets and to which it gives a tile.
+    /// For a slice, this rank alone; for a permutation, this rank, its sender and its receiver.
     ///
     /// # Panics
     /// If the mesh has no such rank.
@@ -100,8 +100,8 @@ impl PlanStep {
         }
     }
 
-    /// Returns all groups in which something moves, each ascending, in the order of their first ranks; for a
-    /// permutation its cycles, each rank before the one that it gives its tile to.
+    /// Returns all groups between whose ranks elements move, each ascending, in the order of their first ranks; for a
+    /// permutation its cycles, each rank before the receiver of its tile.
     #[must_use]
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
@@ -123,20 +123,20 @@ impl PlanStep {
         groups
     }
 
-    /// Returns the rank from which, in a permutation, `rank` gets its new tile.
+    /// Returns the rank that, in a permutation, sends `rank` its new tile.
     ///
     /// # Panics
-    /// If the step is no permutation.
+    /// If the step is not a permutation.
     #[must_use]
     pub fn sender(&self, rank: usize) -> usize {
         assert_eq!(self.op, Collective::Permute, "only a permutation has one sender per rank");
         Senders::new(&self.from, &self.to).sender(rank)
     }
 
-    /// Returns the rank to which, in a permutation, `rank` gives its tile.
+    /// Returns the rank to which `rank` sends its tile in a permutation.
     ///
     /// # Panics
-    /// If the step is no permutation.
+    /// If the step is not a permutation.
     #[must_use]
     pub fn receiver(&self, rank: usize) -> usize {
         assert_eq!(self.op, Collective::Permute, "only a permutation has one receiver per rank");
@@ -144,8 +144,8 @@ impl PlanStep {
     }
 
     /// Returns the step's cost in elements, as the literature counts it (Rink et al., figure 11): a device's whole tile
-    /// for an all-to-all or a permutation, with the part that stays; its tile afterwards for an all-gather; nothing for
-    /// a slice. For an exchange, the most that a device gets from others.
+    /// for an all-to-all or a permutation, including the part that stays; its tile afterwards for an all-gather;
+    /// nothing for a slice. For an exchange, the maximum that a device receives from others.
     #[must_use]
     pub fn elements(&self) -> Cost {
         match self.op {
@@ -156,7 +156,7 @@ impl PlanStep {
         }
     }
 
-    /// Returns the elements that `rank` gets from other ranks: of its new tile, those that it has not.
+    /// Returns the elements of its new tile that `rank` receives from other ranks.
     #[must_use]
     pub fn received(&self, rank: usize) -> usize {
         let (before, after) = (self.from.tile_len(), self.to.tile_len());
@@ -174,7 +174,7 @@ impl PlanStep {
         self.from.tile_len().max(self.to.tile_len())
     }
 
-    /// Returns the most elements that any rank gets from others.
+    /// Returns the maximum of the elements that any rank receives from others.
     pub(super) fn received_at_most(&self) -> Cost {
         match self.op {
             Collective::Permute | Collective::Exchange => super::volume::most_received(&self.from, &self.to),
@@ -182,7 +182,7 @@ impl PlanStep {
         }
     }
 
-    /// Returns the elements that all ranks get from others, together.
+    /// Returns the elements that all ranks receive from others, together.
     pub(super) fn received_by_all(&self) -> Cost {
         (0..self.from.mesh().size()).map(|rank| self.received(rank) as Cost).sum()
     }
@@ -199,8 +199,7 @@ fn cycle(receivers: &Senders<'_>, rank: usize) -> Vec<usize> {
     cycle
 }
 
-/// The digits in which two types differ: below what both cut alike. Digits that overlap
-/// become one.
+/// The digits in which two types differ, below the common cut. Digits that overlap become one.
 fn differing(from: &DistType, to: &DistType) -> Vec<AxisPart> {
     let mut parts_that_differ = Vec::new();
     for (before, after) in from.dims().iter().zip(to.dims()) {

@@ -74,7 +74,7 @@ fn figure_5_takes_the_better_of_two_ways() {
     assert!(plan_1.permutes() && ops(&plan_1).contains(&Collective::AllToAll) && plan_1.steps().len() == 2);
     check(&axes, "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", &ops(&plan_1), figures);
 
-    // The other way round a permutation would be needed.
+    // The other way round would need a permutation.
     let plan_2 = plan(&axes, "[32{x}128, 512, 32{y}128]", "[128, 32{y,x}512, 128]");
     assert_eq!(ops(&plan_2), [Collective::AllToAll, Collective::AllToAll]);
     assert_eq!(plan_2.weak_cost(), plan_2.total_cost());
@@ -132,7 +132,7 @@ fn problems_with_nothing_to_do_have_no_steps() {
 
 #[test]
 fn an_all_to_all_may_trade_an_axis_for_one_that_replicates() {
-    // Along the diagonal of `x` and `r` ranks have both halves between them.
+    // The ranks along the diagonal of `x` and `r` hold both halves together.
     let plan = plan(&[("x", 2), ("r", 2)], "[4{x}8, 8]", "[8, 4{r}8]");
     assert_eq!(ops(&plan), [Collective::AllToAll]);
     assert_eq!(plan.steps()[0].groups(), [[0, 3], [1, 2]]);
@@ -158,7 +158,7 @@ fn plans_explain_themselves() {
     "#]].assert_eq(&plan.explain(8));
 }
 
-/// A step that gathers runs, and is priced, as an all-gather only where the pieces follow one another.
+/// A gathering step runs, and is priced, as an all-gather only where the pieces are consecutive.
 #[test]
 fn all_gathers_are_those_whose_pieces_follow_one_another() {
     let mesh = Mesh::new([("a", 2), ("b", 3), ("c", 4)]);
@@ -172,7 +172,7 @@ fn all_gathers_are_those_whose_pieces_follow_one_another() {
         ("[1{a,b}6]", "[6]", false),
         ("[1{b,a}6]", "[3{a}6]", true),
         ("[1{b,a}6, 2]", "[3{a}6, 2]", true),
-        // Digits of an axis, on meshes that are refined otherwise.
+        // Digits of an axis, on meshes that are refined differently.
         ("[3{c}12]", "[12]", true),
         ("[3{c}12]", "[6{c/2}12]", true),
         ("[3{c/2,c%2}12]", "[6{c%2}12]", true),

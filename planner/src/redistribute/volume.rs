@@ -1,7 +1,7 @@
-//! How much ranks need and lack: the lower bound of any way to redistribute.
+//! The elements that ranks need and lack: a lower bound for any redistribution.
 //!
-//! Dimensions whose tiles are numbered by different axes do not know of each other, so their overlaps multiply,
-//! and only ranks that differ in the axes of one such set of dimensions are looked at.
+//! Dimensions whose tiles are numbered by different axes are independent, so their overlaps multiply, and for each such
+//! set of dimensions only the ranks that differ in its axes are examined.
 
 use super::problem::Cost;
 use crate::DistType;
@@ -13,13 +13,13 @@ pub(super) fn received(from: &DistType, to: &DistType, rank: usize) -> usize {
     to.tile_len() - common.product::<usize>()
 }
 
-/// Returns the most that any rank needs and lacks.
+/// Returns the maximum, over ranks, of the elements that a rank needs and lacks.
 pub(super) fn most_received(from: &DistType, to: &DistType) -> Cost {
     let least: usize = overlaps(from, to).into_iter().map(|set| set.least).product();
     (to.tile_len() - least) as Cost
 }
 
-/// Returns what all ranks need and lack, summed.
+/// Returns the elements that ranks need and lack, summed over all ranks.
 pub(super) fn total_received(from: &DistType, to: &DistType) -> Cost {
     let ranks = from.mesh().size() as Cost;
     let sets = overlaps(from, to);
@@ -28,7 +28,7 @@ pub(super) fn total_received(from: &DistType, to: &DistType) -> Cost {
     ranks * to.tile_len() as Cost - common * (ranks / looked_at)
 }
 
-/// What the ranks have of their target tiles, along a set of dimensions.
+/// The part of their target tiles that ranks already have, along a set of dimensions.
 struct Overlaps {
     /// The number of ranks that differ in the axes of these dimensions.
     ranks: usize,

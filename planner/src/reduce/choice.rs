@@ -1,7 +1,7 @@
 //! The fastest program of a reduction.
 //!
-//! All programs are synthesised, lowered and priced. Steps that are the same in several are priced once, so a
-//! thousand programs cost little more than their few dozen different steps.
+//! All programs are synthesised, lowered and priced. Steps shared by several programs are priced once, so a thousand
+//! programs cost little more than their few dozen distinct steps.
 
 use super::lower::Lowering;
 use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, Simulation, synthesize};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Which programs are tried, and how collectives run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceOptions {
-    /// The most steps of a program.
+    /// The maximum number of steps of a program.
     pub max_steps: usize,
-    /// When a `Master` instruction counts.
+    /// Which `Master` instructions are allowed.
     pub masters: AllowedMasters,
     /// How each collective is carried out.
     pub algorithm: Algorithm,
@@ -65,8 +65,8 @@ pub fn best(
     best_with(machine, matrix, axes, bytes, &ReduceOptions::default())
 }
 
-/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones those of
-/// fewer steps.
+/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones, those of
+/// fewer steps first.
 ///
 /// # Errors
 /// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are negative or not finite.
@@ -83,7 +83,7 @@ pub fn best_with(
     let hierarchy = Hierarchy::on_machine(machine, matrix, axes)?;
     let mut lowering = Lowering::new(matrix, axes)?;
     let prices = Prices::new(machine).by(options.algorithm);
-    // Groups that are equal are the same allocation, which `lowering` keeps alive.
+    // Equal groups share one allocation, which `lowering` keeps alive.
     let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
     let mut ranked = Vec::new();
     for program in synthesize(&hierarchy, options.max_steps, options.masters) {
@@ -104,8 +104,8 @@ pub fn best_with(
     Ok(ranked)
 }
 
-/// Seconds without their last bits, which depend on the order of the sums: to nine digits, as a number to sort by.
+/// Seconds rounded to nine digits, as a number to sort by: the last bits depend on the order of the sums.
 fn rounded(seconds: f64) -> i64 {
-    // The logarithm's billionths; no time at all comes first.
+    // The logarithm's billionths; 0 seconds sort first.
     if seconds == 0.0 { i64::MIN } else { (seconds.ln() * 1e9).round() as i64 }
 }

@@ -20,42 +20,42 @@ pub enum ReduceError {
     /// The steps are not a reduction of these ranks.
     #[error(transparent)]
     Steps(#[from] ReductionError),
-    /// A level that the hierarchy lacks.
+    /// The hierarchy lacks a level.
     #[error("no level {level}; the hierarchy {hierarchy} has levels 0..{levels}")]
     NoLevel { level: usize, hierarchy: String, levels: usize },
-    /// A form whose level is not outside the slice.
+    /// The level of a form is not outside the slice.
     #[error(
         "level {ancestor} of the form is not outside level {slice} of the slice; {}",
         if *slice == 0 { "use `InsideGroup`".into() } else { format!("name one of 0..{slice}") }
     )]
     NoAncestor { ancestor: usize, slice: usize },
-    /// A level of count 0, or too many devices.
+    /// A level has count 0, or there are too many devices.
     #[error(
         "levels of {counts:?} members are not a hierarchy; give each 1 or more, and fewer than 2^64 devices in all"
     )]
     Counts { counts: Vec<usize> },
-    /// A step, counted from 1, all of whose groups hold nothing.
+    /// No group of a step, counted from 1, holds anything.
     #[error("step {step}, {collective}: no group of two ranks or more holds anything; leave the step out")]
     Nothing { step: usize, collective: Collective },
-    /// A step, counted from 1, whose ranks hold different amounts: `all of the array`, `1/4 of the array`, `nothing`.
+    /// The ranks of a step, counted from 1, hold different amounts: `all of the array`, `1/4 of the array`, `nothing`.
     #[error(
         "step {step}, {collective}: one rank holds {first} and another {other}; all ranks of a step must hold the \
              same amount"
     )]
     Uneven { step: usize, collective: Collective, first: String, other: String },
-    /// A gather in a step, counted from 1, that makes more than the array.
+    /// A gather in a step, counted from 1, makes more than the array.
     #[error("step {step}, AllGather: {ranks} ranks hold {held} each, which is more than the array; scatter it first")]
     Whole { step: usize, ranks: usize, held: String },
-    /// More elements than any memory can hold.
+    /// There are more elements than any memory can hold.
     #[error("an array cannot have {elements} elements of `{dtype}`; give at most {most}")]
     TooLong { elements: usize, dtype: DType, most: usize },
-    /// A program that does not reduce over the axes.
+    /// A program does not reduce over the axes.
     #[error("the program `{program}` does not reduce over {over} of {placed}: {why}")]
     WrongProgram { program: String, over: String, placed: String, why: Box<ReduceError> },
-    /// Steps that do not reduce over the axes.
+    /// The steps do not reduce over the axes.
     #[error("the steps do not reduce over {over} of {placed}: {why}")]
     WrongSteps { over: String, placed: String, why: Box<ReductionError> },
-    /// Steps for other groups than those along the axes.
+    /// The steps are for other groups than those along the axes.
     #[error(
         "the steps reduce in the groups {given}, but the groups over {over} of {placed} are {wanted}; make steps for \
          these groups"

@@ -1,4 +1,4 @@
-//! What a planned reduction does and what the machine's model expects of it, as text.
+//! The steps of a planned reduction and their times by the machine's model, as text.
 
 use super::hierarchy::Hierarchy;
 use super::instruction::Instruction;
@@ -9,14 +9,14 @@ use polyshard_program::reduction::listed;
 use std::fmt;
 
 impl ReductionPlan {
-    /// Returns the steps with their groups of devices and simulated seconds, and how the whole compares with one
+    /// Returns the steps with their groups of devices and simulated seconds, and a comparison of the whole with one
     /// all-reduce.
     #[must_use]
     pub fn explain(&self) -> String {
         self.to_string()
     }
 
-    /// The lines of the steps: what is done, and in which groups.
+    /// The lines of the steps: the operations and their groups.
     fn steps(&self) -> Vec<[String; 2]> {
         let Some(lowered) = self.procedure.steps() else {
             let operations = [Collective::AllToAll, Collective::AllGather].into_iter().zip(&self.simulation.steps);

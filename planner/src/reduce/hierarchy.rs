@@ -1,17 +1,17 @@
 //! Synthesis hierarchies: the levels that a reduction sees.
 //!
-//! A parallelism matrix can be written as a hierarchy by its columns or by its rows; by the reduction axes' rows
-//! alone it is smaller and more expressive (Xie et al., theorem 3.2), since every group that is summed looks alike.
-//! Factors of one machine level are collapsed, because switches gain nothing from splitting them (section 2.5), and
-//! levels that the reduction does not cross are left out. A root of one member is put in front, so that every level
-//! has something outside it.
+//! A parallelism matrix can be written as a hierarchy by its columns or by its rows; the rows of the reduction axes
+//! alone make a smaller and more expressive one (Xie et al., theorem 3.2), since all groups that are summed have the
+//! same shape. Factors of one machine level are collapsed, because switches gain nothing from splitting them (section
+//! 2.5), and levels that the reduction does not cross are left out. A root of one member is put in front, so that every
+//! level has a level outside it.
 
 use super::ReduceError;
 use crate::placement::{ParallelismMatrix, PlacementError};
 use polyshard_machine::Machine;
 use std::fmt;
 
-/// Named levels, the outermost first, which has one member.
+/// Named levels, outermost first; the outermost has one member.
 ///
 /// ```
 /// use polyshard::planner::placement::ParallelismMatrix;
@@ -27,7 +27,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Returns the hierarchy of these levels, outermost first; a `root` is put in front if the first has not one
+    /// Returns the hierarchy of these levels, outermost first; a `root` is put in front unless the first level has one
     /// member.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Hierarchy {
         }
     }
 
-    /// Returns the hierarchy of a reduction over `axes`: a root, and each level that they are cut at.
+    /// Returns the hierarchy of a reduction over `axes`: a root, and each level at which they are cut.
     ///
     /// A level has as many members as the product of the axes' factors there, and is named by its position.
     ///

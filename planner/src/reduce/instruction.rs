@@ -1,12 +1,12 @@
 //! Instructions: slice, form and collective.
 //!
-//! The slice divides the devices: those inside one member of its level are together. The form says who talks:
+//! The slice divides the devices: those inside one member of its level are together. The form selects the groups:
 //!
 //! ```text
 //!                 node 0: a0 a1     node 1: b0 b1           slice node
 //! InsideGroup     {a0 a1} {b0 b1}                           all of a member
 //! Parallel(root)  {a0 b0} {a1 b1}                           the first of each, the second of each, ..
-//! Master(root)    {a0 b0}                                   the first of each only
+//! Master(root)    {a0 b0}                                   only the first of each
 //! ```
 //!
 //! `Parallel(e)` and `Master(e)` stay inside one member of `e`, which is outside the slice.
@@ -15,14 +15,14 @@ use super::{Hierarchy, ReduceError};
 use polyshard_program::reduction::Collective;
 use serde::{Deserialize, Serialize};
 
-/// Who talks to whom.
+/// Which devices form a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Form {
     /// All devices inside each member of the slice.
     InsideGroup,
     /// The first devices of the slice's members inside one member of this level, the second devices, and so on.
     Parallel(usize),
-    /// The first devices of the slice's members inside one member of this level, and no other.
+    /// Only the first devices of the slice's members inside one member of this level.
     Master(usize),
 }
 
@@ -39,18 +39,18 @@ pub enum Form {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Instruction {
-    /// What is done.
+    /// The operation.
     pub collective: Collective,
     /// The level whose members divide the devices.
     pub slice: usize,
-    /// Who talks to whom.
+    /// Which devices form a group.
     pub form: Form,
 }
 
 impl Instruction {
     /// Returns the groups of devices, outer levels first; each is ascending.
     ///
-    /// Inside the innermost level's members every group is of one device.
+    /// Inside the innermost level's members every group has one device.
     ///
     /// # Errors
     /// If a level does not exist, or the form's is not outside the slice.
@@ -61,7 +61,7 @@ impl Instruction {
         if self.slice >= levels {
             return Err(no_level(self.slice));
         }
-        // A group differs in the levels of `varied` and in no other.
+        // The devices of a group differ in the levels of `varied` only.
         let varied = match self.form {
             Form::InsideGroup => self.slice + 1..levels,
             Form::Parallel(ancestor) | Form::Master(ancestor) => {

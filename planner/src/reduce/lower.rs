@@ -1,15 +1,15 @@
 //! Lowering: from a program to groups of ranks of the whole machine.
 //!
-//! The reduction's groups all look alike: with its ranks ascending, position `p` of each is device `p` of the
-//! synthesis hierarchy. So an instruction's groups are repeated in every one of them:
+//! The reduction's groups all have the same shape: with its ranks ascending, position `p` of each is device `p` of the
+//! synthesis hierarchy. So an instruction's groups are repeated in each of them:
 //!
 //! ```text
 //! hierarchy root 1, node 2, gpu 2       AllReduce(node, Parallel(root))     {0, 2} {1, 3}
 //! reduced   {0 1 16 17} {2 3 18 19}     lowered                             {0, 16} {1, 17} {2, 18} {3, 19}
 //! ```
 //!
-//! Groups that hold nothing are left out of what adds. Lowering counts how much each rank holds; that the sum comes
-//! out is for their proof, which shares none of this.
+//! Adding collectives leave out groups that hold nothing. Lowering counts how much each rank holds; that the result is
+//! the sum is left to the proof, which shares no code with it.
 
 use super::{Hierarchy, Instruction, ReduceError, ReductionProgram};
 use crate::factor::lcm;
@@ -31,19 +31,18 @@ impl ReductionProgram {
     /// # Ok::<(), polyshard::planner::reduce::ReduceError>(())
     /// ```
     ///
-    /// # Errors
-    /// If an axis does not exist or is named twice, an instruction names levels that the reduction lacks, all groups
-    /// of a step hold nothing, or ranks of a step hold amounts that do not go together.
+    /// If an axis does not exist or is named twice, an instruction names levels that the reduction lacks, all groups of
+    /// a step hold nothing, or ranks of a step hold incompatible amounts.
     pub fn lower(&self, matrix: &ParallelismMatrix, axes: &[usize]) -> Result<Lowered, ReduceError> {
         Lowering::new(matrix, axes)?.lower(self)
     }
 }
 
-/// Lowers several programs of one placement, and writes equal groups once.
+/// Lowers several programs of one placement, and stores equal groups once.
 pub(super) struct Lowering {
     reduced: Arc<Vec<Vec<usize>>>,
     hierarchy: Hierarchy,
-    /// By the small groups that hold something.
+    /// Lowered groups, by the small groups that hold something.
     lowered: HashMap<Vec<Vec<usize>>, Arc<Vec<Vec<usize>>>>,
 }
 
@@ -55,7 +54,7 @@ impl Lowering {
     }
 
     pub(super) fn lower(&mut self, program: &ReductionProgram) -> Result<Lowered, ReduceError> {
-        // The part of the array that each device holds: 1 / n of it, or nothing.
+        // The fraction of the array that each device holds: 1 / n, or nothing.
         let mut held: Vec<Option<usize>> = vec![Some(1); self.hierarchy.devices()];
         let mut steps = Vec::with_capacity(program.instructions.len());
         let mut chunks = 1;
@@ -73,8 +72,8 @@ impl Lowering {
         Ok(Lowered::from_known(self.reduced.clone(), chunks, steps))
     }
 
-    /// The groups of the hierarchy that hold something, and in how many parts the array is; `held` becomes what is
-    /// held after.
+    /// The groups of the hierarchy that hold something, and the number of parts of the array; updates `held` to the
+    /// amounts afterwards.
     fn step(
         &self,
         step: usize,
@@ -83,7 +82,7 @@ impl Lowering {
     ) -> Result<(Vec<Vec<usize>>, usize), ReduceError> {
         let collective = instruction.collective;
         let mut groups = instruction.groups(&self.hierarchy)?;
-        // Only those that add may leave groups alone that hold nothing; see `rules`.
+        // Only adding collectives may leave out groups that hold nothing; see `rules`.
         let active = |group: &[usize]| !collective.reduces() || group.iter().any(|&device| held[device].is_some());
         groups.retain(|group| group.len() > 1 && active(group));
         let root = groups.first().map(|group| held[group[0]]).ok_or(ReduceError::Nothing { step, collective })?;
@@ -94,7 +93,7 @@ impl Lowering {
                 return Err(ReduceError::Uneven { step, collective, first, other });
             }
         }
-        // The first of a broadcast that has nothing to give; every other group holds something.
+        // The root of a broadcast may have nothing to send; every other group holds something.
         let Some(parts) = root else { return Err(ReduceError::Nothing { step, collective }) };
         for group in &groups {
             let n = group.len();
@@ -106,7 +105,7 @@ impl Lowering {
                     Collective::AllGather => {
                         return Err(ReduceError::Whole { step, ranks: n, held: amount(Some(parts)) });
                     }
-                    // The proof refuses collectives of which no reduction is made.
+                    // The proof refuses collectives that cannot be part of a reduction.
                     _ => Some(parts),
                 };
             }

@@ -1,8 +1,8 @@
-//! Plans: which groups of a placed mesh reduce in which steps.
+//! Plans: the groups of a placed mesh that reduce, and their steps.
 //!
-//! Whatever a strategy names becomes a program lowered to the machine's devices, or one fixed order. A program from
-//! elsewhere is proved before anything is made for it: a wrong one would give a wrong sum unnoticed. All
-//! ranks come to the same plan by themselves, since choosing is arithmetic.
+//! Every strategy becomes a program lowered to the machine's devices, or one fixed order. A program from elsewhere is
+//! proved before anything is made for it: a wrong one would silently give a wrong sum. All ranks choose the same plan
+//! without communication, since choosing is arithmetic.
 
 use super::choice::best;
 use super::error::ReduceError;
@@ -25,12 +25,12 @@ pub struct ReductionPlan {
     pub(super) elements: usize,
     pub(super) dtype: DType,
     pub(super) strategy: Strategy,
-    /// The program that the steps are from, if there is one.
+    /// The program of which the steps were lowered, if any.
     pub(super) instructions: Option<ReductionProgram>,
     /// In the machine's ranks.
     pub(super) procedure: Procedure,
     pub(super) simulation: Simulation,
-    /// How long one all-reduce takes.
+    /// The time of one all-reduce.
     pub(super) direct: Simulation,
 }
 
@@ -55,12 +55,11 @@ impl PlacedMesh {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// If an axis does not exist or is named twice, the elements are more than any memory holds, or a program given cannot be lowered,
-    /// does not compute the reduction or is for other groups.
+    /// If an axis does not exist or is named twice, the elements exceed any memory, or a given program cannot be
+    /// lowered, does not compute the reduction or is for other groups.
     ///
     /// # Panics
-    /// If a program that was found does not prove: a bug in polyshard.
+    /// If a synthesised program cannot be proved: a bug in polyshard.
     pub fn reduction<A: AxisRef>(
         &self,
         axes: &[A],
@@ -113,7 +112,7 @@ impl PlacedMesh {
                     why: Box::new(why),
                 })?
             }
-            // All-to-all of the data, then the pieces back.
+            // An all-to-all of the data, then an all-gather of the pieces.
             Strategy::Deterministic => Procedure::in_order(self.groups(&axes)?)?,
         };
         let (simulation, placed) = (priced(&procedure)?, self.clone());
@@ -131,7 +130,7 @@ impl PlacedMesh {
         }
     }
 
-    /// Checks that steps given are for the groups of these axes, in whatever order.
+    /// Checks that given steps are for the groups of these axes, in any order.
     fn same_groups(&self, axes: &[usize], given: &[Vec<usize>], wanted: &[Vec<usize>]) -> Result<(), ReduceError> {
         let ascending = |groups: &[Vec<usize>]| {
             let mut groups = groups.to_vec();
@@ -148,7 +147,7 @@ impl PlacedMesh {
     }
 }
 
-/// One all-reduce; nothing at all if no group has two ranks.
+/// One all-reduce; nothing if no group has two ranks.
 fn direct(groups: Vec<Vec<usize>>) -> Result<Lowered, ReduceError> {
     let step = LoweredStep { collective: Collective::AllReduce, groups: groups.clone().into(), parts: 1 };
     let steps = if groups.iter().any(|group| group.len() > 1) { vec![step] } else { vec![] };
@@ -156,8 +155,8 @@ fn direct(groups: Vec<Vec<usize>>) -> Result<Lowered, ReduceError> {
 }
 
 impl ReductionPlan {
-    /// Returns the program of the reduction: an array named `array` of partial sums along the axes, which are closed. Its
-    /// ranks are those of the mesh.
+    /// Returns the program of the reduction: it closes an array named `array` of partial sums along the axes. Its ranks
+    /// are those of the mesh.
     ///
     /// # Panics
     /// If the groups are not those along the axes: a bug in polyshard.
@@ -173,16 +172,16 @@ impl ReductionPlan {
             .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug in polyshard"))
     }
 
-    /// Returns who combines what with whom, in the machine's ranks.
+    /// Returns the groups and steps of the reduction, in the machine's ranks.
     #[must_use]
     pub fn procedure(&self) -> &Procedure {
         &self.procedure
     }
 
-    /// Returns the same in the ranks of the mesh.
+    /// Returns the same procedure in the ranks of the mesh.
     ///
     /// # Panics
-    /// If devices are no ranks of the mesh: a bug in polyshard.
+    /// If devices are not ranks of the mesh: a bug in polyshard.
     #[must_use]
     pub fn procedure_in_mesh(&self) -> Procedure {
         let procedure = self.procedure.renumbered(|device| self.placed.mesh_rank(device));
@@ -225,19 +224,19 @@ impl ReductionPlan {
         &self.strategy
     }
 
-    /// Returns the steps, in groups of devices; none if it is [`Deterministic`](Strategy::Deterministic).
+    /// Returns the steps, in groups of devices; none for [`Deterministic`](Strategy::Deterministic).
     #[must_use]
     pub fn lowered(&self) -> Option<&Lowered> {
         self.procedure.steps()
     }
 
-    /// Returns how long it takes on the machine of the placement, by its model.
+    /// Returns the reduction's time on the machine of the placement, by its model.
     #[must_use]
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
     }
 
-    /// Returns how long one all-reduce takes there.
+    /// Returns the time of one all-reduce on the machine of the placement.
     #[must_use]
     pub fn simulation_of_direct(&self) -> &Simulation {
         &self.direct

@@ -1,16 +1,16 @@
 //! Programs: lists of instructions.
 //!
-//! A program contains no sizes, so one serves every placement whose hierarchy has as many levels. That it is
-//! valid is for `synthesize` to see to, or for `proof` once it is lowered.
+//! A program contains no sizes, so it serves every placement whose hierarchy has the same number of levels.
+//! `synthesize` makes valid programs only; `proof` checks any program once it is lowered.
 
 use super::{Form, Hierarchy, Instruction};
 use polyshard_program::reduction::Collective;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A reduction as a list of instructions, done one after the other.
+/// A reduction as a list of instructions, carried out in order.
 ///
-/// Prints as its collectives, with [`describe`](Self::describe) giving levels and forms.
+/// Prints as its collectives; [`describe`](Self::describe) adds levels and forms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReductionProgram {
@@ -39,7 +39,7 @@ impl ReductionProgram {
         self.instructions.iter().map(|step| step.describe(hierarchy)).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns whether it is one all-reduce of all ranks that have a part of the sum.
+    /// Returns whether it is one all-reduce of all ranks that hold a part of the sum.
     ///
     /// ```
     /// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};

@@ -1,4 +1,4 @@
-//! How long a lowered program takes, step by step, by the prices of all programs.
+//! The time of a lowered program, step by step, by the prices of all programs.
 
 use super::ReduceError;
 use crate::cost::Prices;
@@ -28,7 +28,7 @@ impl fmt::Display for Simulation {
     }
 }
 
-/// Returns how long a lowered program takes to sum `bytes` on every rank.
+/// Returns the time of a lowered program that sums `bytes` on every rank.
 ///
 /// ```
 /// use polyshard::machine::Algorithm;

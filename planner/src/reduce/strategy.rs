@@ -1,4 +1,4 @@
-//! Strategies: what a user says of how a reduction is to be carried out.
+//! Strategies: the user's choice of how a reduction is carried out.
 
 use super::ReductionProgram;
 use polyshard_program::reduction::Lowered;
@@ -22,15 +22,15 @@ use polyshard_program::reduction::Lowered;
 pub enum Strategy {
     /// In one all-reduce of each group.
     Direct,
-    /// By the program of at most five steps that takes least time on the machine of the placement, by the model of
-    /// the machine ([`best`](super::best)).
+    /// By the fastest program of at most five steps on the machine of the placement, by the machine's model
+    /// ([`best`](super::best)).
     #[default]
     Best,
     /// By this program, lowered for the placement and proved.
     Program(ReductionProgram),
     /// By these steps, which may be written by hand or for no hierarchy at all; they are proved.
     Lowered(Lowered),
-    /// In the order of the mesh's coordinates: the same bits for every placement, every number of ranks per node and
-    /// on threads as on MPI, at the price of a step in which all talk to all.
+    /// In the order of the mesh's coordinates: the same bits for every placement and every number of ranks per node, on
+    /// threads and on MPI, at the price of a step in which all ranks exchange with all.
     Deterministic,
 }

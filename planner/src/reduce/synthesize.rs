@@ -1,16 +1,17 @@
 //! All valid programs up to a number of steps, shortest first.
 //!
-//! The search runs over states, not over programs: each state is expanded once, a table says from which a sum can
-//! be reached in how many steps, and the programs are then read off. Every level is taken for two devices. Which
-//! instruction may follow which depends on what a level holds, not on how many members it has, so the programs are
-//! the same; and each can be proved again at its true size.
+//! The search runs over states, not over programs: each state is expanded once, a table says from which states a sum
+//! can be reached in how many steps, and the programs are then read off. Every level has two devices here. Which
+//! instruction may follow another depends on the data that a level holds, not on how many members it has, so the
+//! programs are the same; and each can be proved again at its true size.
 //!
-//! **Which programs count as one.** An instruction is known by its collective and by the groups that hold something,
-//! so `Parallel` after a `Reduce`, whose other groups are empty, is the `Master` of the same level, and is written
-//! so. With [`AllowedMasters::OthersIdle`] that is the only way to have a `Master`, since the ranks that are left out then have nothing to
-//! do. This gives 3 programs for one level, 47 for two and 931 for three, of at most 5 steps, and so the totals of
-//! the tables of Xie et al. [`AllowedMasters::Any`] adds programs in which others wait with data of their own, or in which
-//! roots gather and broadcast among themselves first: 100 in all for two levels.
+//! **Which programs count as equal.** An instruction is identified by its collective and by the groups that hold
+//! something, so `Parallel` after a `Reduce`, whose other groups are empty, is the `Master` of the same level, and is
+//! written as such. With [`AllowedMasters::OthersIdle`] that is the only way to have a `Master`, since the ranks that
+//! are left out then have nothing to do. This gives 3 programs for one level, 47 for two and 931 for three, of at most
+//! 5 steps, and so the totals of the tables of Xie et al. [`AllowedMasters::Any`] adds programs in which other ranks
+//! wait with data of their own, or in which roots gather and broadcast among themselves first: 100 in all for two
+//! levels.
 
 use super::Hierarchy;
 use super::instruction::{Form, Instruction};
@@ -30,7 +31,7 @@ pub enum AllowedMasters {
 
 /// Returns all valid programs of at most `max_steps` instructions, shortest first.
 ///
-/// A hierarchy of one device has one program, which does nothing.
+/// A hierarchy of one device has one program, the empty one.
 ///
 /// ```
 /// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
@@ -57,7 +58,7 @@ struct Synthesis {
     /// States by number; 0 is the first.
     states: Vec<Context>,
     numbers: HashMap<Context, usize>,
-    /// What may follow each state, where known.
+    /// The successors of each state, where known.
     follow: Vec<Option<Vec<(Instruction, usize)>>>,
     /// Whether the sum can be reached from a state in exactly this number of steps.
     reaches: HashMap<(usize, usize), bool>,
@@ -68,7 +69,7 @@ struct Shape {
     slice: usize,
     form: Form,
     groups: Vec<Vec<usize>>,
-    /// The level of a `Master` of the same slice, and its groups, where that is something else.
+    /// The level of a `Master` of the same slice, and its groups, where these differ.
     master: Option<(usize, Vec<Vec<usize>>)>,
 }
 
@@ -84,7 +85,7 @@ impl Synthesis {
         Self { forms, states: vec![first], numbers, follow: vec![None], reaches: HashMap::new() }
     }
 
-    /// Adds to `programs` those that begin with `head`, have led to `state`, and take exactly `steps` more.
+    /// Adds to `programs` those that begin with `head`, have reached `state`, and take exactly `steps` more.
     fn collect(
         &mut self,
         state: usize,
@@ -149,7 +150,7 @@ impl Synthesis {
     }
 }
 
-/// The slices and forms of a hierarchy, those with equal groups once; only such as have groups of two or more.
+/// The slices and forms of a hierarchy with groups of two or more; of those with equal groups, one.
 fn shapes(hierarchy: &Hierarchy, masters: AllowedMasters) -> Vec<Shape> {
     let levels = hierarchy.counts().len();
     let all = |slice: usize| {
@@ -180,7 +181,7 @@ fn shapes(hierarchy: &Hierarchy, masters: AllowedMasters) -> Vec<Shape> {
     shapes
 }
 
-/// The groups that do something, and the state after; none if the rules forbid it or nothing happens.
+/// The groups that take effect, and the state after; none if the rules forbid it or nothing changes.
 fn after(before: &Context, collective: Collective, groups: &[Vec<usize>]) -> Option<(Vec<Vec<usize>>, Context)> {
     let mut context = before.clone();
     let mut active = Vec::new();
@@ -189,7 +190,7 @@ fn after(before: &Context, collective: Collective, groups: &[Vec<usize>]) -> Opt
             active.push(group.clone());
         }
     }
-    // Steps of groups that hold different amounts would be two steps at once.
+    // A step whose groups hold different amounts would be two steps at once.
     let held = |group: &Vec<usize>| before.chunks_of(group[0]).len();
     let even = active.windows(2).all(|pair| held(&pair[0]) == held(&pair[1]));
     (even && !active.is_empty()).then_some((active, context))

@@ -1,4 +1,4 @@
-//! The checks of a sequence, and its program: what is run when, and how arrays get from one kernel to the next.
+//! The checks of a sequence, and its program: its statements, and the redistributions between kernels.
 
 use super::{Carry, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
@@ -26,7 +26,8 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
         return Err(Box::new(SequenceError::Output { value, written: listed(written()) }));
     }
     let options = PlanOptions { dtype, ..options };
-    // What the last stage writes is an output, as it is left if nothing else is said; of what rounds leave, all of it, or what is named.
+    // The last stage's output is an output of the program, as it is left unless a sharding is given; of the values that
+    // rounds leave, all, or those named.
     let is_given = |name: &Name| outputs.iter().any(|(other, _)| other == name);
     let mut last = items.last().map(Item::leaves).unwrap_or_default();
     if matches!(items.last(), Some(Item::Rounds(..))) && last.iter().any(|name| kept.contains(name) || is_given(name)) {
@@ -59,7 +60,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     }
 }
 
-/// Checks what stages and rounds are by themselves; returns the mesh and the element type of all.
+/// Checks stages and rounds individually; returns the common mesh and element type.
 fn check(sequence: &Sequence) -> Result<(polyshard_layout::Mesh, DType)> {
     fn check_items<'a>(sequence: &'a Sequence, all: &mut Vec<&'a Stage>) -> Result<()> {
         if sequence.items.is_empty() {
@@ -112,7 +113,7 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
     Ok(())
 }
 
-/// Checks what a stage is by itself, and that it is of the same kind as the first.
+/// Checks a stage individually, and that its mesh and element type are the first stage's.
 fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
     let Some(nest) = stage.program.body().only_nest() else {
         let statements = stage.program.nests().len() + stage.program.moves().len();
@@ -149,7 +150,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
 }
 
 impl Item {
-    /// The values that there are after it and were not before.
+    /// The values that exist after it and did not before.
     fn leaves(&self) -> Vec<Name> {
         match self {
             Self::Stage(stage) => vec![stage.output],
@@ -159,10 +160,10 @@ impl Item {
 }
 
 impl Sequence {
-    /// The sharding in which a round leaves a value, if a stage of it does.
+    /// The sharding in which a round leaves a value, if one of its stages does.
     fn left(&self, value: Name) -> Option<&Sharding> {
         let mut value = value;
-        // What is another one that is carried lies as that does; in a circle of names nothing is written.
+        // A value that is itself carried has the sharding of its source; in a cycle of names, nothing is written.
         for _ in 0..=self.carried.len() {
             let written = self.items.iter().find(|item| item.leaves().contains(&value));
             match written {
@@ -177,23 +178,23 @@ impl Sequence {
     }
 }
 
-/// What stages read and write by a name: one value, in one or several shardings.
+/// A value that stages read and write by one name, in one or several shardings.
 struct Value {
     name: Name,
-    /// The array as it was given or written, and then those that it was moved to.
+    /// The array as it was given or written, then those that it was moved to.
     arrays: Vec<ArrayId>,
-    /// Where it is from, for messages.
+    /// Its origin, for messages.
     origin: String,
-    /// How many rounds are around what writes it.
+    /// The number of nested rounds around the statement that writes it.
     depth: usize,
 }
 
-/// What is known of values while those are looked for that come from outside.
+/// The state of the search for values that are inputs of the sequence.
 struct Outside<'a> {
-    /// The shardings that are given for some.
+    /// The shardings given for some of them.
     given: &'a [(Name, Sharding)],
     written: Vec<Name>,
-    /// What rounds around a stage carry, the outermost first, as they leave it.
+    /// The values that rounds around a stage carry, the outermost first, in the shardings in which they leave them.
     carried: Vec<(Name, Sharding)>,
     stages: usize,
 }
@@ -212,14 +213,14 @@ struct Builder {
     /// The inputs first.
     arrays: Vec<Array>,
     values: Vec<Value>,
-    /// What names stand for here; of two of one name, the last one.
+    /// The values that names currently stand for; of two with the same name, the last one.
     scope: Vec<ValueId>,
     body: Body,
-    /// The statements so far around the rounds that are put together.
+    /// The statements so far around the rounds under construction.
     around: Vec<Vec<Statement>>,
     /// The stages so far.
     stages: usize,
-    /// What rounds that follow leave by names that there are before.
+    /// The names by which later rounds leave values that exist before.
     later: Vec<Name>,
 }
 
@@ -246,7 +247,7 @@ impl Builder {
         &self.arrays[self.values[value].arrays[0].0]
     }
 
-    /// Adds what stages read and none writes before, in the sharding that is given for it, if one is.
+    /// Adds the values that stages read before any writes them, in the shardings given for them, if any.
     fn add_inputs(&mut self, items: &[Item], given: &[(Name, Sharding)]) -> Result<()> {
         self.add_read(items, &mut Outside { given, written: Vec::new(), carried: Vec::new(), stages: 0 });
         for (nth, (value, sharding)) in given.iter().enumerate() {
@@ -281,7 +282,7 @@ impl Builder {
                     outside.carried.extend(left);
                     self.add_read(&round.items, outside);
                     outside.written.truncate(written);
-                    // What no stage reads comes in all the same.
+                    // Carried values are inputs even if no stage reads them.
                     for Carry { value, .. } in &round.carried {
                         let left = outside.carried.iter().find(|(name, _)| name == value).map(|(_, left)| left.clone());
                         let Some(left) = left else { continue };
@@ -340,7 +341,7 @@ impl Builder {
         let kind = self.kind(stage.output, sharding);
         let output = self.add_value(stage.output, &sharding.clone(), kind, format!("the output of {label}"));
         arrays.push(self.values[output].arrays[0]);
-        // A tile of what no round writes stays as it is.
+        // A tile of a value that no round writes is reused.
         for transfer in &mut nest.transfers {
             if is_constant.get(transfer.tensor.0) == Some(&true) && transfer.can_stay() {
                 transfer.brought = Brought::Once;
@@ -350,7 +351,7 @@ impl Builder {
         self.add_outputs(output)
     }
 
-    /// Refuses to write a value that there is.
+    /// Refuses to write a value that exists.
     fn is_new(&self, stage: &str, value: Name) -> Result<()> {
         match self.find(value) {
             None => Ok(()),
@@ -363,18 +364,18 @@ impl Builder {
         }
     }
 
-    /// What a value that is written here in this sharding is to the program.
+    /// The kind of array that holds a value written here in this sharding.
     fn kind(&self, value: Name, sharding: &Sharding) -> ArrayKind {
         let is_asked = self.kept.contains(&value) || self.shardings_of(value).contains(sharding);
         if is_asked && self.is_last(value) { ArrayKind::Output } else { ArrayKind::Temporary }
     }
 
-    /// Whether what is written here by a name is what the name stands for at the end.
+    /// Whether a value written here by this name is the one that the name stands for at the end.
     fn is_last(&self, value: Name) -> bool {
         self.around.is_empty() && !self.later.contains(&value)
     }
 
-    /// Adds rounds, with what goes from one to the next.
+    /// Adds rounds, with the values that they carry.
     fn add_rounds(&mut self, times: u64, round: &Sequence) -> Result<()> {
         let mut carried = Vec::with_capacity(round.carried.len());
         let visible = self.scope.len();
@@ -411,7 +412,7 @@ impl Builder {
         let outside = self.around.pop().unwrap_or_default();
         let statements = std::mem::replace(&mut self.body.statements, outside);
         self.body.repeat(Repeat { times, until, carried: all }, statements);
-        // What rounds leave stands for the names from now on.
+        // After the rounds, the names stand for the values that the rounds leave.
         self.scope.truncate(visible);
         for value in values {
             let left = &mut self.values[value];
@@ -447,12 +448,12 @@ impl Builder {
         Box::new(SequenceError::NotOfRound { value, what, written })
     }
 
-    /// The shardings of its own in which a value is an output.
+    /// The shardings given for a value that is an output.
     fn shardings_of(&self, value: Name) -> Vec<Sharding> {
         self.outputs.iter().filter(|(name, _)| *name == value).map(|(_, sharding)| sharding.clone()).collect()
     }
 
-    /// Makes a value an output in the shardings that are asked for it, if nothing takes its name later.
+    /// Makes a value an output in the shardings given for it, if nothing takes its name later.
     fn add_outputs(&mut self, value: ValueId) -> Result<()> {
         let name = self.values[value].name;
         if !self.is_last(name) {
@@ -476,8 +477,8 @@ impl Builder {
         self.in_sharding(value, sharding, ArrayKind::Output, || "the output".into()).map(drop)
     }
 
-    /// Returns the array that holds a value in a sharding. If no array does, adds one of this kind, and moves the value to it in the
-    /// rounds in which it is written.
+    /// Returns the array that holds a value in a sharding. If no array does, adds one of this kind, and a move to it in
+    /// the rounds in which the value is written.
     fn in_sharding(
         &mut self,
         value: ValueId,
@@ -495,7 +496,7 @@ impl Builder {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
             Box::new(SequenceError::Plan { reader: reader(), value: name, source_sharding, target_sharding, why })
         })?;
-        // The program's first array is `home`, and its last is the one that was asked for.
+        // The program's first array is `home`, and its last is the requested one.
         let mut ids = vec![home];
         for array in &program.arrays()[1..] {
             let kind = if array.kind == ArrayKind::Output { kind } else { array.kind };
@@ -511,14 +512,14 @@ impl Builder {
         Ok(*ids.last().unwrap_or(&home))
     }
 
-    /// Has the body's statements be those inside this many rounds; the second time, those that they were.
+    /// Swaps the body's statements with those of the rounds at this depth; a second call swaps them back.
     fn swap_statements(&mut self, depth: usize) {
         if let Some(around) = self.around.get_mut(depth) {
             std::mem::swap(&mut self.body.statements, around);
         }
     }
 
-    /// All names, each once.
+    /// All names, without repetitions.
     fn names(&self) -> Vec<Name> {
         let mut names = Vec::new();
         for value in &self.scope {

@@ -1,4 +1,4 @@
-//! Why stages do not fit together.
+//! Errors of sequences whose stages do not fit together.
 
 use crate::PlanError;
 use polyshard_layout::{Name, are};
@@ -23,7 +23,7 @@ pub enum SequenceError {
     /// A stage, counted from 1, is a program of several kernels or of none.
     #[error("stage {number} is a program of {statements} statements, not one kernel; add its kernels one by one")]
     NotAKernel { number: usize, statements: usize },
-    /// An output is written by no stage.
+    /// No stage writes an output.
     #[error("no stage writes the output `{value}`; the stages write {written}")]
     Output { value: Name, written: String },
     /// A sharding is given for a value that is not an input: a stage writes the value, or none reads it.

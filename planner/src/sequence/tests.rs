@@ -1,4 +1,4 @@
-//! What a sequence's program runs, and how long its arrays live.
+//! The statements of a sequence's program, and the lifetimes of its arrays.
 
 use super::Sequence;
 use expect_test::expect;
@@ -51,7 +51,7 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     assert_eq!(kept.collect::<Vec<_>>(), ["A", "F"], "the input and the result are left");
     let temporaries = program.of_kind(ArrayKind::Temporary).len();
     assert!(most < temporaries, "{most} temporaries at once, of {temporaries}");
-    // Memory is shared by arrays that are not there at one time, and by no others.
+    // Arrays share memory if and only if they are not alive together.
     let slots = program.slots();
     let slot_count = slots.iter().flatten().max().map_or(0, |last| last.0 + 1);
     assert_eq!(slot_count, most, "as much memory as there are arrays at once: {slots:?}");

@@ -1,4 +1,4 @@
-//! The programs that are chosen, how long they take, and how long the choice takes.
+//! The chosen programs, their times, and the time to choose them.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine};
@@ -96,7 +96,8 @@ fn small_arrays_are_reduced_in_few_messages_and_large_ones_with_few_bytes() {
         ranked[0].program.to_string()
     };
     assert_eq!(chosen(PAYLOAD), "ReduceScatter-AllReduce-AllGather");
-    // Without bytes latency is left: two small rings have fewer hops than a large one, and two steps are fewest.
+    // Without bytes only latency counts: two small rings have fewer hops than a large one, and no program has fewer
+    // than two steps.
     assert_eq!(chosen(0.0), "AllReduce-AllReduce");
 }
 
@@ -135,7 +136,7 @@ fn as_many_programs_are_found_whatever_the_sizes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The first is the fastest, none is faster than it, and each takes what a simulation of it alone says.
+    /// The first is the fastest, none is faster than it, and each has the time of its own simulation.
     #[test]
     fn choices_are_sorted_and_no_worse_than_the_direct_reduction(
         pick in any::<prop::sample::Index>(), bytes in 1.0f64..1e10, tree in any::<bool>(), v100 in any::<bool>(),

@@ -1,4 +1,4 @@
-//! What programs cost on machines: each part against what its collective takes there, and leaves against what they do.
+//! The costs of programs on machines: each part against the time of its collective, and leaves against their work.
 
 use expect_test::expect;
 use polyshard_dsl::{Clause, Var, partial, pin};
@@ -15,7 +15,7 @@ use polyshard_program::{CollectiveBy, DType, LegId, NestId, Program, StagedLeg, 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;
 
-/// `nodes` of `ranks` each: ports of 1 GB/s between nodes, of 8 GB/s inside.
+/// `nodes` nodes of `ranks` ranks each: ports of 1 GB/s between nodes, of 8 GB/s inside.
 fn machine(nodes: usize, ranks: usize) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
         name: name.into(),
@@ -70,7 +70,7 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
     let (program, machine) = (summa([512, 256, 1024], 4), machine(2, 2));
     let cost = cost(&program, &machine).expect("a cost");
     let [a, b, leaf] = &cost.parts[..] else { panic!("{cost}") };
-    // Along x are ranks of different nodes, along y those of one.
+    // The ranks along x are of different nodes, those along y of one.
     let broadcast = |groups: Vec<Vec<usize>>, elements: usize| {
         let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 4.0 * elements as f64 };
         4.0 * seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
@@ -100,7 +100,7 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
 #[test]
 fn what_comes_while_others_are_computed_is_hidden() {
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
-    // The leaf takes longer than all panels, and less than them.
+    // The leaf takes longer than all panels, then less.
     for (extents, panels) in [([512, 512, 4096], 8), ([64, 64, 65536], 4)] {
         let (waiting, machine) = (summa(extents, panels), machine(2, 2));
         let ahead =
@@ -115,7 +115,7 @@ fn what_comes_while_others_are_computed_is_hidden() {
         assert!(ahead.to_string().contains("hidden") && !waiting.to_string().contains("hidden"), "{ahead}");
         assert!(ahead.memory > waiting.memory);
     }
-    // What is read in place begins nowhere.
+    // Inputs that are read in place have no transfer to begin ahead.
     let shared = machine(1, 4).with_shared_memory("rank").expect("a level");
     let ahead = placed([512; 3], 8).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
     let [waiting, ahead] = [summa([512; 3], 8), ahead].map(|program| cost(&program, &shared).expect("a cost"));
@@ -127,7 +127,7 @@ fn what_leaves_while_others_are_computed_is_hidden() {
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     let (mesh, [n, k], machine) = (Mesh::new([("x", 4)]), ["n", "k"].map(Var::new), machine(2, 2));
     let [x] = mesh.axes();
-    // The leaf takes longer than all panels leave in, and less.
+    // The leaf takes longer than sending all panels, then less.
     for (terms, panels) in [(1 << 15, 8), (64, 4)] {
         let summed = Schedule::from_spec(example::matmul(512, terms, 512))
             .distribute(["k"], ["ko"], ["ki"], &mesh)
@@ -152,12 +152,12 @@ fn where_ranks_share_memory_they_read_there() {
     let program = summa([512, 256, 1024], 2);
     let shared = machine(2, 2).with_shared_memory("rank").expect("a level");
     let cost = cost(&program, &shared).expect("a cost");
-    // Panels of A are of ranks of one node, who lend them to the leaf: that takes no time of its own.
+    // Panels of A belong to ranks of one node and are read in place by the leaf: that takes no time of its own.
     let [a, b, _] = &cost.parts[..] else { panic!("{cost}") };
     assert!(a.spent == Spent::InPlace && a.seconds == 0.0 && a.received > 0, "{cost}");
     assert_eq!(cost.received, program.report().traffic_bytes);
     assert!(b.name.starts_with("B, ") && matches!(b.spent, Spent::Messages(_)), "{cost}");
-    // Parts that are put together are read and written.
+    // Assembling a tile of parts reads and writes them.
     let rows =
         Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
     let rows = rows.shard("B", [Var::new("k").at("x")]).lower().expect("it is legal");
@@ -180,11 +180,11 @@ fn thin_leaves_wait_for_memory_most_of_their_time() {
         (leaf.seconds, leaf.spent.clone())
     };
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
-    // A product waits for what it reads.
+    // A product waits for its operands.
     let (seconds, spent) = leaf(&thin.clone().tensorize(["mi", "n", "k"]), &machine(1, 2));
     close(seconds, touched + operations / RATE);
     assert_eq!(spent, Spent::Memory);
-    // A nest computes meanwhile, at a rate of its own if the machine has one.
+    // A nest overlaps reading with computation, at its own rate if the machine has one.
     close(leaf(&thin, &machine(1, 2)).0, touched);
     let device = Device { nests: [("f32".to_owned(), RATE / 100.0)].into(), ..machine(1, 2).device().clone() };
     let slow = Machine::new("slow", machine(1, 2).levels().to_vec(), device).expect("a machine");
@@ -193,7 +193,7 @@ fn thin_leaves_wait_for_memory_most_of_their_time() {
     assert_eq!(spent, Spent::Computing);
 }
 
-/// Seconds of the leaf, and what they are spent on.
+/// Seconds of the leaf.
 fn leaf_of(program: &Program, machine: &Machine) -> f64 {
     let cost = cost(program, machine).expect("a cost");
     let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
@@ -202,8 +202,8 @@ fn leaf_of(program: &Program, machine: &Machine) -> f64 {
 
 #[test]
 fn rows_that_lie_apart_take_longer_to_read() {
-    // The leaf reads A and B in the shards of a node, a quarter of k at a time: 32 rows of a part of A's columns, and of B whole rows,
-    // which follow one another.
+    // The leaf reads A and B in the shards of a node, a quarter of k at a time: 32 rows of a part of A's columns, and
+    // whole, contiguous rows of B.
     let nest = placed([64, 64, 64], 4);
     let with = |row_latency: f64| {
         let device = Device { row_latency, ..machine(1, 4).device().clone() };
@@ -213,7 +213,7 @@ fn rows_that_lie_apart_take_longer_to_read() {
     let program = nest.clone().lower().expect("SUMMA is legal");
     let more = leaf_of(&program, &with(1.0)) - leaf_of(&program, &with(0.0));
     assert!((more - 4.0 * 33.0).abs() < 1e-3, "{more}");
-    // Products of matrices pack what they read, and what came in messages lies together.
+    // Matrix products pack their operands, and data received in messages are contiguous.
     let product = nest.tensorize(["mi", "ni", "ki"]).lower().expect("SUMMA is legal");
     assert_eq!(leaf_of(&product, &with(1.0)), leaf_of(&product, &with(0.0)));
     let device = with(1.0).device().clone();
@@ -223,7 +223,7 @@ fn rows_that_lie_apart_take_longer_to_read() {
 
 #[test]
 fn sums_over_two_indices_that_lie_apart_take_longer() {
-    // Of a rank's own shard, or of those of others, which are copied: each panel has whole rows there, or half of each row.
+    // In a rank's own shard, or in those of others, which are copied: each panel has whole rows, or half of each row.
     let kernel =
         "fn f(A: [f32; 8, 64, 64], B: [f32; 64, 64, 8]) -> C: [f32; 8, 8] { C[i, j] += A[i, k, l] * B[k, l, j] }";
     let leaf = |home: &str, divided: &str, inner: [&str; 4], panels: usize, machine: &Machine| {
@@ -236,10 +236,10 @@ fn sums_over_two_indices_that_lie_apart_take_longer() {
     let machine = machine(1, 4).with_shared_memory("rank").expect("a level");
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     let (k, l) = (["ii", "j", "pi", "l"], ["ii", "j", "k", "pi"]);
-    // Two panels of two rows of A, which come once more.
+    // Two panels of two rows of A, which are read once more.
     let more = 4.0 * f64::from(2 * 2 * 64 * 32) / MEMORY;
     close(leaf("i", "l", l, 2, &machine) - leaf("i", "k", k, 2, &machine), more);
-    // Eight panels of eight columns of B, read and written; A is exchanged, and C is read and written four times more.
+    // Eight panels of eight columns of B, read and written; A is exchanged, and C is read and written four more times.
     let (copied, added) = (8 * 8 * 64 * 8, 4 * 2 * 8);
     let more = 2.0 * 4.0 * f64::from(copied + added) / MEMORY;
     close(leaf("l", "l", l, 8, &machine) - leaf("l", "l", l, 4, &machine), more);
@@ -262,7 +262,8 @@ fn what_moves_in_place_takes_as_long_as_memory_of_others_and_a_meeting() {
     let bytes = 2.0 * 0.75 * 4.0 * 64.0 * 64.0 / 4.0;
     assert!((moving(&transpose, &near) - bytes / MEMORY).abs() < 1e-12 * bytes);
     assert!((moving(&transpose, &far) - (4.0 * bytes / MEMORY + 1.0)).abs() < 1e-9);
-    // Inputs are published once, and no rank waits for others when it reads one; sums of each rank wait for those of all.
+    // Inputs are published once, and no rank waits for others when it reads one; each rank's sums wait for the terms of
+    // all ranks.
     let panels = summa([64, 64, 64], 4);
     assert!(moving(&panels, &far) < 1.0, "{}", moving(&panels, &far));
     let k = Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["k"], ["ko"], ["ki"], &mesh);
@@ -296,7 +297,7 @@ fn operands_that_products_pack_come_at_a_rate_of_their_own() {
     let saved = |program: &Program, streams: bool| {
         leaf_of(program, &with(None, streams)) - leaf_of(program, &with(Some(2.0 * MEMORY), streams))
     };
-    // A rank packs its rows of A, and B; it writes C as fast as ever.
+    // A rank packs its rows of A, and B; it writes C as fast as before.
     let bytes = 4.0 * (64.0 * 64.0 / 4.0 + 64.0 * 64.0);
     assert!((saved(&product, false) - 0.5 * bytes / MEMORY).abs() < 1e-9 * bytes, "{}", saved(&product, false));
     assert_eq!(saved(&product, true), 0.0);
@@ -317,7 +318,7 @@ fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
         let rows = Schedule::from_spec(kernel).distribute(["m"], ["mo"], ["mi"], &mesh);
         rows.shard("C", [Var::new("m").at(x)]).lower().expect("it is legal")
     };
-    // A rank overwrites a fourth of the result of the first one, and adds to that of the second.
+    // A rank overwrites a quarter of the first result, and adds to that of the second.
     let outer = of("fn outer(a: [f32; 4096], b: [f32; 4096]) -> C: [f32; 4096, 4096] { C[m, n] = a[m] * b[n] }");
     let (found, bytes) = (more(&outer), 4.0 * 4096.0 * 4096.0 / 4.0);
     assert!((found / (bytes / MEMORY) - 1.0).abs() < 1e-6, "{found}");
@@ -337,7 +338,7 @@ fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
         let rows = Schedule::from_spec(kernel).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
         rows.tensorize(leaf.to_vec()).lower().expect("it is legal")
     };
-    // Of 64 x 128 elements, a rank reads a fourth, and the other operand as ever.
+    // A rank reads a quarter of 64 x 128 elements, and the other operand as before.
     let bytes = 4.0 * 64.0 * 128.0 / 4.0;
     let close = |found: f64, bytes: f64| assert!((found - 3.0 * bytes / MEMORY).abs() < 1e-12, "{found}, not {bytes}");
     let product = |a: &str, b: &str| format!("fn f(A: {a}, B: {b}) -> C: [f32; 64, 32]");
@@ -348,13 +349,13 @@ fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
     close(more(&of(&first, &leaf)), bytes);
     let second = product("[f32; 64, 128]", "[f32; 32, 128]") + "{ C[m, n] += A[m, k] * B[n, k] }";
     close(more(&of(&second, &leaf)), 0.0);
-    // As the transposed product, whose columns are the rows of this one.
+    // As for the transposed product, whose columns are the rows of this one.
     let both = "fn f(A: [f32; 64, 128], B: [f32; 128, 32]) -> C: [f32; 32, 64] { C[n, m] += A[m, k] * B[k, n] }";
     close(more(&of(both, &leaf)), 4.0 * 128.0 * 32.0);
     // A vector is not packed.
     let vector = "fn f(A: [f32; 128, 64], b: [f32; 128]) -> c: [f32; 64] { c[m] += A[k, m] * b[k] }";
     close(more(&of(vector, &["mi", "k"])), 0.0);
-    // Of three, the one product sums over a and j, along which elements of X lie apart, whatever is multiplied first.
+    // Of three factors, one product sums over a and j, along which X is not contiguous, whichever is multiplied first.
     let three = "fn f(X: [f32; 16, 64, 256], C: [f32; 16, 32], D: [f32; 64, 32]) -> B: [f32; 256, 32] {
         B[m, r] += X[a, j, m] * C[a, r] * D[j, r]
     }";
@@ -385,11 +386,12 @@ fn products_begin_with_each_row_of_what_they_pack() {
         let cut = Schedule::from_spec(kernel.clone()).distribute([index], [outer.as_str()], [inner.as_str()], &mesh);
         cut.shard("X", [Var::new(index).at("x")]).tensorize(leaf).lower().expect("it is legal")
     };
-    // Each element of T0[i, j, r] = X[i, j, k] * D[k, r] is the sum over one row of X; D has as many elements as 32 rows.
+    // Each element of T0[i, j, r] = X[i, j, k] * D[k, r] is the sum over one row of X; D has as many elements as 32
+    // rows.
     let first = of("i");
     assert_eq!(first.nest().path()[0].factors, ["X[i, j, k]", "D[k, r]"]);
     assert_eq!(rows(&first), 64.0 * 64.0 + 32.0);
-    // B[i, r] += X[i, j, k] * T0[j, k, r] sums over all of the rows of an i, which follow one another.
+    // B[i, r] += X[i, j, k] * T0[j, k, r] sums over all of the rows of an i, which are contiguous.
     let second = of("j");
     assert_eq!(second.nest().path()[1].factors, ["X[i, j, k]", "T0[j, k, r]"]);
     assert_eq!(rows(&second), 256.0);
@@ -398,7 +400,7 @@ fn products_begin_with_each_row_of_what_they_pack() {
 
 #[test]
 fn thin_products_and_many_small_ones_take_longer() {
-    // Ranks have 32 x 32 of the output, in panels of 64, 16 or 4 terms.
+    // Ranks have 32 x 32 elements of the output, in panels of 64, 16 or 4 terms.
     let with = |products: Products| {
         let products = [("f32".to_owned(), products)].into();
         let device = Device { products, memory_bandwidth: 1e30, ..machine(1, 4).device().clone() };
@@ -435,14 +437,15 @@ fn ranks_whose_neighbours_are_idle_have_more_of_the_memory() {
         let rows = rows.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", ranks)]));
         leaf_of(&rows.lower().expect("it is legal"), &machine)
     };
-    // Each rank has as much to read: alone it takes half as long, and the time grows evenly with the number of ranks.
+    // Each rank reads the same number of bytes: a rank alone takes half as long, and the time grows linearly with the
+    // number of ranks.
     let [all, two, alone] = [4, 2, 1].map(on);
     assert!((alone / all - 0.5).abs() < 1e-9 && (two / all - 2.0 / 3.0).abs() < 1e-9, "{alone}, {two}, {all}");
 }
 
 #[test]
 fn steps_in_which_nobody_receives_anything_take_no_time() {
-    // Each rank begins with the half of k of which it has A, and gets the other half, both in two panels.
+    // Each rank begins with the half of k of which it owns A, and fetches the other half, both in two panels.
     let halves = |rotated: bool| {
         let [m, n, k] = ["m", "n", "k"].map(Var::new);
         let mesh = mesh();
@@ -498,7 +501,8 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let bytes = 128.0 * 64.0 * 4.0;
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     assert_eq!(moving(vec![partial("z")]), 0.0);
-    // In the order of the ranks, each gets its piece of all terms from those who have them; else as the library likes.
+    // In rank order, each receives its piece of all terms from the ranks that hold them; otherwise, by the library's
+    // collective.
     let any_order = |clauses: Vec<Clause>| {
         let program = divided.clone().shard("C", clauses).reassociate("C").lower().expect("it is legal");
         cost(&program, &machine).expect("a cost").moving()
@@ -507,7 +511,7 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     close(any_order(vec![m.at("z")]), time(Collective::ReduceScatter, bytes));
     close(moving(vec![]), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
     close(any_order(vec![]), time(Collective::AllReduce, bytes));
-    // By a procedure, each step as what it is.
+    // By a procedure, each step at its own price.
     let [pairs, across] = [[[0, 1], [2, 3]], [[0, 2], [1, 3]]].map(|groups| groups.map(Vec::from).to_vec());
     let steps = [
         (Collective::ReduceScatter, &pairs, 1),
@@ -534,18 +538,18 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let in_order = Procedure::in_order(vec![vec![0, 1, 2, 3]]).expect("each rank once");
     close(priced(in_order), time(Collective::Exchange, bytes) + time(Collective::AllGather, bytes / 4.0));
     close(any_order(vec![pin("z", 0)]), time(Collective::Reduce, bytes));
-    // Those who have no use for the sums send them to the one that has.
+    // Ranks that do not need the sums send them to the one that does.
     let gathered = |bytes: f64| {
         let messages = [1, 2, 3].map(|from| (from, 0, bytes));
         seconds_of_messages(&machine, &messages).expect("a time").total()
     };
     let at_one = time(Collective::Exchange, bytes) + gathered(bytes / 4.0);
     close(moving(vec![pin("z", 0)]), at_one);
-    // If they are short, all terms go to the rank that needs the sum.
+    // If tiles are short, all terms are sent to the rank that needs the sum.
     let program = short.shard("C", [pin("z", 0)]).lower().expect("it is legal");
     let bytes = 64.0 * 64.0 * 4.0;
     close(cost(&program, &machine).expect("a cost").moving(), gathered(bytes));
-    // A redistribution goes between pairs, three quarters of each tile.
+    // A redistribution exchanges three quarters of each tile between pairs.
     let [rows, columns] =
         [0, 1].map(|dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, "z")]).expect("one"));
     let program = Program::redistribution("A", [&rows, &columns], DType::F32).expect("a program");

@@ -1,4 +1,4 @@
-//! How long exchanges take: seconds that can be worked out by hand, laws, and bandwidths found again.
+//! The time of exchanges: seconds that can be computed by hand, laws, and bandwidths recovered by calibration.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
@@ -22,11 +22,11 @@ fn near(left: f64, right: f64) -> bool {
 #[test]
 fn a_gather_on_a_torus_takes_the_bytes_over_both_directions_of_all_dimensions() {
     let machine = Machine::preset("tpu-v4p").expect("a preset");
-    // Each holds a quarter of 4 MB: three quarters come in, over two links of 45 GB/s.
+    // Each holds a quarter of 4 MB and receives three quarters, over two links of 45 GB/s.
     let z: Vec<_> = (0..4).collect();
     let (transfer, latency) = took(&machine, Collective::AllGather, &z, 1e6);
     assert!(near(transfer, 3e6 / 9e10), "{transfer}");
-    // Two hops reach half of a ring of four: question 3 of the book.
+    // Two hops reach halfway around a ring of four: question 3 of the book.
     assert!(near(latency, 2e-6), "{latency}");
     let plane: Vec<_> = (0..16).collect();
     let (transfer, _) = took(&machine, Collective::AllGather, &plane, 1e6);
@@ -90,7 +90,7 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     let levels = vec![level("rack", 4e9, Some(1)), level("server", 1e9, Some(1)), level("gpu", 1e8, None)];
     let device = Machine::preset("a100").expect("a preset").device().clone();
     let machine = Machine::new("racks", levels, device).expect("a machine");
-    // From rack to rack the server's card is the narrowest; its GPUs' own ports are not in the way.
+    // Between racks the server's card is the bottleneck, not its GPUs' own ports.
     let (transfer, _) = took(&machine, Collective::Broadcast, &[0, 4], 1e9);
     assert!(near(transfer, 1.0), "{transfer}");
     let collective =
@@ -98,7 +98,7 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     let shared = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports out of server 0"));
-    // From two servers into one.
+    // From two servers to one.
     let groups = vec![vec![0, 4], vec![2, 5]];
     let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 1e9 };
     let shared = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
@@ -109,7 +109,7 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
 #[test]
 fn rooted_operations_send_one_way() {
     let machine = Machine::preset("a100").expect("a preset");
-    // One root in each of two nodes: what leaves a node does not meet what comes in.
+    // One root in each of two nodes: outgoing and incoming data of a node use different ports.
     for operation in [Collective::Reduce, Collective::Broadcast] {
         let collective = GroupedCollective { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
         let both = seconds(&machine, &collective, Algorithm::Ring).expect("it can be done");
@@ -125,7 +125,7 @@ fn what_a_root_sends_takes_the_longer_way_too() {
     let machine = Machine::preset("a100").expect("a preset");
     let [card, inside] = [0, 1].map(|level: usize| machine.levels()[level].latency);
     let all = [0, 1, 16, 17];
-    // Half of the data goes 0, 1, 16, 17 and the other half 0, 17, 16, 1.
+    // Half of the data takes the path 0, 1, 16, 17 and the other half 0, 17, 16, 1.
     let chain = f64::max(2.0 * inside + card, inside + 2.0 * card);
     for operation in [Collective::Reduce, Collective::Broadcast] {
         let (_, latency) = took(&machine, operation, &all, 1e6);
@@ -179,7 +179,7 @@ fn measurements_that_say_nothing_are_refused() {
 }
 
 proptest! {
-    /// The bandwidths that measurements were made with are found again, whatever the machine was thought to be.
+    /// Calibration recovers the bandwidths of the measurements, whatever the initial machine.
     #[test]
     fn calibration_finds_the_bandwidths_that_made_the_seconds(node in 1e8..1e10, gpu in 1e11..1e12) {
         let thought = Machine::preset("a100").expect("a preset");
@@ -198,7 +198,7 @@ proptest! {
         }
     }
 
-    /// More bytes never take less time, and a broader machine never takes more.
+    /// More bytes never take less time, and a machine with more bandwidth never takes more.
     #[test]
     fn seconds_grow_with_bytes_and_shrink_with_bandwidth(
         machine in machines(), bytes in 1.0f64..1e9, more in 1.0f64..4.0, operation in 0usize..6, tree in any::<bool>(),

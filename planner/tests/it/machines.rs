@@ -1,4 +1,4 @@
-//! Machines: text in and out, presets, and what is refused.
+//! Machines: reading and writing text, presets, and refused input.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{Device, Machine, MachineError, PRESETS};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use polyshard_testing::planner::machines::machines;
 
-/// The only place that reads machines, so a change of the text edits one function.
+/// The only place that reads machines, so a change of the text needs an edit of one function.
 fn refused(from: &str, to: &str, expect: Expect) {
     let text = Machine::preset("v100").expect("a preset").to_toml();
     assert!(text.contains(from), "{from:?} is not in\n{text}");

@@ -1,4 +1,4 @@
-//! Plans, placements, reductions, and what they cost.
+//! Plans, placements, reductions, and their costs.
 
 mod choices;
 mod cost;

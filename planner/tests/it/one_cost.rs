@@ -1,4 +1,4 @@
-//! One model of cost: what plans, reductions, and placements say that they take is what the programs cost that they make.
+//! One cost model: the times stated by plans, reductions and placements are the costs of their programs.
 
 use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard_machine::{Algorithm, Collective, Interconnect, Level, Machine};
@@ -15,7 +15,7 @@ fn close(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected.abs()
 }
 
-/// A machine of any kind with a level for each axis of a mesh, whose devices may see one another's memory from some level on.
+/// A machine of any kind with one level per axis of a mesh; its devices may share memory inside some level.
 fn on_levels(mesh: &Mesh, machine: &Machine, shared: Option<usize>) -> PlacedMesh {
     let levels = machine.levels();
     let level = |axis: usize| {
@@ -34,7 +34,7 @@ fn on_levels(mesh: &Mesh, machine: &Machine, shared: Option<usize>) -> PlacedMes
     PlacedMesh::new(mesh, &machine, placed.matrix()).expect("the matrix was for both")
 }
 
-/// A small machine, a mesh that is placed on it, and the axes that something is done along.
+/// A small machine, a mesh placed on it, and axes to communicate along.
 fn placements() -> impl Strategy<Value = (PlacedMesh, Vec<usize>)> {
     let along = prop::sample::subsequence(vec![0, 1], 1..=2);
     (
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(close(total, cost.seconds()), "{} of {}\n{}", total, plan.explain(), cost);
             prop_assert!(close(plan.simulation_of_direct().total(), placed_seconds(&placed, &axes, elements, dtype)));
         }
-        // Each program that is ranked, and none of them is faster than the first.
+        // Each ranked program, none of them faster than the first.
         let bytes = elements as f64 * dtype.size() as f64;
         for ranked in programs(placed.machine(), placed.matrix(), &axes, bytes).expect("programs") {
             let plan = plan(How::Lowered(ranked.lowered.clone()));
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let (mesh, machine) = (placed.mesh(), placed.machine());
         let members = mesh.group_size(&axes) as usize;
-        // As many elements on each rank, and as many pieces of them.
+        // Each rank has the same number of elements, divisible into one piece per member.
         let shape = [members * elements, members];
         let along = |dim| {
             let placements = [Placement::block(dim, AxisExpr::List(mesh.names(&axes)))];
@@ -143,7 +143,7 @@ proptest! {
                 let programs = [to_all.clone().expect("it gathers"), to_columns.clone().expect("it moves"), sum];
                 for ((program, each), traffic) in programs.iter().zip(&ranked.each).zip(&traffic) {
                     let cost = cost_on(program, &placed).expect("a price");
-                    // Where there is one rank along the axes, an array is copied.
+                    // With a single rank along the axes, the program copies an array.
                     let expected = if members == 1 { 0.0 } else { cost.seconds() };
                     prop_assert!(close(*each, expected), "{} of {:?}\n{}\n{}", each, traffic, program, cost);
                 }
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-/// What one all-reduce costs as a program.
+/// The cost of one all-reduce as a program.
 fn placed_seconds(placed: &PlacedMesh, axes: &[usize], elements: usize, dtype: DType) -> f64 {
     let direct = placed.reduction(axes, elements, dtype, How::Direct).expect("a plan");
     cost_on(&direct.program("G"), placed).expect("a price").seconds()

@@ -4,7 +4,7 @@ use polyshard_planner::{AxisPart, DistType};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Returns the least that any sequence of slices, all-to-alls and all-gathers costs up to a permutation, where tiles
+/// Returns the minimum cost, up to a permutation, of any sequence of slices, all-to-alls and all-gathers whose tiles
 /// never exceed the larger of the two: Dijkstra's algorithm over tile shapes (Rink et al., section 7.2).
 pub(crate) fn cheapest_weak(source: &DistType, target: &DistType) -> u128 {
     let (sizes, ranks) = (source.shape(), source.mesh().size());
@@ -41,9 +41,9 @@ pub(crate) fn cheapest_weak(source: &DistType, target: &DistType) -> u128 {
 /// Digits of prime extent that number each dimension's tiles, minor first.
 type Digits = Vec<Vec<AxisPart>>;
 
-/// Returns the least that any sequence of operations on mesh axes costs, with permutations where they are needed;
-/// axes are divided into digits of prime extent, in one way. Operations move the lowest digits of a dimension, and
-/// may put them in any order (Rink et al., figures 8 and 11).
+/// Returns the minimum cost of any sequence of operations on mesh axes, with permutations where necessary; axes are
+/// divided into digits of prime extent, in one way. Operations move the lowest digits of a dimension, and may put them
+/// in any order (Rink et al., figures 8 and 11).
 pub(crate) fn cheapest_typed(source: &DistType, target: &DistType) -> u128 {
     let mesh = source.mesh();
     let all: Vec<AxisPart> = (0..mesh.ndim()).flat_map(|axis| atoms(AxisPart::whole(mesh, axis))).collect();
@@ -78,7 +78,7 @@ pub(crate) fn cheapest_typed(source: &DistType, target: &DistType) -> u128 {
                 }
             }
         }
-        // A permutation makes any type of any other with tiles of this shape.
+        // A permutation turns any type into any other with tiles of this shape.
         let counts: Vec<usize> = digits.iter().map(|digits| extent(digits)).collect();
         next.extend(numberings(&all, &counts).into_iter().map(|permuted| (permuted, now)));
         next.retain(|(digits, _)| tile(digits) <= most);

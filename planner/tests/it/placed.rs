@@ -1,4 +1,4 @@
-//! Meshes on machines: a bijection for every matrix, and what is refused.
+//! Meshes on machines: a bijection for every matrix, and refused input.
 
 use polyshard_layout::Mesh;
 use polyshard_machine::Machine;
@@ -14,8 +14,8 @@ fn matrix(rows: &[&[usize]]) -> ParallelismMatrix {
 }
 
 proptest! {
-    /// Ranks of the mesh are the devices, each once, at the coordinates that the matrix says; and lines of the mesh are
-    /// groups in the order of the coordinates.
+    /// The ranks of the mesh are the devices, each once, at the matrix's coordinates; lines of the mesh are groups in
+    /// the order of the coordinates.
     #[test]
     fn each_rank_of_the_mesh_is_one_device(nodes in 1usize..7, gpus in 1usize..9, pick in any::<prop::sample::Index>()) {
         let devices = nodes * gpus;

@@ -1,4 +1,4 @@
-//! Placements: worked examples, all matrices against brute force, what is refused, and the best for a workload.
+//! Placements: worked examples, all matrices against brute force, refused input, and the best for a workload.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Collective, Machine};
@@ -93,7 +93,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     );
 }
 
-/// All tables of the divisors of the axes, whatever they multiply to, and of those the ones that place the axes.
+/// All tables of divisors of the axes, whatever their products, and of those the ones that place the axes.
 fn by_brute_force(hierarchy: &[usize], axes: &[usize]) -> BTreeSet<Vec<Vec<usize>>> {
     let mut tables: Vec<Vec<usize>> = vec![vec![]];
     for axis in axes {
@@ -113,7 +113,7 @@ fn by_brute_force(hierarchy: &[usize], axes: &[usize]) -> BTreeSet<Vec<Vec<usize
     tables.into_iter().map(rows).filter(places).collect()
 }
 
-/// A hierarchy of two or three levels and two or three axes that fit it: the sums of a table of random factors.
+/// A hierarchy of two or three levels and two or three axes that fit it: the products of a table of random factors.
 fn placeable() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
     (2usize..=3, 2usize..=3).prop_flat_map(|(axes, levels)| {
         prop::collection::vec(prop_oneof![Just(1usize), Just(2), Just(3)], axes * levels).prop_map(move |factors| {
@@ -127,7 +127,7 @@ fn placeable() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every matrix multiplies to the axes and to the levels, none is missing and none is there twice.
+    /// Every matrix multiplies to the axes and to the levels, none is missing and none is listed twice.
     #[test]
     fn matrices_are_complete_and_distinct((hierarchy, axes) in placeable()) {
         prop_assume!(hierarchy.iter().product::<usize>() <= 400);
@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(distinct, by_brute_force(&hierarchy, &axes));
     }
 
-    /// A placement loses no rank and gives none out twice, and groups are what differs along their axes.
+    /// A placement numbers every rank exactly once, and groups are the ranks that differ along their axes.
     #[test]
     fn matrices_number_every_rank_once((hierarchy, axes) in placeable(), pick in any::<prop::sample::Index>()) {
         let all = matrices(&hierarchy, &axes).expect("they fit");
@@ -192,7 +192,7 @@ fn a_workload_takes_as_long_as_its_parts() {
     let plain = best_with(&machine, &[4, 2, 8], &traffic, direct).expect("they fit");
     for placed in &ranked {
         assert!((placed.each.iter().sum::<f64>() / placed.seconds - 1.0).abs() < 1e-12);
-        // Programs can only help all-reduces, and change nothing else.
+        // Programs can only improve all-reduces, and change nothing else.
         let same = plain.iter().find(|other| other.matrix == placed.matrix).expect("it is there as well");
         assert!(placed.each[0] <= same.each[0] * (1.0 + 1e-9));
         assert_eq!(placed.each[1..], same.each[1..]);

@@ -15,15 +15,15 @@ fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {
     Plan::new(source, target, &PlanOptions { ops, ..PlanOptions::default() }).expect("a plan")
 }
 
-/// A mesh whose axes are switches of this latency, and of these bandwidths by axis.
+/// A mesh whose axes are switches of this latency and of these bandwidths, by axis.
 fn switches(mesh: &Mesh, latency: f64, bandwidth: impl Fn(usize) -> f64) -> PlacedMesh {
-    // What is copied takes no time beside what is sent.
+    // Copies take no time compared with messages.
     let device = Device { memory_bandwidth: f64::MAX, memory_capacity: 1, ..Device::default() };
     let level = |axis| Level::new("", 1, Interconnect::Switch, bandwidth(axis), latency);
     PlacedMesh::along_axes(mesh, "switches", device, level).expect("a machine")
 }
 
-/// The place of an operation in the normal form.
+/// The position of an operation in the normal form.
 fn stage(op: Collective) -> usize {
     match op {
         Collective::Slice => 0,
@@ -48,7 +48,7 @@ proptest! {
         let tiles = source.tile_len().max(target.tile_len());
         for ops in [Ops::Paper, Ops::Fused] {
             let plan = plan(&source, &target, ops);
-            // Mixed primes may meet in one dimension so that digits come apart nowhere; then ranks exchange directly.
+            // With mixed primes in one dimension it may be impossible to split digits; then ranks exchange directly.
             if plan.steps().iter().any(|step| step.op() == Collective::Exchange) {
                 prop_assert_eq!(plan.steps().len(), 1);
                 continue;
@@ -56,7 +56,7 @@ proptest! {
             prop_assert!(plan.steps().iter().map(|step| stage(step.op())).is_sorted(), "{}", plan.explain(8));
             let permutes: Vec<_> = plan.steps().iter().filter(|step| step.op() == Collective::Permute).collect();
             prop_assert!(permutes.len() <= 1);
-            // It stands where tiles are smallest.
+            // It is at the point where tiles are smallest.
             let smallest = plan.steps().iter().map(|step| step.from().tile_len().min(step.to().tile_len())).min();
             prop_assert!(permutes.iter().all(|permute| Some(permute.from().tile_len()) == smallest));
             prop_assert!(plan.peak() <= tiles);
@@ -146,7 +146,7 @@ proptest! {
 fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
     let mesh = Mesh::new([("x", 2), ("y", 4)]);
     let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
-    // One step, the all-gather; or slices that move by an all-to-all and a permutation.
+    // Either one step, the all-gather; or slices moved by an all-to-all and a permutation.
     let (source, target) = (of("[24, 6{y}24, 24]"), of("[3{x,y}24, 24, 24]"));
     let ops = |latency, memory| {
         let model = CostModel::Seconds(Arc::new(switches(&mesh, latency, |_| 1e10)));
@@ -163,7 +163,7 @@ fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
 
 #[test]
 fn a_gather_wins_only_where_a_permutation_is_needed() {
-    // Rink et al., figure 13: gathering wins in all three over a slice, an all-to-all and a permutation, but two of them
+    // Rink et al., figure 13: in all three, gathering beats a slice, an all-to-all and a permutation, but two of them
     // need no permutation.
     let mesh = Mesh::new([("a", 2), ("b", 2), ("c", 2)]);
     let one = [Collective::Slice, Collective::AllToAll];

@@ -303,7 +303,7 @@ fn reductions() -> impl Strategy<Value = (ParallelismMatrix, Vec<usize>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every program that is synthesised is proved on the whole machine and sums data there.
+    /// Every synthesised program is proved on the whole machine and sums data there.
     #[test]
     fn lowering_preserves_the_sum((matrix, axes) in reductions()) {
         prop_assume!(matrix.size() <= 150);
@@ -315,7 +315,8 @@ proptest! {
         }
     }
 
-    /// The layout says what `prove` replays: as many chunks as the parts of each step, and all at both ends.
+    /// The layout agrees with the replay of `prove`: the chunks match the parts of each step, with all of them at both
+    /// ends.
     #[test]
     fn layouts_agree_with_the_parts_of_steps((matrix, axes) in reductions()) {
         prop_assume!(matrix.size() <= 100);

@@ -1,4 +1,4 @@
-//! Synthesis against exhaustive searches at the true sizes: no valid program is missing, and no other is there.
+//! Synthesis against exhaustive searches at the true sizes: no valid program is missing, and no invalid one is found.
 
 use polyshard_planner::placement::ParallelismMatrix;
 use polyshard_planner::reduce::{AllowedMasters, Form, Hierarchy, Instruction, ReductionProgram, synthesize};
@@ -32,7 +32,7 @@ fn by_brute_force(counts: &[usize], steps: usize) -> BTreeSet<Vec<(Collective, V
                 if groups.iter().any(|group| after.apply(*collective, group).is_err()) || after == *context {
                     continue;
                 }
-                // Known by the groups that it changes.
+                // Identified by the groups that it changes.
                 let changes = |group: &&Vec<usize>| group.iter().any(|&device| !context.chunks_of(device).is_empty());
                 let changed = groups.iter().filter(changes).cloned().collect();
                 let program = [&program[..], &[(*collective, changed)]].concat();
@@ -42,14 +42,14 @@ fn by_brute_force(counts: &[usize], steps: usize) -> BTreeSet<Vec<(Collective, V
                 }
             }
         }
-        // Two instructions with the same groups led to the same program twice.
+        // Two instructions with equal groups give the same program twice.
         let mut seen = HashSet::new();
         open = next.into_iter().filter(|(_, program)| seen.insert(program.clone())).collect();
     }
     found
 }
 
-/// A program's steps at the true sizes, as brute force writes them.
+/// A program's steps at the true sizes, in the form of the brute force.
 fn steps_of(counts: &[usize], program: &ReductionProgram) -> Vec<(Collective, Vec<Vec<usize>>)> {
     let matrix = ParallelismMatrix::new(vec![counts.to_vec()]).expect("a matrix");
     let lowered = program.lower(&matrix, &[0]).expect("it can be lowered");
@@ -68,7 +68,7 @@ fn what_is_synthesised_for_two_of_each_is_all_there_is_for_any_number() {
 
 #[test]
 fn no_other_program_is_valid() {
-    // All programs of up to three instructions: of those, what can be lowered and proved is what is synthesised.
+    // Of all programs of up to three instructions, those that can be lowered and proved are the synthesised ones.
     let forms = [Form::InsideGroup, Form::Parallel(0), Form::Parallel(1), Form::Master(0), Form::Master(1)];
     let instructions = (0..3).flat_map(|slice| forms.map(|form| (slice, form)));
     let instructions: Vec<_> = instructions

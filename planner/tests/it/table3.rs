@@ -1,8 +1,9 @@
 //! The simulator against the seconds measured by Xie et al., table 3: 11 placements, 2 axes, 2 algorithms.
 //!
-//! The seconds fit a payload of 10 runs of 2^29 float32 on every GPU, whatever the number of nodes. The V100s are
-//! furthest off, as in the paper: their network cards did better than the stated 8 GB/s, and where a group is no arc
-//! of the NVLink ring (E2 on axis 0, the ring of E3 on axis 1), its way through the host is slower than PCIe alone.
+//! The seconds fit a payload of 10 runs of 2^29 float32 on every GPU, whatever the number of nodes. The V100s have the
+//! largest errors, as in the paper: their network cards were faster than the stated 8 GB/s, and where a group is not an
+//! arc of the NVLink ring (E2 on axis 0, the ring of E3 on axis 1), its path through the host is slower than PCIe
+//! alone.
 
 use expect_test::expect;
 use polyshard_machine::{
@@ -55,7 +56,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }
 
-/// The pairs of cells more than 10% apart, and how many of them the predictions order rightly.
+/// The pairs of cells more than 10% apart, and how many of them the predictions order correctly.
 fn ordered(cells: &[(f64, f64)]) -> (usize, usize) {
     let (mut right, mut pairs) = (0, 0);
     for (at, (measured, predicted)) in cells.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Time that all ranks spend together.
+//! Elapsed time over all ranks.
 
 use polyshard_runtime::{Result, World};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Runs `f` on all ranks after a barrier, and returns the seconds from the first rank's start to the last
 /// rank's end, the same on all ranks.
 ///
-/// Each rank's own time would not do: where ranks share a core, one may finish before another starts, and both
-/// would look fast. The ranks read one clock, so they must be on one machine.
+/// Each rank's own time would be wrong: where ranks share a core, one may finish before another starts, and both would
+/// look fast. The ranks read one clock, so they must be on one machine.
 pub fn together(world: &World, f: impl FnOnce() -> Result<()>) -> Result<f64> {
     world.comm().barrier()?;
     let start = now();

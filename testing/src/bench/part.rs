@@ -1,21 +1,21 @@
-//! The command line of a benchmark: one part per call, and what cargo adds.
+//! The command line of a benchmark: one part per call, and the flags that cargo adds.
 
 use clap::{Parser, Subcommand};
 
 // The text of `--help` begins with the documentation of the parts.
 #[derive(Parser)]
 struct Cli<P: Subcommand> {
-    /// What `cargo bench` says.
+    /// The flag of `cargo bench`.
     #[arg(long, hide = true)]
     bench: bool,
-    /// What `cargo test --benches` says.
+    /// The flag of `cargo test --benches`.
     #[arg(long, hide = true)]
     test: bool,
     #[command(subcommand)]
     part: Option<P>,
 }
 
-/// Reads the command line; says so if it has no part, as when cargo starts a benchmark by itself.
+/// Reads the command line; prints a message if it names no part, as when cargo runs a benchmark on its own.
 pub fn part<P: Subcommand>() -> Option<P> {
     let part = Cli::parse().part;
     if part.is_none() {

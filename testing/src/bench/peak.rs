@@ -1,31 +1,32 @@
-//! The most memory that a rank has had.
+//! The peak memory of a rank.
 
 use polyshard_runtime::{Result, Transport, World};
 use std::fs;
 
-/// The most bytes of memory that this process has ever had.
+/// The peak memory of this process, in bytes.
 ///
 /// # Panics
-/// If the system does not say, as only Linux does.
+/// If the system does not report it; only Linux does.
 pub fn peak() -> u64 {
     kilobytes("/proc/self/status", "VmHWM:") * 1024
 }
 
-/// Forgets what this process has had before: [`peak`] is of what comes now.
+/// Resets the peak: [`peak`] then covers the time after this call.
 ///
 /// # Panics
-/// If the system does not let it, as only Linux does.
+/// If the system cannot reset it; only Linux can.
 pub fn forget_peak() {
     fs::write("/proc/self/clear_refs", "5").expect("Linux forgets the peak of a process");
 }
 
-/// The bytes of memory that this process has had at most, or where ranks get at memory of one another, its share of what it has now.
+/// The peak memory of this process in bytes, or where ranks map each other's memory, its share of the memory in use
+/// now.
 ///
-/// Memory that ranks share counts for every one that touches it, so its peak says more than what a rank holds. Of a page that
-/// several ranks have mapped, the system counts an equal part as the share of each.
+/// Shared memory counts for every rank that touches it, so the peak exceeds a rank's own memory. A page mapped by several
+/// ranks counts as an equal share for each.
 ///
 /// # Panics
-/// If the system does not say, as only Linux does.
+/// If the system does not report it; only Linux does.
 pub fn held(transport: Transport) -> u64 {
     match transport {
         Transport::Messages => peak(),

@@ -13,7 +13,7 @@ pub enum Algorithm {
     Summa,
     /// Panels of one operand broadcast, the other shifted.
     Pumma,
-    /// Both operands shifted, from skewed homes on a square grid and from plain ones on others.
+    /// Both operands shifted, from skewed homes on square grids and from plain ones on others.
     Cannon,
     /// The transposed product on all ranks in one row, panels of one operand broadcast.
     AgGemm,
@@ -21,7 +21,7 @@ pub enum Algorithm {
     Johnson,
     /// The terms of the sums distributed, panels of the result reduce-scattered.
     GemmRs,
-    /// The same, but that sums travel a ring.
+    /// The same, with sums sent around a ring.
     GemmRsRing,
 }
 
@@ -52,7 +52,7 @@ impl Grid {
         self.extents.iter().product()
     }
 
-    /// The extents of a mesh of as many axes.
+    /// The extents of a mesh with `N` axes.
     fn axes<const N: usize>(&self) -> [usize; N] {
         self.extents.as_slice().try_into().unwrap_or_else(|_| panic!("this algorithm runs on {N} axes, not on {self}"))
     }
@@ -129,7 +129,7 @@ fn on_a_grid<T: polyshard::runtime::Element>(algorithm: Algorithm, [p, q]: [usiz
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
-    // A panel of either operand then has one owner along its axis, on grids that are not square too.
+    // Then a panel of either operand has one owner along its axis, also on grids that are not square.
     let panels = (p..=p * q).step_by(p).find(|panels| panels.is_multiple_of(q)).unwrap_or(p * q);
     let divided = product::<T>(sizes)
         .distribute([m, n], [mo, no], [mi, ni], &mesh)
@@ -171,17 +171,16 @@ fn in_a_row<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes) -> Sched
         .tensorize([mi, ni, k])
 }
 
-/// A product in panels that come one after the other: without its leaf, from the homes that the algorithm has, and from homes where
-/// nothing is sent.
+/// A product in consecutive panels, without its leaf: from the algorithm's homes, and from homes that need no messages.
 pub struct InPanels {
     /// From the algorithm's homes.
     pub placed: Schedule,
-    /// With all that a rank reads on it.
+    /// With all data that a rank reads on that rank.
     pub local: Schedule,
 }
 
-/// Returns a product in this many panels or a few more, with the loop over them and the loops of the leaf. Cannon's algorithm has as many
-/// as its ring has ranks.
+/// Returns a product in `panels` panels or a few more, with the loop over them and the loops of the leaf. Cannon's
+/// algorithm has one panel per rank of its ring.
 ///
 /// # Panics
 /// If the algorithm does not run in panels that are communicated.
@@ -256,8 +255,8 @@ fn on_a_cube<T: polyshard::runtime::Element>([p, q, r]: [usize; 3], sizes: Sizes
         .tensorize([mi, ni, ki])
 }
 
-/// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some rows,
-/// or by panels of rows, one per rank, whose sums go round.
+/// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some
+/// rows, or by panels of rows, one per rank, whose sums are sent around a ring.
 fn scattered<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", ranks)]);

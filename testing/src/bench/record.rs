@@ -1,4 +1,4 @@
-//! One measured number as a line: what the parts print and the table reads.
+//! One measured number as a line, printed by the parts and read by the table.
 //!
 //! ```text
 //! record seconds mpi 2x2 f64 4096 summa 1.234
@@ -10,23 +10,23 @@ use polyshard_runtime::{Backend, World};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number, and what it was measured on.
+/// A number with its quantity, case and contestant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// What the number is: `seconds`, or a quantity of memory in bytes.
+    /// The quantity: `seconds`, or memory in bytes.
     pub quantity: String,
-    /// Where it was measured, which is what the table groups by.
+    /// The setting of the measurement, by which the table groups.
     pub case: Case,
-    /// What was measured: an algorithm, the bound of one, or ScaLAPACK with a block size.
+    /// An algorithm, a bound of one, or ScaLAPACK with a block size.
     pub contestant: String,
     /// The number.
     pub value: f64,
 }
 
-/// What contestants have in common.
+/// The setting in which contestants are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// `mpi`, `threads`, or `lower`, which runs nowhere.
+    /// `mpi`, `threads`, or `lower`, which runs on no ranks.
     pub backend: String,
     /// The ranks, as `2x2`.
     pub grid: String,
@@ -37,7 +37,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case of what was measured on the ranks of `world`.
+    /// The case of a measurement on the ranks of `world`.
     pub fn on(world: &World, grid: impl fmt::Display, dtype: impl fmt::Display, size: impl fmt::Display) -> Self {
         let backend = match world.backend() {
             Backend::Mpi => "mpi",
@@ -69,10 +69,10 @@ impl FromStr for Record {
     }
 }
 
-/// The number in the middle.
+/// The median.
 ///
 /// # Panics
-/// If there is none.
+/// If there are no values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -3,7 +3,7 @@
 use super::record::{Case, Record, median};
 use std::io;
 
-/// Reads the records on standard input; lines of other kinds are passed over.
+/// Reads the records on standard input; skips other lines.
 ///
 /// # Panics
 /// If a line begins as a record but is not a valid one.
@@ -13,14 +13,14 @@ pub fn read() -> Vec<Record> {
     records.map(|line| line.parse().unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-/// The median of what was measured of a contestant, if anything was.
+/// The median of a contestant's measurements, or none without measurements.
 pub fn median_of(records: &[Record], case: &Case, contestant: &str) -> Option<f64> {
     let here = records.iter().filter(|record| record.case == *case && record.contestant == contestant);
     let values: Vec<f64> = here.map(|record| record.value).collect();
     (!values.is_empty()).then(|| median(values))
 }
 
-/// Each item once, in the order in which they first appear.
+/// Each item once, in the order of first appearance.
 pub fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
     items.into_iter().fold(Vec::new(), |mut seen, item| {
         if !seen.contains(&item) {
@@ -30,7 +30,7 @@ pub fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
     })
 }
 
-/// What is said of a figure to reach.
+/// The verdict on a target figure.
 pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }

@@ -1,7 +1,7 @@
-//! What holds for every communicator, whoever its ranks are: one function per law.
+//! Laws of every communicator, whatever its ranks: one function per law.
 //!
-//! The runtime's tests run them on threads, and its example `comm_laws` under `mpirun`. Data are a
-//! function of who sends what to whom and of the place in the message, so a piece that goes astray shows.
+//! The runtime's tests run them on threads, and its example `comm_laws` under `mpirun`. Data are a function of sender,
+//! receiver and the position in the message, so a misdirected piece is detected.
 
 mod flights;
 mod reductions;
@@ -45,7 +45,7 @@ pub const LAWS: [(&str, Law); 28] = [
     ("rounds are the collectives that they stand for", flights::rounds_are_the_collectives),
 ];
 
-/// Runs all laws on the group, and then on its halves, in which ranks have other numbers than in the world.
+/// Runs all laws on the group, and then on its halves, whose ranks have other numbers than in the world.
 pub fn hold(comm: &dyn Communicator) -> Result<()> {
     for (_, law) in LAWS {
         law(comm)?;
@@ -64,7 +64,7 @@ fn byte(nth: usize, from: usize, to: usize, i: usize) -> u8 {
     (nth.wrapping_mul(131) ^ from.wrapping_mul(29) ^ to.wrapping_mul(53) ^ i.wrapping_mul(7) ^ (i >> 8)) as u8
 }
 
-/// The bits of a slice, in which no two values are alike that are not the same.
+/// The bytes of a slice, which differ for all distinct values.
 fn bits<T: Element>(data: &[T]) -> &[u8] {
     bytemuck::cast_slice(data)
 }
@@ -91,7 +91,7 @@ fn ring_by_send_and_receive(comm: &dyn Communicator) -> Result<()> {
     }
     let (to, from) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut into = vec![0; 1000];
-    // Rank 0 sends first and the others after they have received, so no send need be buffered.
+    // Rank 0 sends first and the others after they have received, so no send needs a buffer.
     if rank == 0 {
         comm.send(to, &message(0, rank, to, 1000))?;
     }
@@ -123,7 +123,7 @@ fn messages_keep_their_order(comm: &dyn Communicator) -> Result<()> {
 
 fn exchange_of_many_messages(comm: &dyn Communicator) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
-    // So many messages go from one rank to another, of such lengths.
+    // The number of messages from one rank to another, and their lengths.
     let number = |from: usize, to: usize| (from * 2 + to) % 4;
     let len = |nth: usize, from: usize, to: usize| nth * 40 + from * 5 + to;
     let sent: Vec<_> = (0..size)
@@ -195,7 +195,7 @@ fn all_gather_of_ragged_blocks(comm: &dyn Communicator) -> Result<()> {
     let size = comm.size();
     all_gather(comm, &(0..size).map(|rank| rank * 17).collect::<Vec<_>>())?;
     all_gather(comm, &(0..size).map(|rank| (rank % 3) * 1000).collect::<Vec<_>>())?;
-    // The last rank alone has anything.
+    // Only the last rank has data.
     all_gather(comm, &(0..size).map(|rank| usize::from(rank + 1 == size)).collect::<Vec<_>>())
 }
 
@@ -230,7 +230,7 @@ fn rows_and_columns(comm: &dyn Communicator) -> Result<()> {
         let column = comm.split(rank % columns, rank)?;
         assert_eq!((row.rank(), column.rank()), (rank % columns, rank / columns));
         assert_eq!(row.size(), columns.min(size - rank / columns * columns));
-        // Both are in use at once, and no message of one shows in the other.
+        // Both are in use at once, and receive none of each other's messages.
         let (mut along, mut down) = (vec![0; row.size()], vec![0; column.size()]);
         row.all_gather(&[rank as u8], &mut along, &vec![1; row.size()])?;
         column.all_gather(&[rank as u8], &mut down, &vec![1; column.size()])?;

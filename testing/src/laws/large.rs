@@ -1,9 +1,9 @@
-//! Programs whose blocks and partial sums are long: so long that ranks which are processes map them, and that sums of several
-//! ranks are taken piece by piece.
+//! Programs with long blocks and partial sums: long enough for processes to map them, and for ranks to sum them piece
+//! by piece.
 
 use polyshard::prelude::*;
 
-/// The programs on a mesh of this many ranks in a row, with what each is called.
+/// The programs on a mesh of `ranks` ranks in a row, each with its name.
 #[must_use]
 pub fn large<T: Element>(ranks: usize) -> Vec<(&'static str, Schedule)> {
     vars!(i, j, k, io, ii, ko, ki);

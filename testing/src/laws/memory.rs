@@ -1,5 +1,5 @@
-//! What holds of memory that ranks read of one another: it is what they take it for, however short and however many there are, and
-//! ranks that run different programs are told before anybody reads.
+//! Laws of memory that ranks read in place: its contents are correct, however short and however many the arrays are,
+//! and ranks that run different programs get an error before any of them reads.
 
 use super::nodes::is_one_node;
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
@@ -32,7 +32,7 @@ pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     inputs.release()
 }
 
-/// Adds up tiles of this many elements of `T`, of which each rank gets its part.
+/// Sums tiles of this many elements of `T`, of which each rank receives its part.
 pub fn sum_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let sharding = blocks(world.size(), elements);
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
@@ -42,7 +42,7 @@ pub fn sum_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     tile.reduce_scatter(&group, &mut sums, ReduceOp::Sum)
 }
 
-/// Rank 0 calls the one, and the others the other; all are told the same, and go on in step. Returns what they are told.
+/// Rank 0 calls `one`, and the others `other`; all get the same error, and continue in step. Returns the error.
 fn told(world: &World, one: impl Fn() -> Result<()>, other: impl Fn() -> Result<()>) -> Result<String> {
     let told = if world.rank() == 0 { one() } else { other() };
     let Err(Error::Mismatch(message)) = told else { panic!("rank {} goes on: {told:?}", world.rank()) };
@@ -58,7 +58,7 @@ pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
     if ranks == 1 {
         return Ok(());
     }
-    // Between nodes nothing may be asked to be in place, and what is short is not.
+    // Between nodes in-place reads must not be requested; without a request, short inputs are not read in place.
     let before = world.transport();
     let one_node = is_one_node(world)?;
     let own = if one_node { 2 } else { 1 << 16 };
@@ -79,7 +79,8 @@ pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
     Ok(())
 }
 
-/// Inputs of a few bytes are read in place where that is asked for, and where messages are, by messages; the counters tell.
+/// Inputs of a few bytes are read in place if requested, and received as messages if messages are requested, as the
+/// counters show.
 pub fn short_inputs_are_read_in_place(world: &World) -> Result<()> {
     if !is_one_node(world)? {
         return Ok(());
@@ -103,7 +104,7 @@ pub fn short_inputs_are_read_in_place(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Many arrays live at a time, each of them long enough for pages of its own, and all are read.
+/// Many arrays are alive together, each long enough for its own pages, and all are read.
 pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
     let before = world.transport();
     if is_one_node(world)? {

@@ -1,10 +1,10 @@
-//! Which ranks are on which node, found by the names of hosts: it shares nothing with what the runtime asks of MPI.
+//! Which ranks are on which node, found by host names, independently of the runtime's queries to MPI.
 
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::{Error, RedistributionError, Result, World};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Returns for each rank of the world the least rank on its node.
+/// Returns for each rank of the world the lowest rank on its node.
 pub fn nodes(world: &World) -> Result<Vec<usize>> {
     let mut hasher = DefaultHasher::new();
     sysinfo::System::host_name().expect("a host has a name").hash(&mut hasher);
@@ -18,7 +18,7 @@ pub fn is_one_node(world: &World) -> Result<bool> {
     Ok(nodes(world)?.iter().all(|&node| node == 0))
 }
 
-/// Returns the ranks of each node, if all have as many.
+/// Returns the ranks of each node, if all nodes have the same number.
 #[must_use]
 pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
     let on = |node: usize| (0..nodes.len()).filter(|&rank| nodes[rank] == node).collect();
@@ -26,8 +26,8 @@ pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
     members.iter().all(|ranks| ranks.len() == members[0].len()).then_some(members)
 }
 
-/// Hands on what came of a move through shared memory, or nothing if it was refused because ranks are on different
-/// nodes. All ranks are refused alike or none is; collective.
+/// Returns the result of a move through shared memory, or none if it was refused because ranks are on different nodes.
+/// Either all ranks are refused, in the same way, or none; collective.
 pub fn unless_apart<T>(world: &World, nodes: &[usize], result: Result<T>) -> Result<Option<T>> {
     let apart = match result.as_ref().map_err(Error::cause) {
         Err(&Error::Redistribution(RedistributionError::Apart { rank, other })) => Some((rank, other)),

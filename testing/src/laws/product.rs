@@ -24,11 +24,11 @@ const SHAPES: [[&[&str]; 3]; 6] = [
     [&["J", "L"], &["L", "J"], &[]],
 ];
 
-/// A sequence of numbers that only look random (Knuth's linear congruence).
+/// A sequence of numbers that only look random (Knuth's linear congruential generator).
 pub struct Draw(pub u64);
 
 impl Draw {
-    /// The next number, below this one.
+    /// The next number, less than `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % bound as u64) as usize
@@ -55,7 +55,7 @@ impl Draw {
         format!("{tensor}[{}]{sums}", dims.join(", "))
     }
 
-    /// A product over the mesh, and the sizes of its dimensions: such as the ranks divide, or any if `any_size`.
+    /// A product over the mesh, and the sizes of its dimensions: divisible among the ranks, or any if `any_size`.
     pub fn problem(&mut self, mesh: &Mesh, any_size: bool) -> (String, Vec<(&'static str, usize)>) {
         let [left, right, out] = SHAPES[self.below(SHAPES.len())];
         let contracts = left.iter().any(|name| !out.contains(name));
@@ -77,7 +77,7 @@ impl Draw {
     }
 }
 
-/// The meshes of one, two and three axes with this many ranks; some axes have one.
+/// The meshes of one, two and three axes with this many ranks; some axes have one rank.
 pub fn meshes(ranks: usize) -> Vec<Mesh> {
     let divisors = |n: usize| (1..=n).filter(move |divisor| n.is_multiple_of(*divisor));
     let mut meshes = vec![Mesh::new([("X", ranks)])];
@@ -113,7 +113,7 @@ pub struct Held {
     sequences: Vec<(ProductSequence, Program)>,
 }
 
-/// The most sequences of a plan that are run.
+/// The maximum number of sequences of a plan to run.
 const SEQUENCES: usize = 6;
 
 impl Held {
@@ -127,7 +127,7 @@ impl Held {
         for plan in [product.plan(&machine(mesh)), free.search(&machine(mesh), Free::Both)] {
             let plan = match plan {
                 Ok(plan) => plan,
-                // Few iterations cannot be divided over many ranks, nor sums of them kept open.
+                // Few iterations cannot be divided over many ranks, nor can their sums be kept open.
                 Err(ProductError::NoSequence { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -185,7 +185,7 @@ fn run<T: Element>(
     })?;
     let mut terms = terms.expect("it has run");
     check(&terms)?;
-    // What is written to may hold anything.
+    // The target of a run may hold anything before.
     terms.block_mut().fill(number(99));
     counted(&mut || prepared.run_into(&[&a, &b], &mut terms))?;
     check(&terms)?;
@@ -195,7 +195,7 @@ fn run<T: Element>(
     check(&c)
 }
 
-/// The product of one rank: all points of all loops, one after the other.
+/// The product on one rank: all points of all loops, in sequence.
 struct Answer {
     shape: Vec<usize>,
     values: Vec<i64>,
@@ -234,7 +234,7 @@ fn position(shape: &[usize], index: &[usize]) -> usize {
     shape.iter().zip(index).fold(0, |at, (extent, index)| at * extent + index)
 }
 
-/// Brings terms of open sums, drawn like the rest, to lie in some other way with some of the sums closed.
+/// Redistributes terms of open sums, drawn like the rest, to another sharding with some of the sums closed.
 pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw) -> Result<()> {
     let sizes = [("I", draw.below(2 * mesh.size() + 3)), ("K", 1 + draw.below(2 * mesh.size()))];
     let parse = |text: &str| Sharded::parse(text, mesh, &sizes);
@@ -243,16 +243,16 @@ pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw)
     let Ok(program) = redistribution(from.sharding(), to.sharding(), T::DTYPE) else { return Ok(()) };
     let [source, target] =
         [program.inputs().last(), program.outputs().last()].map(|array| &array.expect("one").sharding);
-    // Each term has a weight of its own, by where its rank is along the axes that are summed.
+    // Each term has its own weight, by its rank's position along the summed axes.
     let weight =
         |at: &[usize], axes: &[usize]| axes.iter().map(|&axis| (axis as i64 + 1) * at[axis] as i64).sum::<i64>();
     let own = mesh.coordinates(world.rank());
     let mine = weight(&own, from.unreduced()) + 1;
-    // Every rank writes a term of its own.
+    // Every rank writes its own term.
     let mine = DistArray::from_fn(world, &source.closed(), |index| number::<T>(mine * value(7, index)))?;
     let mut terms = DistArray::filled(world, source, T::ZERO)?;
     terms.block_mut().copy_from_slice(mine.block());
-    // What is still open after all is still a term, along the axes that stay open.
+    // Sums that remain open still have one term per rank along their axes.
     let closed: Vec<usize> = from.unreduced().iter().copied().filter(|axis| !to.unreduced().contains(axis)).collect();
     let summed: i64 = (0..mesh.size())
         .map(|rank| mesh.coordinates(rank))

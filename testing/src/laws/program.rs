@@ -1,5 +1,5 @@
-//! What holds for every program: run twice after one `prepare`, in place and by messages, it gives the sequential result and receives
-//! what it states.
+//! Laws of every program: run twice after one `prepare`, in place and by messages, it gives the sequential result and
+//! receives the bytes that it states.
 
 use super::nodes::is_one_node;
 use ndarray::{ArrayD, IxDyn};
@@ -8,7 +8,7 @@ use polyshard::program::Tensor;
 use polyshard::runtime::comm::Received;
 use polyshard::runtime::{Backend, Transport, reference};
 
-/// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
+/// The element of a tensor at an index: small integers that differ between indices, so that sums are exact.
 #[must_use]
 pub fn element<T: Element>(tensor: usize, program: &Program, index: &[usize]) -> T {
     let product = program.kernel().assign().to_string() == "*=";
@@ -17,7 +17,7 @@ pub fn element<T: Element>(tensor: usize, program: &Program, index: &[usize]) ->
     num_traits::NumCast::from(value).expect("a small integer is of every type")
 }
 
-/// The sequential result, which goes on from what the output holds if it is to be written `into`.
+/// The sequential result, which starts from the output's contents if `into` is set.
 #[must_use]
 pub fn sequential<T: Element>(program: &Program, into: bool) -> ArrayD<T> {
     let kernel = program.kernel();
@@ -31,13 +31,13 @@ pub fn sequential<T: Element>(program: &Program, into: bool) -> ArrayD<T> {
     let (output, inputs) = arrays.split_last().expect("a kernel has an output");
     let inputs: Vec<_> = inputs.iter().collect();
     let first = reference(kernel, &inputs, into.then(|| output.clone())).expect("arrays of the kernel's shapes");
-    // Each time step reads what the one before wrote.
+    // Each time step reads the output of the one before.
     (1..program.nest().applications())
         .fold(first, |found, _| reference(kernel, &[&found], None).expect("an array of the kernel's shape"))
 }
 
-/// Runs the program every way on all ranks of the world, compares them, and returns the bytes that this rank received each time,
-/// and on rank 0 the result.
+/// Runs the program in every way on all ranks of the world, compares the results, and returns the bytes that this rank
+/// received each time, and on rank 0 the result.
 pub fn run_every_way<T: Element>(
     world: &World,
     program: &Program,
@@ -51,7 +51,7 @@ pub fn run_every_way<T: Element>(
     let start = arrays.pop().expect("a kernel has an output");
     let inputs: Vec<_> = arrays.iter().collect();
     let mut runs: Vec<(Received, DistArray<T>)> = Vec::new();
-    // Processes read short inputs in place only if they are asked to.
+    // Processes read short inputs in place only if requested.
     let shared = (world.backend() == Backend::Mpi && is_one_node(world)?).then_some(Transport::Shared);
     for transport in [Transport::Auto, Transport::Messages].into_iter().chain(shared) {
         let mut prepared = program.prepare(world)?.with_transport(transport)?;
@@ -84,7 +84,7 @@ pub fn run_every_way<T: Element>(
         [] => output,
         _ => output.redistribute(world, &output.sharding().closed())?,
     };
-    // All owners of an element have the same, and it is gathered from one.
+    // All owners of an element have the same value, and it is gathered from one.
     let everywhere = output.redistribute(world, &Sharding::replicated(output.sharding().mesh(), output.shape()))?;
     let own = DistArray::from_fn(world, output.sharding(), |index| everywhere.get(index).expect("all have all"))?;
     assert!(own.block() == output.block(), "owners of an element differ\n{program}");

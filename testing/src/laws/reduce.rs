@@ -1,6 +1,6 @@
 //! Laws of reductions and placements, for threads and MPI alike.
 //!
-//! Every rank knows what all began with, so each checks its own result and nothing is sent for the check.
+//! Every rank knows all initial values, so each checks its own result and nothing is sent for the check.
 
 pub mod values;
 
@@ -16,7 +16,7 @@ use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Transport, World};
 use values::{Value, agree, element, folded};
 
-/// The operations that there are.
+/// All operations.
 pub const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
 
 /// A machine of switches, each level ten times as slow as the one inside it.
@@ -42,7 +42,7 @@ pub fn placements(counts: &[usize], extents: &[usize]) -> Vec<PlacedMesh> {
     matrices.iter().map(placed).collect()
 }
 
-/// The ways to write `n` as a product of at most this many factors of at least 2; of 1, as itself.
+/// The ways to write `n` as a product of at most `most` factors of at least 2; 1 is written as itself.
 pub fn factorizations(n: usize, most: usize) -> Vec<Vec<usize>> {
     let mut found = vec![vec![n]];
     if most > 1 {
@@ -64,13 +64,13 @@ pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<ReductionProgram> {
     synthesize(&hierarchy, 5, AllowedMasters::OthersIdle)
 }
 
-/// The rank of the mesh that this process is.
+/// This process' rank of the mesh.
 pub fn mesh_rank(world: &World, placed: &PlacedMesh) -> usize {
     if world.numbering().is_some() { world.rank() } else { placed.mesh_rank(world.rank()) }
 }
 
-/// A reduction by `strategy` is that of the direct one: equal, or as near as rounding explains; and it receives what it
-/// says. In the order of the mesh it has the bits of a loop over the ranks.
+/// A reduction by `strategy` has the result of the direct one: equal, or within the rounding bound; and it receives the
+/// bytes that it states. In mesh order it has the bits of a loop over the ranks.
 pub fn reduces<T: Value>(
     world: &World,
     placed: &PlacedMesh,
@@ -118,7 +118,7 @@ pub fn reduces<T: Value>(
     Ok(())
 }
 
-/// The elements that a device receives, by what the steps say of their parts.
+/// The elements that a device receives, by the parts of the steps.
 fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
     let layout = lowered.layout().expect("the program is proved");
     let steps = lowered.steps().iter().zip(&layout).map(|(step, held)| {
@@ -139,7 +139,7 @@ fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
     steps.sum()
 }
 
-/// As [`reduces`], with the type that a number stands for.
+/// As [`reduces`], with the element type chosen by number.
 pub fn reduces_of(
     dtype: usize,
     world: &World,
@@ -153,22 +153,22 @@ pub fn reduces_of(
     reduces(world, placed, axes, elements, op, strategy)
 }
 
-/// Every `stride`-th program of a reduction, and the strategies that choose by themselves, with lengths, types and
-/// operations in turn. Returns how many.
+/// Every `stride`-th program of a reduction, and the strategies that choose a program, with lengths, types and
+/// operations in turn. Returns their number.
 pub fn every(world: &World, placed: &PlacedMesh, axes: &[usize], stride: usize) -> Result<usize> {
     // None, fewer than there are chunks, and lengths that divide and that do not.
     const LENGTHS: [usize; 9] = [0, 37, 24, 1, 7, 1000, 2, 144, 3];
     let programs = programs(placed, axes).into_iter().step_by(stride).map(Strategy::Program);
     let strategies: Vec<_> = programs.chain([Strategy::Best, Strategy::Deterministic]).collect();
     for (nth, strategy) in strategies.iter().enumerate() {
-        // 9 lengths, 4 types and 4 operations; the quotients keep them from going in step.
+        // 9 lengths, 4 types and 4 operations; the quotients keep them from cycling in step.
         let (dtype, op) = (nth / 3, OPS[nth % 4]);
         reduces_of(dtype, world, placed, axes, LENGTHS[nth % 9], op, strategy.clone())?;
     }
     Ok(strategies.len())
 }
 
-/// Arrays that are made, redistributed and gathered under a placement are what they are without one.
+/// Arrays that are made, redistributed and gathered under a placement are the same as without one.
 pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
     let mesh = placed.mesh();
     let axes: Vec<_> = mesh.as_slice().iter().map(|axis| mesh.axis(axis.name.as_str()).expect("its own")).collect();
@@ -197,7 +197,7 @@ pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
             assert!(right && whole.shape() == shape, "{placed}: {whole}");
         }
     }
-    // A line of the mesh is the devices that the matrix says.
+    // A line of the mesh has the devices given by the matrix.
     for axis in 0..mesh.ndim() {
         let group = under.group(mesh, &[axis])?;
         let mut devices = vec![0u8; group.size()];
@@ -209,7 +209,8 @@ pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
     Ok(())
 }
 
-/// All laws on as many ranks as the world has, with `most` programs of each reduction. Returns how many reductions ran.
+/// All laws on all ranks of the world, with at most `most` programs of each reduction. Returns the number of
+/// reductions.
 pub fn hold(world: &World, most: usize) -> Result<usize> {
     let mut reductions = 0;
     for counts in factorizations(world.size(), 3) {
@@ -219,7 +220,7 @@ pub fn hold(world: &World, most: usize) -> Result<usize> {
                 for axes in subsets(extents.len()) {
                     let stride = programs(&placed, &axes).len().div_ceil(most);
                     reductions += every(world, &placed, &axes, stride)?;
-                    // In the placement's own numbers of ranks the reduction is the same.
+                    // In the placement's rank numbers the reduction is the same.
                     let (under, length) = (place(world, &placed)?, 5 + reductions % 23);
                     reduces::<f32>(&under, &placed, &axes, length, ReduceOp::Sum, Strategy::Best)?;
                     reduces::<f64>(&under, &placed, &axes, length, ReduceOp::Sum, Strategy::Deterministic)?;
@@ -231,7 +232,7 @@ pub fn hold(world: &World, most: usize) -> Result<usize> {
     Ok(reductions)
 }
 
-/// The result of a reduction over these axes on this rank, with the rank of the mesh that it is.
+/// The result of a reduction over these axes on this rank, with its rank of the mesh.
 pub fn result<T: Element + Value>(
     world: &World,
     placed: &PlacedMesh,

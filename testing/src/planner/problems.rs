@@ -12,7 +12,7 @@ pub fn problems(
     ranks: usize,
 ) -> impl Strategy<Value = (DistType, DistType)> {
     let meshes = prop::collection::vec(extents, 1..=3).prop_map(move |extents| {
-        // Axes that would be too many ranks are left out.
+        // Axes that would make too many ranks are left out.
         let mut size = 1;
         let fits = |extent: &usize| {
             let fits = size * extent <= ranks;
@@ -32,7 +32,7 @@ pub fn mesh(extents: impl IntoIterator<Item = usize>) -> Mesh {
 /// Two types of one array of `ndim` dimensions; each axis replicates or cuts one dimension, in any order.
 pub fn problems_over(mesh: Mesh, ndim: usize) -> impl Strategy<Value = (DistType, DistType)> {
     let axes = mesh.ndim();
-    // For each axis the dimension that it cuts, or none; and in which order axes cut.
+    // For each axis the dimension that it cuts, or none; and the order in which axes cut.
     let placed = move || (prop::collection::vec(0..=ndim, axes), Just((0..axes).collect::<Vec<_>>()).prop_shuffle());
     let factors = prop::collection::vec(1..4usize, ndim);
     (placed(), placed(), factors).prop_map(move |(source, target, factors)| {

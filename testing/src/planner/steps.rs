@@ -1,4 +1,4 @@
-//! What types and steps mean element by element.
+//! Types and steps, element by element.
 
 use polyshard_planner::{Collective, DistType, Plan, PlanStep};
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ pub fn tile(dist_type: &DistType, rank: usize) -> BTreeSet<usize> {
     elements.into_iter().collect()
 }
 
-/// Checks that a step can be run: that each rank gets its new tile from the ranks of its group, each of which sends
-/// it a part of its own, the same number of elements to each; and that it gets as much as the step says.
+/// Checks that a step can be run: that each rank gets its new tile from the ranks of its group, each of which sends it
+/// part of its own tile, the same number of elements to each; and that it receives as much as the step states.
 pub fn check_step(step: &PlanStep) {
     let ranks = step.from().mesh().size();
     let before: Vec<_> = (0..ranks).map(|rank| tile(step.from(), rank)).collect();

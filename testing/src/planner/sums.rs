@@ -1,14 +1,14 @@
-//! Lowered programs run on numbers, by what the collectives do and not by the rules about them.
+//! Runs lowered programs on numbers, by the meaning of the collectives and not by the rules about them.
 
 use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::BTreeMap;
 
-/// What a rank holds: numbers by chunk.
+/// The data of a rank: numbers by chunk.
 type Held = BTreeMap<usize, i64>;
 
 /// Runs a program on an array of one number per chunk and asserts that each rank ends with its group's sums.
 pub fn check(lowered: &Lowered) {
-    // Distinct for each rank and chunk, and no sum of two of them is that of two others.
+    // Distinct for each rank and chunk, and no sum of two equals that of two others.
     let number = |rank: usize, chunk: usize| ((rank * 31 + 7) as i64).pow(3) + (chunk * chunk * 1009) as i64;
     let mut data: Vec<Held> = (0..lowered.ranks())
         .map(|rank| (0..lowered.chunks()).map(|chunk| (chunk, number(rank, chunk))).collect())

@@ -1,4 +1,4 @@
-//! Random relatives of SUMMA, PUMMA and Cannon's algorithm: steps that rotate, homes that skew.
+//! Random relatives of SUMMA, PUMMA and Cannon's algorithm: with rotated steps and skewed homes.
 
 use super::Choices;
 use polyshard::kernel;
@@ -6,7 +6,7 @@ use polyshard::layout::{AxisExpr, Mesh};
 use polyshard::runtime::Element;
 use polyshard::schedule::{Schedule, dim};
 
-/// A matrix product on a mesh of two axes whose `k` is walked in steps, with random homes and rotations.
+/// A matrix product on a mesh of two axes that runs over `k` in steps, with random homes and rotations.
 pub fn algorithm_of<T: Element>(choices: &mut Choices<'_>) -> (Schedule, Mesh) {
     let extents = [6, 5, 4, 7, 9, 3, 12, 2, 1, 8, 0];
     let [m, n, k] = [(); 3].map(|()| choices.pick(&extents));

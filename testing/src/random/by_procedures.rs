@@ -1,4 +1,4 @@
-//! Random programs whose sums meet by procedures, of all that a planner finds.
+//! Random programs with sums by procedures, any that the planner finds.
 
 use super::Choices;
 use crate::laws::reduce::{factorizations, machine, programs};
@@ -10,8 +10,8 @@ use polyshard::program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, Pr
 use polyshard::runtime::Element;
 use polyshard::schedule::{Schedule, Var, dim};
 
-/// The program with the sums of its outputs that all owners have closed by procedures, each the planner's for a random placement;
-/// none if there is no such output.
+/// The program with those outputs' sums that all owners receive closed by procedures, each the planner's for a random
+/// placement; none without such an output.
 ///
 /// # Panics
 /// If a procedure of the planner is refused.
@@ -53,7 +53,8 @@ fn procedure(
     plan.procedure_in_mesh()
 }
 
-/// A random einsum whose sums all owners have: in panels that are short or empty in the end, of sizes that divide by nothing.
+/// A random einsum whose sums all owners receive: in panels that may be short or empty at the end, of sizes that rarely
+/// divide evenly.
 pub fn summed_everywhere<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&[7, 5, 13, 4, 3, 2, 1]));
     let product = match choices.below(5) {
@@ -66,7 +67,7 @@ pub fn summed_everywhere<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         }
     };
     let names = |names: &[&str]| names.iter().map(|name| Var::new(name)).collect::<Vec<_>>();
-    // The contracted loop lies over all axes but the last, which may have rows.
+    // The contracted loop runs over all axes but the last, which may have rows.
     let sizes: &[&[usize]] = &[&[4], &[6], &[8], &[2, 3], &[4, 2], &[3, 2], &[2, 2, 2], &[2, 2, 3], &[5]];
     let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(choices.pick(sizes).iter().copied()));
     let along = |nth: usize| mesh.as_slice()[nth..=nth].iter().map(|axis| (axis.name, axis.extent));

@@ -1,4 +1,4 @@
-//! Random schedules whose loops are distributed block-cyclically, with data that are, mostly, alike.
+//! Random schedules whose loops are distributed block-cyclically, mostly with data distributed like them.
 
 use super::Choices;
 use super::schedules::{Loops, replace, reshape, rotate};
@@ -13,13 +13,13 @@ pub fn cyclic_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Sc
     let vars = choices.shuffled(parsed.vars());
     let mut schedule = kernel;
     let (mut rounds, mut outer, mut inner) = (Vec::new(), Vec::new(), Vec::new());
-    // Which axis has which variable, in blocks of which size.
+    // The variable and block size of each axis.
     let mut blocks = Vec::new();
     for (axis, var) in mesh.as_slice().iter().zip(vars) {
         let size = choices.pick(&[2, 1, 3, 1, 2, 4]);
         let [block, within, round, part, one, rest] = [(); 6].map(|()| loops.fresh());
         let var = var.name.to_string();
-        // Sometimes there are more parts than ranks, so that a rank has several next to one another.
+        // Sometimes there are more parts than ranks, so that a rank has several adjacent ones.
         let parts = axis.extent + choices.pick(&[0, 0, 0, 1, axis.extent]);
         schedule = schedule.split(&*var, &*block, &*within, size).split(&*block, &*round, &*part, parts);
         replace(&mut loops.serial, &var, &[&round, &rest, &within]);

@@ -1,11 +1,11 @@
-//! Random kernels: every form of index notation and of values that the crate promises, over random extents.
+//! Random kernels: every form of index notation and of values that the crate supports, over random extents.
 
 use super::Choices;
 use polyshard::kernel;
 use polyshard::runtime::Element;
 use polyshard::schedule::Schedule;
 
-/// A kernel over random extents: from 0 and 1 up, mostly not dividing anything.
+/// A kernel over random extents: from 0 and 1 upwards, mostly not dividing evenly.
 pub fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let extents = [5, 7, 1, 2, 3, 4, 6, 8, 11, 13, 0];
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));

@@ -1,14 +1,14 @@
-//! Random schedules whose transfers pass while other iterations are computed, or the interior of the same one.
+//! Random schedules whose transfers overlap with other iterations, or with the interior of the same one.
 
 use polyshard::layout::Name;
 use polyshard::program::Program;
 use polyshard::schedule::{LowerError, Schedule, Step};
 
-/// The schedule with each loop pipelined at which a tensor is communicated, as far ahead as that is legal and at most `depth`; none if there
-/// is no such loop.
+/// The schedule with each loop pipelined at which a tensor is communicated, as far ahead as is legal and at most
+/// `depth`; none without such a loop.
 ///
 /// # Errors
-/// If it cannot be lowered, though the schedule can.
+/// If it cannot be lowered, although the schedule can.
 pub fn pipelined(schedule: &Schedule, depth: usize) -> Result<Option<Program>, LowerError> {
     if schedule.kernel().is_err() {
         return Ok(None);
@@ -31,7 +31,8 @@ pub fn pipelined(schedule: &Schedule, depth: usize) -> Result<Option<Program>, L
     Ok(begins.then_some(program))
 }
 
-/// The schedule with the interior of its leaf computed first, for each input for which that is legal; none if there is no such input.
+/// The schedule with the interior of its leaf computed first, for each input for which that is legal; none without such
+/// an input.
 #[must_use]
 pub fn interior_first(schedule: &Schedule) -> Option<Schedule> {
     let inputs: Vec<Name> = schedule.kernel().ok()?.inputs().iter().map(|input| input.name).collect();
@@ -46,7 +47,7 @@ pub fn interior_first(schedule: &Schedule) -> Option<Schedule> {
     found
 }
 
-/// The schedule with a halo for several applications of its kernel, for its input if that is legal.
+/// The schedule with a halo for several applications of its kernel, for its input where that is legal.
 #[must_use]
 pub fn in_time_steps(schedule: &Schedule, steps: usize) -> Option<Schedule> {
     let inputs = schedule.kernel().ok()?.inputs();

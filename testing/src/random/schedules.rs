@@ -33,7 +33,7 @@ pub fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
     Mesh::new(["x", "y", "z"].into_iter().zip(extents.iter().copied()))
 }
 
-/// What steps have done to the loops, so that later steps can name them.
+/// The loops after the steps so far, so that later steps can name them.
 pub(crate) struct Loops {
     /// Serial loops, outermost first.
     pub(crate) serial: Vec<String>,
@@ -48,7 +48,7 @@ impl Loops {
     }
 }
 
-/// Random steps on `kernel`; a step may turn out illegal, and `lower` then says why.
+/// Random steps on `kernel`; a step may be illegal, and `lower` then says why.
 pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
     let Ok(parsed) = kernel.kernel().cloned() else { return kernel };
     let mut loops = Loops {
@@ -57,7 +57,7 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
         made: 0,
     };
     let mut schedule = kernel;
-    // The last axis may be one of copies, which the output is not sharded along.
+    // The last axis may be one of copies, along which the output is not sharded.
     let whole = mesh;
     let copies = if mesh.ndim() > 1 && choices.one_in(6) { 1 } else { 0 };
     let over =
@@ -68,7 +68,7 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
     let mut pool: Vec<String> = order.iter().map(|var| var.name.to_string()).collect();
     let axes = mesh.ndim();
     if pool.len() < axes {
-        // Not enough loops: split the first until there are.
+        // Not enough loops: split the first until there are enough.
         while let (Some(first), true) = (pool.first().cloned(), pool.len() < axes) {
             let (outer, inner) = (loops.fresh(), loops.fresh());
             schedule = schedule.divide(&*first, &*outer, &*inner, 2);
@@ -81,7 +81,7 @@ pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> 
         if choices.one_in(4) {
             schedule = rotate(schedule, &loops, choices);
         }
-        // All axes at once, or some first and then the others, for loops inside or next to those.
+        // All axes at once, or some first and then the others, for loops inside or next to them.
         let first = if axes > 1 && choices.one_in(3) { 1 + choices.below(axes - 1) } else { axes };
         schedule = distribute(schedule, &mut loops, pool[..first].to_vec(), mesh, 0..first);
         if first < axes {
@@ -199,7 +199,7 @@ pub(crate) fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choic
     }
 }
 
-/// A placement of one dimension; dimensions tend to take axes of their own.
+/// A placement of one dimension; dimensions mostly take different axes.
 fn clause(d: usize, mesh: &Mesh, tensor: usize, choices: &mut Choices<'_>) -> Option<polyshard::schedule::Clause> {
     let axes = mesh.as_slice();
     let nth = |i: usize| AxisExpr::axis(axes[i % axes.len()].name.as_str());

@@ -4,10 +4,11 @@ use super::Choices;
 use polyshard::layout::{AxisPart, Stages};
 use polyshard::program::{CollectiveBy, Leg, LegId, NestId, Program, StagedLeg, TileId};
 
-/// The program with its collectives in stages, as many as its meshes allow and the choices say; none if there is no such collective.
+/// The program with its collectives in stages, as many as its meshes allow and the choices give; none without such a
+/// collective.
 ///
 /// # Panics
-/// If stages are refused that make up the coordinates.
+/// If stages are refused that cover the coordinates.
 pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
     let mut legs = Vec::new();
     for (number, nest) in program.nests().enumerate() {
@@ -25,7 +26,7 @@ pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
     staged.map(|staged| staged.unwrap_or_else(|error| panic!("{error}\n{legs:?}\n{program}")))
 }
 
-/// Digits of prime extent, each in a stage of its own or in that of others.
+/// Digits of prime extent, each in its own stage or in a stage with others.
 fn stages_of(program: &Program, axes: &[usize], choices: &mut Choices<'_>) -> Option<Stages> {
     let mut digits = Vec::new();
     for &axis in axes {
@@ -41,7 +42,7 @@ fn stages_of(program: &Program, axes: &[usize], choices: &mut Choices<'_>) -> Op
     }
     let mut stages = vec![Vec::new(); 1 + choices.below(3)];
     for (number, digit) in digits.into_iter().enumerate() {
-        // The first two are apart, so that there are two stages.
+        // The first two are in different stages, so that there are at least two stages.
         let stage = if number == 0 { 0 } else { choices.below(stages.len()) };
         if number == 1 && stage == 0 {
             stages.push(vec![digit]);

@@ -1,4 +1,4 @@
-//! Random stencils on meshes of two axes, with and without corners: near, wider than a tile, round the ends or not.
+//! Random stencils on meshes of two axes, with and without corners: near, wider than a tile, periodic or not.
 
 use super::Choices;
 use super::cyclic::cyclic_of;
@@ -7,10 +7,10 @@ use polyshard::layout::{DType, Mesh};
 use polyshard::schedule::{Schedule, dim};
 use polyshard::text::parse_kernel;
 
-/// A random stencil, mostly in tiles of the mesh, as its arrays are.
+/// A random stencil, mostly in tiles of the mesh, like its arrays.
 ///
 /// # Panics
-/// If the kernel is not one.
+/// If the kernel is invalid.
 pub fn stencil_of(dtype: DType, choices: &mut Choices<'_>) -> Schedule {
     let extents = [6i64, 5, 7, 8, 3, 11, 12, 2, 1];
     let [rows, columns] = [(); 2].map(|()| choices.pick(&extents));

@@ -1,4 +1,4 @@
-//! Random relatives of Johnson's, Solomonik's and GEMM-ReduceScatter: products whose sums meet over ranks.
+//! Random relatives of Johnson's, Solomonik's and GEMM-ReduceScatter: products with sums over ranks.
 
 use super::Choices;
 use polyshard::kernel;
@@ -16,7 +16,7 @@ pub fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         _ => kernel! { fn least(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] min= A[i, l] - B[l, j] } },
     };
     let parsed = product.kernel().expect("the kernel is right").clone();
-    // Which loops lie over the axes: the contracted one among them.
+    // The loops that are distributed over the axes: the contracted one among them.
     let loops = choices.pick(&[&["l"][..], &["i", "j", "l"], &["i", "l"], &["l", "j"], &["j", "l", "i"]]);
     let sizes: &[&[usize]] = match loops.len() {
         1 => &[&[4], &[2], &[3], &[5], &[1]],
@@ -30,7 +30,7 @@ pub fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let names = |names: &[String]| names.iter().map(|name| polyshard::schedule::Var::new(name)).collect::<Vec<_>>();
     let vars = |names: &[&str]| names.iter().map(|name| polyshard::schedule::Var::new(name)).collect::<Vec<_>>();
     let mut schedule = product.distribute(vars(loops), names(&outer), names(&inner), &mesh);
-    // Panels of one loop, in steps that the ranks may start at different places.
+    // Panels of one loop, in steps that ranks may start at different places.
     let left = |name: &str| if loops.contains(&name) { format!("{name}i") } else { name.to_owned() };
     let panel = choices.pick(&["i", "j", "l"]);
     let parts = choices.pick(&[axis(0).extent, 2, 3, mesh.size(), 1]);

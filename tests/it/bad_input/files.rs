@@ -1,4 +1,4 @@
-//! `.npy` files that are missing, damaged, or hold something else.
+//! `.npy` files that are missing, damaged, or hold the wrong data.
 
 use super::{SOON, refused_everywhere};
 use polyshard::prelude::*;

@@ -1,4 +1,4 @@
-//! Places that results are written to: what they are, whether there is room, and what stays when there is none.
+//! Output paths: their kind, the space on the disk, and the files that remain if it is full.
 
 use super::files::random;
 use super::{SOON, refused, refused_everywhere};
@@ -11,7 +11,7 @@ fn polyshard() -> PathBuf {
     start::command_line(cfg!(feature = "mpi"))
 }
 
-/// The names of what is in a folder.
+/// The names of the entries of a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("the folder is ours");
     let mut names: Vec<_> = entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into()).collect();
@@ -23,7 +23,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("cargo's folder has a plain name")
 }
 
-/// Runs a program by a line of the shell, in which it and its arguments are `"$0" "$@"`.
+/// Runs a program by a shell command, in which `"$0" "$@"` are the program and its arguments.
 fn by_shell(line: &str, program: &Path, arguments: &[&str]) -> Ended {
     let arguments = [&["-c", line, text(program)], arguments].concat();
     run(Start::Plain, Path::new("bash"), &arguments, SOON)
@@ -36,7 +36,7 @@ fn a_folder_that_is_not_there_is_said_before_the_work() {
     let message =
         format!("cannot write `{}`: the folder `{}` does not exist; create it first", path.display(), none.display());
     refused_everywhere(&format!("summa --size 3,4,5 --out {}", path.display()), &message);
-    // Inputs that cannot be read are found later.
+    // Inputs that cannot be read are detected later.
     refused_everywhere(
         &format!("summa --size 3,4,5 --out {}", none.parent().expect("a folder").display()),
         "it is a folder",
@@ -85,7 +85,7 @@ fn links_are_followed_and_devices_stay() {
     assert!(fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
 }
 
-/// The limit on sizes of files stands for a disk that is full: at once, and after a part.
+/// The limit on file sizes imitates a full disk: full from the start, and after part of the file.
 #[test]
 fn a_file_that_grows_too_large_leaves_what_was_there() {
     let folder = test_folder!("too_large");
@@ -142,7 +142,7 @@ fn arrays_and_threads_that_are_too_many_are_refused_before_they_are_made() {
     refused(Start::Plain, &polyshard(), &arguments, "40000 ranks cannot be threads of one process, which has");
 }
 
-/// Checks it on threads and on this many processes.
+/// Checks the refusal on threads and on this many processes.
 #[track_caller]
 fn refused_everywhere_on(processes: usize, line: &str, message: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -153,7 +153,7 @@ fn refused_everywhere_on(processes: usize, line: &str, message: &str) {
     let _ = processes;
 }
 
-/// Programs that print what they are asked for, each with arguments.
+/// Programs that print on request, each with its arguments.
 fn printing() -> Vec<(PathBuf, Vec<&'static str>)> {
     let examples = [
         ("summa", &["--print", "program"][..]),

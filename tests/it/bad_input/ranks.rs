@@ -1,4 +1,4 @@
-//! Ranks that are not those of the mesh, that panic, or that nobody can start.
+//! Ranks that do not match the mesh, that panic, or that cannot be started.
 
 use super::refused;
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
@@ -45,7 +45,7 @@ fn a_panic_on_one_rank_ends_all_with_its_message() {
     refused(Start::Mpi(2), &this, &arguments, "rank 1 panicked: there is no room on rank 1\n");
 }
 
-/// Runs a program whose leaf is registered where rank 0 is, and on no other process.
+/// Runs a program whose leaf is registered on the process of rank 0 only.
 #[test]
 #[ignore = "fails on purpose: other tests start it"]
 fn a_leaf_is_registered_by_one_process() {

@@ -1,9 +1,9 @@
-//! Schedules that cannot be: what `lower` says of them.
+//! Invalid schedules, and the messages of `lower`.
 
 use expect_test::{Expect, expect};
 use polyshard::prelude::*;
 
-/// Compares what `lower` says, each clause on a line of its own. The call site has a test of its own.
+/// Compares the message of `lower`, one clause per line. The call site has its own test.
 #[track_caller]
 fn check(schedule: Schedule, expected: Expect) {
     let error = schedule.lower().expect_err("the schedule should be refused");

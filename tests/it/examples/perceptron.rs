@@ -1,10 +1,10 @@
-//! The example `megatron`: right on any mesh, size and type, and plain about what was planned.
+//! The example `megatron`: right on any mesh, size and type, with its plan printed.
 
 use super::{LIMIT, check_run};
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run};
 
-/// Runs the perceptron, and all its products were compared.
+/// Runs the perceptron, and checks that all its products were compared.
 #[track_caller]
 fn check_perceptron(start: Start, arguments: &str) -> String {
     let stdout = check_run(start, &format!("megatron {arguments}"));
@@ -45,7 +45,8 @@ fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
             "all_reduce(d) dW1[M, F_t] {U_d} -> dW1[M, F_t]",
         ]
     );
-    // Of so few elements a rank gets all terms whole: three others' of 8 rows of Y and dX, and of both gradients the other's.
+    // With so few elements a rank receives all terms whole: those of three others for 8 rows of Y and dX, and the
+    // other's for both gradients.
     let bytes = 4 * (2 * 3 * (8 * 24) + 2 * (8 * 24));
     let said = format!(" s, {bytes} bytes received by rank 0; planned for the busiest ranks: {bytes}");
     assert!(lines[8].ends_with(&said), "{stdout}");

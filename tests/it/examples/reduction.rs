@@ -1,9 +1,9 @@
-//! The example `allreduce`: right on any machine, mesh, length and type, and plain about what it does.
+//! The example `allreduce`: right on any machine, mesh, length and type, with its steps printed.
 
 use super::check_run;
 use polyshard_testing::start::Start;
 
-/// Runs the reduction, and the results of all three strategies were compared.
+/// Runs the reduction, and checks that the results of all three strategies were compared.
 #[track_caller]
 fn check_reduction(start: Start, arguments: &str) {
     let stdout = check_run(start, &format!("allreduce {arguments}"));
@@ -44,7 +44,7 @@ fn the_reduction_tells_its_placement_program_and_bytes() {
 simulated: 5.608e-4 s, 1.42 times as fast as one all-reduce, 7.960e-4 s
 ";
     assert!(stdout.contains(program), "{stdout}");
-    // In one all-reduce, by the fastest program, and in one order.
+    // In one all-reduce, by the fastest program, and in rank order.
     let runs: Vec<_> = stdout.lines().filter(|line| line.contains(" bytes received by rank 0")).collect();
     assert_eq!(runs.len(), 3, "{stdout}");
     for (line, bytes) in runs.into_iter().zip([12_000_000, 6_000_000, 6_000_000]) {

@@ -1,4 +1,4 @@
-//! Indices: where ranges start, what is read outside of an array, and indices that are numbers.
+//! Indices: starts of ranges, reads outside an array, and indices as values.
 
 use super::{bits, executed, inputs, sequential, small};
 use polyshard::prelude::*;
@@ -63,7 +63,7 @@ kernel! {
 }
 
 kernel! {
-    /// Nothing is read but the indices.
+    /// Reads nothing but the indices.
     fn table() -> C: [i32; 9, 40] { C[i, j] = 40 * i + j - k for k in -3..2 }
     mesh(x: 2)
     .distribute([j], [jo], [ji])
@@ -71,7 +71,7 @@ kernel! {
 }
 
 kernel! {
-    /// Walls with values of their own, each row of the last dimension longer than a leaf takes at once.
+    /// Walls with different values; each row of the last dimension is longer than a block of a leaf.
     fn walls(A: [f32; 9, 1300]) -> B: [f32; 9, 1300] {
         B[i, j] = A[i - 1, j] else v0 + A[i + 1, j] else -v0 - A[i, j - 1] else 0 * 2 + A[i, j + 2] else 2.5
     }
@@ -84,7 +84,7 @@ kernel! {
 }
 
 kernel! {
-    /// A filter that is as long outside as inside.
+    /// A filter that reads as many elements outside as inside.
     fn filtered(A: [i64; 20, 3], W: [i64; 5]) -> C: [i64; 20, 3] { C[i, j] += A[i + r - 2, j] else 7 * W[r] }
     mesh(x: 3)
     .distribute([i], [io], [ii])
@@ -94,7 +94,7 @@ kernel! {
 }
 
 kernel! {
-    /// On one rank, where the leaf reads the array itself; steps of two, and backwards.
+    /// On one rank, where the leaf reads the array in place; steps of two, and backwards.
     fn aslant(A: [i32; 6, 7]) -> C: [i32; 4, 9] { C[i, j] = A[2*i - 1, 7 - j] else 3 - A[j - 2, i] else 0 }
     mesh(x: 1)
     .distribute([i], [io], [ii])
@@ -129,7 +129,7 @@ fn what_is_outside_of_an_array_has_the_value_that_is_said() {
     assert_eq!(found[[0, 0]], first);
 }
 
-/// Where nothing but the value outside is read, and where there is nothing to read.
+/// With all reads outside the array, and with nothing to read.
 #[test]
 fn an_array_may_be_missed_altogether() {
     for n in [0usize, 1, 2, 5] {
@@ -148,7 +148,7 @@ fn an_array_may_be_missed_altogether() {
     }
 }
 
-/// Scalars are put in when a program runs, outside of arrays too.
+/// Scalars are set when a program runs, also for values outside an array.
 #[test]
 fn a_value_outside_may_be_a_scalar_of_the_run() {
     let wall = 0.0;

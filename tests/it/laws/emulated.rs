@@ -3,7 +3,7 @@
 use polyshard::runtime::spmd_emulated;
 use polyshard_testing::laws::reduce::{every, placements};
 
-/// The machines are slow, and these runs are many: here a second lasts a nanosecond.
+/// The machines are slow and the runs are many: a second of machine time takes a nanosecond.
 const FAST: f64 = 1e-9;
 
 #[test]

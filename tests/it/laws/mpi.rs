@@ -20,7 +20,7 @@ fn programs_give_the_sequential_result_in_place_and_by_messages_on_one_to_eight_
         let ranks = format!("--ranks={processes}");
         let ended = run(Start::Mpi(processes), &example_path!("program_laws"), &[&ranks], Duration::from_secs(240));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
-        // Those of long blocks too, which are as many on any mesh.
+        // Programs with long blocks too, the same number on any mesh.
         let programs = if processes < 3 { 50..=64 } else { 64..=64 };
         let said =
             programs.map(|programs| format!("{programs} programs give the sequential result on {processes} ranks\n"));
@@ -51,7 +51,7 @@ fn a_progress_that_is_misspelt_is_refused() {
     }
 }
 
-/// On threads and on emulated machines, so do those of `tests/it/pipelined.rs`.
+/// On threads and on emulated machines, `tests/it/pipelined.rs` tests the same.
 #[test]
 fn a_rank_that_panics_while_panels_are_under_way_ends_all_processes() {
     let all = [Start::Mpi(3), Start::Plain].map(|start| ["slices", "thread"].map(|progress| (start, progress)));

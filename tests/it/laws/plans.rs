@@ -1,4 +1,5 @@
-//! Plans of redistributions, run: against the function of the index that fills the arrays, over both transports.
+//! Plans of redistributions, run and compared with the function of the index that fills the arrays, over both
+//! transports.
 
 use polyshard::layout::{AxisExpr, DType, Mesh, Placement, Sharding};
 use polyshard::planner::{Ops, Plan, PlanError, PlanOptions, TypeError};
@@ -6,7 +7,7 @@ use polyshard::runtime::{DistArray, Execute, Result, Transport, World, spmd};
 use proptest::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The element at an index: another one everywhere.
+/// The element at an index: different everywhere.
 fn element(index: &[usize]) -> f64 {
     f64::from(index.iter().fold(1u32, |value, &i| value * 100 + i as u32))
 }
@@ -34,7 +35,8 @@ fn blocks() -> impl Strategy<Value = Blocks> {
             let axes = extents.len();
             let place = |side: usize| {
                 let mut dims = vec![Vec::new(); shape.len()];
-                // Each axis numbers blocks of one dimension or of none, before or after the axes that are there.
+                // Each axis, in varying order, numbers blocks of one dimension or of none, after the axes already
+                // there.
                 for nth in 0..axes {
                     let axis = (nth + pick(seed, (side, 0), axes)) % axes;
                     let dim = pick(seed, (side, axis), shape.len() + 1);
@@ -64,14 +66,14 @@ fn block_sharding(mesh: &Mesh, shape: &[usize], dims: &[Vec<usize>]) -> Sharding
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
-    /// Plans of all kinds lead to the same tiles, and move what they say.
+    /// Plans of all kinds give the same tiles, and move the stated amounts.
     #[test]
     fn every_rank_ends_with_its_tile_by_a_plan((mesh, shape, sides) in blocks(), ops in 0usize..3) {
         let [source, target] = [0, 1].map(|side: usize| block_sharding(&mesh, &shape, &sides[side]));
         let ops = [Ops::Paper, Ops::Fused, Ops::Exchange][ops];
         let plan = match Plan::between(&source, &target, &PlanOptions { ops, ..PlanOptions::default() }) {
             Ok(plan) => plan,
-            // The larger array must be the same on both sides: where tiles differ, there is no plan.
+            // The larger array must be the same on both sides: where tiles differ, no plan exists.
             Err(error) => {
                 prop_assert!(matches!(error, PlanError::Type(TypeError::Ends { .. })), "{error}");
                 return Err(TestCaseError::reject("there is no plan"));

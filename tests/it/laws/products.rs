@@ -1,4 +1,4 @@
-//! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
+//! Sharded products on threads: every sequence of a plan gives the sequential product, at its stated cost.
 
 use polyshard::layout::{DType, Mesh, Placement, Sharding};
 use polyshard::program::Program;
@@ -20,7 +20,7 @@ fn on_ranks(mesh: &Mesh, f: impl Fn(&World) -> Result<()> + Sync) {
     spmd(mesh.size(), f).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Runs sequences of a product, on elements of the type of this number.
+/// Runs sequences of a product, on elements of the type with this number.
 #[track_caller]
 fn check(mesh: &Mesh, text: &str, sizes: &[(&str, usize)], kind: usize) {
     let dtype = DType::NATIVE[kind];
@@ -77,7 +77,7 @@ fn what_is_held_from_run_to_run_is_what_moves() {
     let by = |placements: &[Placement]| Sharding::new(&mesh, &[8, 4], placements).expect("a sharding");
     let [x, y] = mesh.axes();
     let open = by(&[Placement::block(0, x), Placement::partial(y)]);
-    // Of terms of 4 rows of 4: a copy and all terms; or a copy, what is packed of it, and what comes of two rows.
+    // For terms of 4 rows of 4: a copy and all terms; or a copy, its packed part, and the two rows received.
     let targets = [(by(&[Placement::block(0, x)]), 3 * 4), (by(&[Placement::block(0, [x, y])]), 2 * 4 + 2)];
     for (target, rows) in targets {
         let program = Program::redistribution("C", [&open, &target], DType::F64).expect("sums are closed");

@@ -1,4 +1,4 @@
-//! Reductions as programs: what one executor runs is what a reduction in place computes, and the report counts its bytes.
+//! Reductions as programs: the executor gives the result of a reduction in place, and the report counts its bytes.
 
 use polyshard::layout::{DType, Mesh, Placement, Sharding};
 use polyshard::planner::placement::{PlacedMesh, place};
@@ -11,7 +11,7 @@ use polyshard_testing::laws::reduce::{placements, programs};
 
 const ELEMENTS: usize = 37;
 
-/// What a rank of the mesh holds at an index: sums of these are exact in any order.
+/// The value of a rank of the mesh at an index: sums are exact in any order.
 fn element(rank: usize, index: usize) -> f64 {
     ((rank * 31 + 7) * (index + 3) % 101) as f64
 }

@@ -32,7 +32,7 @@ fn every_program_of_two_levels_reduces_like_the_direct_one() {
 
 #[test]
 fn programs_of_three_levels_reduce_like_the_direct_one() {
-    // Another sample each: each program costs a few collectives of all ranks.
+    // Different samples: each program costs a few collectives of all ranks.
     check_every(&[2, 2, 2], &[8], 931, 20);
     check_every(&[2, 3, 2], &[12], 931, 37);
 }
@@ -108,9 +108,9 @@ fn steps_of_any_groups_run_in_the_order_of_their_ranks() {
     let steps = [
         // A butterfly of two stages.
         (1, vec![step(AllReduce, &[&[0, 1], &[3, 2]], 1), step(AllReduce, &[&[2, 0], &[1, 3]], 1)]),
-        // Scattered backwards, and gathered in another order than it was scattered in.
+        // Scattered backwards, and gathered in another order.
         (4, vec![step(ReduceScatter, &[&[3, 1, 2, 0]], 1), step(AllGather, &[&[0, 1, 2, 3]], 4)]),
-        // Pieces that lie apart: of the halves that 0 and 1 have, 2 and 3 take the first quarters.
+        // Pieces that are not contiguous: of the halves on 0 and 1, ranks 2 and 3 take the first quarters.
         (
             4,
             vec![
@@ -120,7 +120,7 @@ fn steps_of_any_groups_run_in_the_order_of_their_ranks() {
                 step(AllGather, &[&[0, 2], &[1, 3]], 2),
             ],
         ),
-        // A root that is not the least, with a group that holds nothing in between.
+        // A root other than the lowest rank, with a group that holds nothing in between.
         (
             1,
             vec![
@@ -176,7 +176,7 @@ fn reductions_in_passing_are_made_once() {
                 assert_eq!(data, expected);
             }
         }
-        // More lengths than are kept, twice.
+        // More lengths than the cache holds, twice.
         for _ in 0..2 {
             for len in 0..40 {
                 let mut data = vec![world.rank() as f32; len];

@@ -1,4 +1,4 @@
-//! What reductions and placements refuse, each with its whole message.
+//! Refusals of reductions and placements, each with its whole message.
 
 use polyshard::Result;
 use polyshard::layout::Mesh;
@@ -17,17 +17,17 @@ fn placed(swapped: bool) -> PlacedMesh {
     PlacedMesh::new(&Mesh::new([("x", 2), ("y", 2)]), &machine, &matrix).expect("the matrix is for both")
 }
 
-/// What [`check`] reduces over.
+/// The axes and placement in messages of [`check`].
 const ALL: &str = "`x`, `y` of (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 nodes x 2 gpus";
 
-/// Checks what a program on this many threads fails with.
+/// Checks the error of a program on this many threads.
 #[track_caller]
 fn check_on<R: Send>(ranks: usize, run: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
     let error = spmd(ranks, run).err().expect("it should be refused");
     assert_eq!(error.to_string(), expected);
 }
 
-/// Checks what a reduction over both axes is refused with.
+/// Checks the error of a reduction over both axes.
 #[track_caller]
 fn check(strategy: Strategy, expected: &str) {
     let placed = placed(false);

@@ -1,4 +1,4 @@
-//! The laws of redistributions on threads, in a process of its own.
+//! The laws of redistributions on threads, in a separate process.
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Start, run};

@@ -1,17 +1,17 @@
-//! Progress threads: messages go on while a leaf computes that is not cut, and no bit changes.
+//! Progress threads: messages make progress while an uncut leaf computes, and no bit changes.
 
 use super::*;
 use polyshard::runtime::Progress;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The bits of the output on this rank, which has a progress thread.
+/// The bits of the output on this rank, with a progress thread.
 fn bits_beside(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> {
     world.set_progress(Progress::Thread)?;
     bits(world, program)
 }
 
-/// Runs the program that waits without progress threads and the other one with them, on threads and on emulated links.
+/// Runs `waiting` without progress threads and `ahead` with them, on threads and on emulated links.
 fn check(waiting: &Program, ahead: &Program, seed: usize) -> Result<(), TestCaseError> {
     let ranks = waiting.mesh().size();
     let failed = |error: polyshard::Error| TestCaseError::fail(format!("{error}\n{ahead}"));
@@ -65,14 +65,14 @@ fn sums_in_pieces_have_the_same_bits_with_a_progress_thread() {
     }
 }
 
-/// How many leaves each of three ranks has come to.
+/// How many leaves each of three ranks has begun.
 struct Leaves {
     begun: Mutex<[usize; 3]>,
     changed: Condvar,
 }
 
 impl Leaves {
-    /// Counts a leaf of the rank whose thread this is; returns the rank and the number of its leaf.
+    /// Counts a leaf of the rank of this thread; returns the rank and the number of its leaf.
     fn begin(&self) -> (usize, usize) {
         let thread = std::thread::current();
         let name = thread.name().expect("a leaf is computed by its rank");
@@ -83,7 +83,7 @@ impl Leaves {
         (rank, begun[rank])
     }
 
-    /// Waits until a rank has come to this many leaves.
+    /// Waits until a rank has begun this many leaves.
     fn wait(&self, rank: usize, leaves: usize) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = Duration::from_secs(20);
@@ -93,8 +93,8 @@ impl Leaves {
     }
 }
 
-/// The third panel comes to rank 2 by rank 1, while this one is in its second leaf, which does not end before rank 2 has it; and rank 0
-/// sends it after that leaf has begun.
+/// Rank 1 forwards the third panel to rank 2 during its own second leaf, which does not end before rank 2 has received
+/// it; rank 0 sends it only after that leaf has begun.
 #[test]
 fn a_panel_is_passed_on_by_a_rank_whose_leaf_is_not_cut() {
     static LEAVES: Leaves = Leaves { begun: Mutex::new([0; 3]), changed: Condvar::new() };
@@ -149,7 +149,7 @@ fn a_rank_that_fails_beside_its_progress_thread_ends_all() {
     })
     .expect("a leaf");
     let program = placed.tensorize_with(["mi", "ni", "ki"], "fails_beside").lower().expect("a legal schedule");
-    // Under `mpirun`, so do those of `tests/it/laws/mpi.rs`.
+    // Under `mpirun`, `tests/it/laws/mpi.rs` tests the same.
     let ends: [&dyn Fn() -> polyshard::Result<Vec<Vec<u64>>>; 2] =
         [&|| polyshard::spmd(3, |world| bits_beside(world, &program)), &|| {
             spmd_emulated(&machine(3, 1), 0.01, |world| bits_beside(world, &program))

@@ -1,12 +1,13 @@
-//! Messages that overtake one another: each is late by a time of its own that a seed draws, and no bit changes.
+//! Messages that overtake each other: a seed draws a delay for each one, and no bit changes.
 
 use super::*;
 use std::time::Duration;
 
-/// The most by which a message is late: longer than most leaves here compute, so that what is posted first seldom comes first.
+/// The maximum delay of a message: longer than most leaves here, so that messages seldom arrive in the order of
+/// posting.
 const LATE: Duration = Duration::from_micros(500);
 
-/// Runs both programs and compares the bits on each rank: the one that waits without delays, the other one with those of each seed.
+/// Runs both programs and compares the bits on each rank: `waiting` without delays, `ahead` with those of each seed.
 #[track_caller]
 fn check(waiting: &Program, ahead: &Program, seeds: impl IntoIterator<Item = u64>) {
     let ranks = waiting.mesh().size();
@@ -52,7 +53,8 @@ proptest! {
     }
 }
 
-/// Each kind of transfer that begins ahead, by groups of two ranks, which message one another, and of more, which pass on what they have.
+/// Each kind of transfer that begins ahead, by groups of two ranks, which send directly, and of more, which forward the
+/// data.
 #[test]
 fn broadcasts_shifts_and_sums_give_the_same_bits_whatever_comes_first() {
     let leaf = ["mi", "ni", "ki"];

@@ -1,4 +1,4 @@
-//! Lower bounds hold of every schedule that divides the work evenly, wherever arrays lie.
+//! Lower bounds hold for every schedule that divides the work evenly, whatever the shardings.
 
 use super::{algorithm, anything, choices, cyclic, summed};
 use polyshard::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// The instances that each rank computes, with those that it computes again.
+/// The instances that each rank computes, including those that it repeats.
 fn computed(program: &Program) -> Vec<u64> {
     let nest = program.nest();
     let extents: Vec<i64> = nest.loops.iter().map(|one| one.extent).collect();
@@ -29,7 +29,7 @@ fn computed(program: &Program) -> Vec<u64> {
     (0..nest.mesh.size()).map(of_rank).collect()
 }
 
-/// The same schedule, but that one of its tensors is on the ranks at one coordinate alone.
+/// The same schedule, but with one of its tensors on the ranks at one coordinate only.
 fn on_few_ranks(schedule: &Schedule, mesh: &Mesh, nth: usize) -> Option<Schedule> {
     let kernel = schedule.kernel().ok()?;
     let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name).collect();
@@ -37,7 +37,7 @@ fn on_few_ranks(schedule: &Schedule, mesh: &Mesh, nth: usize) -> Option<Schedule
     let axis = &axes[nth / tensors.len() % axes.len().max(1)..].first()?;
     let is_other = |step: &&Step| !matches!(step, Step::Shard { tensor: of, .. } if *of == tensor);
     let others = schedule.steps().filter(is_other).cloned().fold(Schedule::new(kernel.clone()), Schedule::apply);
-    // Along other axes some are in parts, so that few ranks have all of it.
+    // Some are divided along other axes, so that few ranks have all of it.
     let parts =
         axes.iter().filter(|other| other.name != axis.name).take(nth % 2).map(|other| dim(0).at(other.name.as_str()));
     let clauses = [pin(axis.name, nth % axis.extent)].into_iter().chain(parts).collect();
@@ -47,9 +47,11 @@ fn on_few_ranks(schedule: &Schedule, mesh: &Mesh, nth: usize) -> Option<Schedule
 #[test]
 fn no_schedule_moves_less_than_the_bound_of_where_its_arrays_lie() {
     let mut runner = TestRunner::deterministic();
-    // How many divide the work evenly, of these how many begin or end elsewhere than in one copy, and how many must move something then.
+    // How many schedules divide the work evenly; how many of these begin or end with other than one copy of each array;
+    // how many of those have a nonzero bound; and how many attain a nonzero bound.
     let [mut even, mut elsewhere, mut bounded, mut tight] = [0; 4];
-    // How many do not begin and end in even shares, how many must move more for it, and how many of these move no more than that.
+    // How many do not begin and end in even shares, how many of them have a higher bound for it, and how many of these
+    // attain it.
     let [mut uneven, mut more, mut no_more] = [0; 3];
     for case in 0..3000 {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();

@@ -1,4 +1,4 @@
-//! Schedules that were once wrong, or that random ones seldom are: each by hand.
+//! Schedules written by hand: those that once gave wrong results, or that random ones seldom include.
 
 use super::{check, distributed};
 use polyshard::prelude::*;
@@ -7,7 +7,8 @@ use polyshard::schedule::Clause;
 use polyshard_testing::laws::program::sequential;
 use proptest::prelude::*;
 
-/// More coordinates than the modulus of a placement: the last own what the first do, and may compute nothing of it.
+/// More coordinates than the modulus of a placement: the last own the same elements as the first, and may compute none
+/// of them.
 #[test]
 fn every_owner_of_an_element_gets_it() -> Result<(), TestCaseError> {
     vars!(i, k, io, ii, ko, ki);
@@ -38,7 +39,7 @@ fn every_owner_of_an_element_gets_it() -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// `distribute` used twice: nodes outside, cores inside, each with loops and data of its own.
+/// `distribute` used twice: nodes outside, cores inside, each with its own loops and data.
 #[test]
 fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError> {
     vars!(m, n, k, mo, mi, moo, moi, no, ni, ko, ki);
@@ -67,7 +68,7 @@ fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError
             .tensorize([moi, ni, ki]);
         let program = schedule.lower().expect("a legal schedule");
         assert_eq!(program.mesh().size(), 8);
-        // Blocks of blocks are where the loops want them, whether they divide or not.
+        // Blocks of blocks are at the loops that use them, whether they divide or not.
         let list = matches!(&home, Clause::Divided { levels, .. } if levels.len() == 1);
         assert_eq!(program.pattern("C") == Some(Pattern::Local), !list || rows != 13, "{home}, {rows} rows");
         check::<i64>(&schedule)?;
@@ -83,7 +84,7 @@ fn seven() -> (Schedule, Mesh) {
     (matmul, Mesh::new([("x", 2), ("y", 3)]))
 }
 
-/// The last tile of a loop that was rotated before is as short as that of any other loop.
+/// The last tile of a loop that was rotated is as short as that of any other loop.
 #[test]
 fn rotated_loops_are_split_and_distributed_where_tiles_do_not_divide() -> Result<(), TestCaseError> {
     vars!(m, n, k, mo, mi, no, ni, ka, kb, kc, kd, f);
@@ -112,7 +113,7 @@ fn rotated_loops_are_split_and_distributed_where_tiles_do_not_divide() -> Result
     Ok(())
 }
 
-/// Accesses that share a tile need not lie in it dimension by dimension, on ranks that read nothing.
+/// Accesses that share a tile need not match it in each dimension on ranks that read nothing.
 #[test]
 fn accesses_share_tiles_that_are_empty_on_some_ranks() -> Result<(), TestCaseError> {
     vars!(i, j, ib, ii, jb, ji, io, il, jo, jl);
@@ -131,7 +132,7 @@ fn accesses_share_tiles_that_are_empty_on_some_ranks() -> Result<(), TestCaseErr
     check::<i64>(&schedule)
 }
 
-/// Blocks whose size varies with a counter are without gaps where they are as long as their distance.
+/// Blocks whose size varies with a counter leave no gaps if they are as long as their stride.
 #[test]
 fn a_leaf_walks_over_blocks_that_leave_no_gaps() -> Result<(), TestCaseError> {
     vars!(i, ib, ii, iz, it, io, il, ia, im, r, rz, rl, ra, rb);
@@ -246,7 +247,8 @@ fn homes_skewed_by_sum_and_difference_give_the_sequential_result() -> Result<(),
     Ok(())
 }
 
-/// Where the owners of a partial sum are not near, they are still at the writer's own coordinate along the sum's axes.
+/// Even if the owners of a partial sum are not neighbours, they are at the writer's own coordinate along the sum's
+/// axes.
 #[test]
 fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> {
     vars!(i, j, jb, ji, jx, jl, js, jt, jy, it, iz, ii);
@@ -274,7 +276,7 @@ fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> 
     check::<i64>(&schedule)
 }
 
-/// Two inputs of which both are begun before one is awaited, as a file may have it.
+/// Two inputs that both begin before one is awaited, as a file may have them.
 #[test]
 fn inputs_that_are_awaited_later_give_the_sequential_result() {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);

@@ -1,4 +1,5 @@
-//! What a kernel reads of another one's output has been written, or is said not to be.
+//! Elements of another kernel's output have been written before a kernel reads them, or the report states that they
+//! have not.
 
 use super::element;
 use super::rounds::run;
@@ -8,7 +9,7 @@ use polyshard::prelude::*;
 use polyshard::program::{Hint, Property};
 use polyshard::runtime::reference;
 
-/// The mean of two neighbours, of all points but the first and the last.
+/// The mean of two neighbours, for all points but the first and the last.
 fn inner(mesh: &Mesh) -> Program {
     let [x] = mesh.axes();
     vars!(i, io, ii);
@@ -17,7 +18,7 @@ fn inner(mesh: &Mesh) -> Program {
     inner.lower().expect("a legal schedule")
 }
 
-/// A kernel of a tensor of 10 elements, by blocks.
+/// A kernel on a tensor of 10 elements, in blocks.
 fn by_blocks(schedule: Schedule, mesh: &Mesh) -> Program {
     let [x] = mesh.axes();
     vars!(i, io, ii);
@@ -25,7 +26,7 @@ fn by_blocks(schedule: Schedule, mesh: &Mesh) -> Program {
     placed.lower().expect("a legal schedule")
 }
 
-/// What the report says of the flow, and the hints about it.
+/// The report's lines on the flow, and its hints.
 #[track_caller]
 fn check(program: &Program, expected: Expect) {
     let proofs = program.report().proofs.iter().filter(|proof| proof.property == Property::Flow);
@@ -69,7 +70,7 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
         hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
     );
-    // What the hint says that they hold.
+    // The values that the hint states.
     let u = ArrayD::from_shape_fn([10].as_slice(), |at| element(0, &[at[0]]));
     let v = reference(first.kernel(), &[&u], None).expect("shapes fit");
     assert_eq!([v[[0]], v[[9]]], [0, 0]);
@@ -86,7 +87,8 @@ fn what_is_read_of_a_part_is_in_what_is_written_or_a_hint_says_it_is_not() {
     );
 }
 
-/// The rim that a step leaves out is that of the round before, if it is carried; what is not carried begins without values.
+/// The rim that a step does not write has the values of the round before, if it is carried; without `carry` it starts
+/// undefined.
 #[test]
 fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
     let mesh = Mesh::new([("x", 2)]);
@@ -114,7 +116,7 @@ fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
         hint: `doubled` reads [0..10] of `V`, of which `inner` writes [1..9]; the other elements hold 0: write all elements that are read, or read only those that are written
     "#]],
     );
-    // All points are written, and beyond the ends there is a value.
+    // All points are written, and reads beyond the ends have a value.
     let [x] = mesh.axes();
     vars!(i, io, ii);
     let fixed = kernel! {
@@ -133,7 +135,7 @@ fn rims_that_rounds_do_not_write_have_values_if_they_are_carried() {
     );
 }
 
-/// Every second element is written by one kernel and read by the next, and a diagonal by nobody who knows of boxes.
+/// Every second element is written by one kernel and read by the next; a diagonal cannot be followed in terms of boxes.
 #[test]
 fn elements_at_distances_are_followed_and_diagonals_are_not() {
     let mesh = Mesh::new([("x", 2)]);

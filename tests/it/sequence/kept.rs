@@ -11,7 +11,8 @@ use polyshard::runtime::{Transport, reference};
 use polyshard::text::parse_kernel;
 use proptest::prelude::*;
 
-/// The product of a matrix whose rows lie over the ranks with one whose columns do: all of the first one is gathered.
+/// The product of a matrix with rows over the ranks and one with columns over the ranks: all of the first one is
+/// gathered.
 fn projection(mesh: &Mesh, [rows, inner, columns]: [usize; 3]) -> Program {
     let [x] = mesh.axes();
     vars!(m, n, k, no, ni);
@@ -24,7 +25,7 @@ fn projection(mesh: &Mesh, [rows, inner, columns]: [usize; 3]) -> Program {
     projection.shard("W", [n.at(x)]).shard("Y", [n.at(x)]).tensorize([m, ni, k]).lower().expect("a legal schedule")
 }
 
-/// A stencil of this reach on a line.
+/// A stencil of this reach on a line of points.
 fn stencil(mesh: &Mesh, points: usize, reach: usize) -> Program {
     stencil_by(mesh, points, reach, |schedule| schedule)
 }
@@ -46,7 +47,7 @@ fn stencil_by(mesh: &Mesh, points: usize, reach: usize, then: impl Fn(Schedule) 
     then(stencil).lower().expect("a legal schedule")
 }
 
-/// Kernels that all read the same arrays, one after the other; what all leave.
+/// Kernels that all read the same arrays, in sequence; keeps all their outputs.
 fn all_of(stages: &[&Program]) -> Program {
     let names: Vec<String> = (0..stages.len()).map(|nth| format!("R{nth}")).collect();
     let sequence = stages.iter().zip(&names).fold(Sequence::new(), |sequence, (stage, name)| {
@@ -56,7 +57,7 @@ fn all_of(stages: &[&Program]) -> Program {
     sequence.build().expect("stages that fit")
 }
 
-/// Kernels that read what is around an element of a matrix, which lies in blocks, and their names.
+/// Kernels that read around an element of a matrix in blocks, with their names.
 fn around(mesh: &Mesh, [rows, columns]: [usize; 2]) -> [(&'static str, Program); 6] {
     let [x, y] = mesh.axes();
     vars!(i, j, io, jo, ii, ji);
@@ -98,22 +99,22 @@ fn around(mesh: &Mesh, [rows, columns]: [usize; 2]) -> [(&'static str, Program);
     all.map(|(name, kernel)| (name, lower(kernel)))
 }
 
-/// Elements that are rounded in sums.
+/// Elements whose sums are rounded.
 fn rounded(array: usize, at: &[usize]) -> f64 {
     f64::random(array as u64 + 1, at)
 }
 
-/// How many transfers of a program bring nothing.
+/// The number of transfers of a program that fetch nothing.
 fn kept(program: &Program) -> usize {
     program.nests().flat_map(Nest::kept).count()
 }
 
-/// The most bytes that a rank receives in a run by messages.
+/// The maximum of the bytes that a rank receives in a run by messages.
 fn received(program: &Program) -> u64 {
     received_of(program, element)
 }
 
-/// The same of a program over elements of this type.
+/// The same for a program over elements of this type.
 fn received_of<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> T + Sync) -> u64 {
     let found = polyshard::spmd(program.mesh().size(), |world| {
         let arrays = program.inputs().enumerate();
@@ -134,7 +135,7 @@ fn three_products_of_one_matrix_gather_it_once() {
     let stages = Sequence::new().stage(&projection, ["X", "U"], "Q").stage(&projection, ["X", "V"], "K");
     let program = stages.stage(&projection, ["X", "W"], "Z").keep("Q").keep("K").build().expect("stages that fit");
     assert_eq!(kept(&program), 2, "{program}");
-    // What a rank lacks of 8 rows of 5 elements, of which the last has two.
+    // The part that a rank lacks of 8 rows of 5 elements, of which the last rank owns two.
     let once = 6 * 5 * 8;
     assert_eq!((program.report().traffic_bytes, received(&program)), (once, once), "{}", program.explain());
     let alone = Sequence::new().stage(&projection, ["X", "U"], "Q").build().expect("a stage");
@@ -164,7 +165,7 @@ fn three_products_of_one_matrix_gather_it_once() {
 fn of_two_halos_of_one_array_the_wider_one_comes_whichever_is_first() {
     let mesh = Mesh::new([("x", 4)]);
     let [own, near, far] = [0, 1, 2].map(|reach| stencil(&mesh, 13, reach));
-    // What is the rank's own does not come anyway.
+    // The rank's own elements are never fetched.
     for (stages, expected, widest) in [
         (vec![&far, &near], 1, &far),
         (vec![&near, &near], 1, &near),
@@ -228,7 +229,7 @@ fn what_comes_in_another_way_or_while_its_leaf_computes_comes_again() {
     let [near, far] = [1, 2].map(|reach| stencil(&mesh, 29, reach));
     let [near_first, far_first] = [1, 2].map(|reach| stencil_by(&mesh, 29, reach, |one| one.interior_first("U")));
     let steps = stencil_by(&mesh, 29, 1, |one| one.halo("U", 3));
-    // A kernel that waits for its halo does not wait for one behind which another one hides.
+    // A kernel that waits for its halo does not fetch that of a kernel which hides it behind its interior.
     for (stages, expected) in [
         ([&near_first, &far], 1),
         ([&near_first, &far_first], 1),
@@ -248,7 +249,7 @@ fn what_comes_in_another_way_or_while_its_leaf_computes_comes_again() {
         let expected: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
         assert_eq!(run(&program, element), expected);
     }
-    // On three ranks all have parts of what the wider one needs, so it is no halo.
+    // On three ranks, all have parts of the region of the wider one, so it is not a halo.
     let mesh = Mesh::new([("x", 3)]);
     let [near, far] = [1, 2].map(|reach| stencil(&mesh, 3, reach));
     let program = all_of(&[&near, &far]);
@@ -259,10 +260,10 @@ fn what_comes_in_another_way_or_while_its_leaf_computes_comes_again() {
 fn what_is_written_again_or_lies_elsewhere_comes_again() {
     let mesh = Mesh::new([("x", 3)]);
     let near = stencil(&mesh, 8, 1);
-    // Each reads what the one before has written.
+    // Each reads the output of the one before.
     let chain = Sequence::new().stage(&near, ["U"], "V").stage(&near, ["V"], "W").build().expect("stages that fit");
     assert_eq!(kept(&chain), 0, "{chain}");
-    // In each round, the first one brings what the round before has left.
+    // In each round, the first one fetches the values of the round before.
     let round = Sequence::new().stage(&near, ["U"], "V").stage(&near, ["U"], "W").carry("V", "U").carry("W", "T");
     let rounds = Sequence::new().repeat(3, round).keep("U").keep("T").build().expect("rounds");
     assert_eq!(kept(&rounds), 1, "{rounds}");
@@ -287,10 +288,10 @@ fn corners_come_with_the_first_kernel_that_reads_around_an_element() {
         (["full", "largest"], 1),
         (["largest", "full"], 1),
         (["plus", "three"], 1),
-        // A star has no corners, and a square of nine does not reach as far.
+        // A star has no corners, and a square of nine points does not reach as far.
         (["wide", "full"], 0),
         (["full", "wide"], 0),
-        // In a wider tile, sums might take their terms in another order.
+        // In a wider tile, the terms of sums might be in another order.
         (["three", "five"], 0),
         (["three", "plus"], 0),
         (["five", "three"], 1),
@@ -306,7 +307,7 @@ fn corners_come_with_the_first_kernel_that_reads_around_an_element() {
 
 #[test]
 fn a_leaf_that_is_no_nest_does_not_read_the_halo_of_one() {
-    // Of that, what a rank owns itself is not in the tile.
+    // The elements that a rank owns are not in the tile of a halo.
     let mesh = Mesh::new([("x", 2)]);
     let [x] = mesh.axes();
     vars!(i, io, ii, m, n, k, mo, mi);
@@ -343,7 +344,7 @@ fn a_leaf_that_is_no_nest_does_not_read_the_halo_of_one() {
         let alone: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();
         assert_eq!(run(&program, element), alone);
     }
-    // Its own tile is whole, which any leaf reads.
+    // Its own tile is complete, and any leaf can read it.
     for stages in [[after, next], [after, third], [third, after]] {
         let program = all_of(&stages);
         assert_eq!(kept(&program), 1, "{}", program.explain());
@@ -372,8 +373,8 @@ fn sums_of_whole_numbers_read_wider_tiles() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Kernels in any order that read what is around an element: each leaves the bits that it leaves by itself, but sums that read a part of a
-    /// tile; no rank receives more, or holds more.
+    /// Kernels in any order that read around an element: each gives the same bits as alone; no rank receives more, or
+    /// holds more.
     #[test]
     fn kernels_that_read_around_an_element_leave_the_bits_that_they_leave_alone(
         x in 1..4usize, y in 1..4usize, size in [1..9usize, 1..9usize], stages in prop::collection::vec(0..6usize, 2..5),
@@ -399,8 +400,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Kernels in any order on two arrays, each of which is read by several: the same results as one after the other, and what is received is
-    /// what is stated.
+    /// Kernels in any order on two arrays, each of which is read by several: the sequential results, and the stated
+    /// number of bytes received.
     #[test]
     fn kernels_that_read_the_same_give_the_sequential_result(
         ranks in 1..5usize, points in 1..12usize, stages in prop::collection::vec((0..3usize, 0..2usize), 1..6), times in 1..4u64,
@@ -413,7 +414,7 @@ proptest! {
             sequence = sequence.stage(&kernels[*reach], [["A", "B"][*array]], name.as_str());
         }
         let last = names.last().expect("a stage").as_str();
-        // Once, with all that they write.
+        // Once, with all their outputs.
         let all = names.iter().fold(sequence.clone(), |all, name| all.keep(name.as_str())).build().expect("stages");
         let read = |nth: usize| whole(nth, &[points]);
         let inputs: Vec<_> = all.inputs().map(|input| input.name.to_string()).collect();

@@ -1,7 +1,7 @@
-//! Rounds in rounds are what an interpreter of their definition makes of them, which shares nothing with what runs programs.
+//! Nested rounds give the results of an interpreter of their definition, which shares no code with the executor.
 //!
-//! `A = B` makes `B` the next version of `A`: elements of `B` that a round does not write have the value that `A` had before the round. What
-//! is not carried starts each round without values.
+//! `A = B` makes `B` the next version of `A`: elements of `B` that a round does not write have the value that `A` had
+//! before the round. Values that are not carried start each round undefined.
 
 use ndarray::IxDyn;
 use polyshard::prelude::*;
@@ -15,10 +15,10 @@ use std::slice::from_ref;
 /// The elements of a vector.
 const N: usize = 7;
 
-/// What a run into an array finds where nothing writes.
+/// The value of the elements of a run's output that nothing writes.
 const KEPT: i64 = 1000;
 
-/// Each element, and whether anything has written it.
+/// Each element, and whether it has been written.
 type Values = Vec<(i64, bool)>;
 type Arrays = BTreeMap<String, Values>;
 
@@ -28,11 +28,11 @@ enum Item {
     Rounds { times: u64, carried: Vec<(String, String)>, until: Option<(String, i64)>, items: Vec<Item> },
 }
 
-/// How many of the kinds of kernels write vectors; the others write scalars.
+/// The number of kinds of kernels that write vectors; the others write scalars.
 const VECTORS: usize = 5;
 const KINDS: usize = 7;
 
-/// Whether a kernel of this kind reads a scalar as its second tensor, a vector, or has none.
+/// Whether a kernel of this kind has a scalar as its second tensor, a vector, or none.
 fn second(kind: usize) -> Option<bool> {
     [Some(false), Some(false), Some(true), None, Some(false), Some(true), Some(true)][kind]
 }
@@ -59,7 +59,7 @@ fn kernel_of(kind: usize, mesh: &Mesh, layout: usize) -> Program {
     vectors.fold(schedule, |schedule, name| schedule.shard(name, [dim(0).at(x)])).lower().expect("a legal schedule")
 }
 
-/// What a kernel of this kind makes, from what was there before.
+/// The output of a kernel of this kind, starting from its previous contents.
 fn computed(kind: usize, reads: &[&Values], before: Option<&Values>) -> Values {
     let a = |i: usize| reads[0][i].0;
     let c = |i: usize| reads[1][i].0;
@@ -77,7 +77,8 @@ fn computed(kind: usize, reads: &[&Values], before: Option<&Values>) -> Values {
     made
 }
 
-/// Does what items say; `before` is what the names that become another one's next version are versions of.
+/// Carries out the items; `before` holds, for each name that becomes another one's next version, the values of that
+/// other one.
 fn interpret(items: &[Item], arrays: &mut Arrays, before: &Arrays) {
     for item in items {
         match item {
@@ -101,7 +102,7 @@ fn interpret(items: &[Item], arrays: &mut Arrays, before: &Arrays) {
     }
 }
 
-/// The names that there are, of vectors and of scalars.
+/// The existing names, of vectors and of scalars.
 type Names = [Vec<String>; 2];
 
 struct Nests<'a> {
@@ -117,7 +118,7 @@ impl Nests<'_> {
         Item::Stage { kind, reads, writes: format!("w{}", self.written), layout: self.choices.below(3) }
     }
 
-    /// Some items of which one are rounds if there is a `depth`, and the names that they leave.
+    /// Some items, one of them rounds if `depth` is not 0, and the names that they leave.
     fn items(&mut self, depth: usize, names: &Names) -> (Vec<Item>, Names) {
         let (mut names, mut own, mut items) = (names.clone(), Names::default(), Vec::new());
         let count = 1 + self.choices.below(3);
@@ -143,7 +144,7 @@ impl Nests<'_> {
         (items, own)
     }
 
-    /// Rounds that carry something, and what they leave.
+    /// Rounds that carry values, and the names that they leave.
     fn rounds(&mut self, depth: usize, names: &Names) -> (Item, Vec<(usize, String)>) {
         let (mut items, mut own) = self.items(depth - 1, names);
         let mut carried = Vec::new();
@@ -152,9 +153,9 @@ impl Nests<'_> {
             let wanted = self.choices.below(if of == 0 { 4 } else { 3 });
             let values: Vec<_> = self.choices.shuffled(&(0..names[of].len()).collect::<Vec<_>>());
             let values = values.into_iter().map(|nth| names[of][nth].clone());
-            // Inner rounds do not carry on what a stage of the round around them has begun.
+            // Inner rounds do not carry values that a stage of the outer round has partly written.
             let values: Vec<_> = values.filter(|name| !name.starts_with('w')).take(wanted).collect();
-            // What is carried may be the next version of another one.
+            // A carried value may be the next version of another one.
             let mut next = own[of].clone();
             next.extend(values.iter().filter(|value| !own[of].contains(value)).cloned());
             let next =
@@ -171,7 +172,7 @@ impl Nests<'_> {
             left.push((0, names[0][0].clone()));
             items.push(item);
         }
-        // What the round carries may end it, too.
+        // A carried value may also end the rounds.
         let scalars = own[1].iter().chain(left.iter().filter(|(of, _)| *of == 1).map(|(_, name)| name));
         let scalars: Vec<_> = scalars.cloned().collect();
         let until = (!scalars.is_empty() && !self.choices.one_in(4))
@@ -206,7 +207,7 @@ fn given(name: &str, run: usize) -> Values {
     (0..len).map(|i| (((number + 13 * i) * 2_654_435_761 % 19) as i64 - 9, true)).collect()
 }
 
-/// Runs a program, after another run, and compares all that it leaves with the interpreter's.
+/// Runs a program, after another run, and compares all its outputs with the interpreter's.
 fn agree(items: &[Item], program: &Program) {
     let program = &read_back(program);
     let mut expected: Arrays = ["A", "C", "s", "t"].map(|name| (name.to_owned(), given(name, 1))).into();
@@ -230,7 +231,7 @@ fn agree(items: &[Item], program: &Program) {
             let mut into = prepared.output()?;
             prepared.run_into(&inputs, &mut into)?;
             assert!(into.block() == array.block(), "into a fresh array it differs\n{program}");
-            // Rounds begin anew, but a kernel that adds up goes on from what is there.
+            // Rounds start anew, but a kernel that accumulates starts from its output's contents.
             if program.is_carried(program.of_kind(ArrayKind::Output)[0]) {
                 let mut into = DistArray::filled(world, array.sharding(), KEPT)?;
                 prepared.run_into(&inputs, &mut into)?;
@@ -277,7 +278,7 @@ proptest! {
             }
         };
         let program = build(&items).unwrap_or_else(|_| {
-            // Names that only change places have a shape once something reads them.
+            // Names that are only swapped get a shape once something reads them.
             let readers = [stage(0, &["A", "C"], "r0"), stage(5, &["A", "s"], "r1"), stage(5, &["A", "t"], "r2")];
             items.splice(0..0, readers);
             build(&items).expect("stages that fit")
@@ -286,7 +287,7 @@ proptest! {
     }
 }
 
-/// Items of one kind of kernel, each sharded.
+/// An item for one kind of kernel, sharded.
 fn stage(kind: usize, reads: &[&str], writes: &str) -> Item {
     Item::Stage { kind, reads: reads.iter().map(ToString::to_string).collect(), writes: writes.into(), layout: 0 }
 }
@@ -308,11 +309,11 @@ fn inner_rounds_start_from_the_values_of_the_round_around_them() {
     for times in 0..4 {
         let outer = rounds(times, &[("A", "D")], Some(("s", -1000)), vec![inner(), stage(2, &["A", "s"], "D")]);
         agree(from_ref(&outer), &built(from_ref(&outer), "A"));
-        // What is carried two levels down is made anew in each round.
+        // A value carried two levels down is initialised again in each round.
         let middle = rounds(2, &[("A", "D")], None, vec![inner(), stage(2, &["A", "s"], "D")]);
         let three = rounds(times, &[("C", "E")], None, vec![middle, stage(0, &["A", "C"], "E")]);
         agree(from_ref(&three), &built(from_ref(&three), "C"));
-        // As above, with kernels that write all.
+        // As above, with kernels that write all elements.
         let inner =
             rounds(2, &[("A", "B"), ("s", "t2")], None, vec![stage(0, &["A", "C"], "B"), stage(5, &["B", "s"], "t2")]);
         let outer = rounds(times, &[("A", "D")], Some(("s", -1000)), vec![inner, stage(0, &["A", "A"], "D")]);
@@ -333,16 +334,16 @@ fn what_a_round_does_not_write_stays_as_it_was() {
             };
             let one = rounds(times, &[("A", "B")], None, vec![stage(kind, reads, "B")]);
             agree(from_ref(&one), &built(from_ref(&one), "A"));
-            // `A` is but a name for what `C` was.
+            // `A` is only a name for the previous value of `C`.
             let two = rounds(times, &[("A", "C"), ("C", "B")], None, vec![stage(kind, reads, "B")]);
             for keep in ["A", "C"] {
                 agree(from_ref(&two), &built(from_ref(&two), keep));
             }
-            // Inner rounds go on from what a stage has begun: a predictor and correctors.
+            // Inner rounds continue from a value that a stage has written: a predictor and correctors.
             let correct = rounds(times, &[("V", "W")], None, vec![stage(1, &["V", "A"], "W")]);
             let both = rounds(2, &[("A", "V")], None, vec![stage(kind, reads, "V"), correct]);
             agree(from_ref(&both), &built(from_ref(&both), "A"));
-            // What nothing has written at all, and what is not carried.
+            // Values that nothing has written, and values that are not carried.
             let begun = vec![
                 stage(4, &["A", "C"], "D"),
                 rounds(times, &[("D", "B")], None, vec![stage(1, &["A", "A"], "E"), stage(kind, reads, "B")]),

@@ -1,4 +1,5 @@
-//! A tile that several transfers of later kernels read, even of one: the result is that of loops over whole arrays, run after run.
+//! A tile that several transfers of later kernels reuse, even of a single kernel: the result is that of loops over
+//! whole arrays, in every run.
 
 use super::rounds::run;
 use super::{element, whole};
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::cell::Cell;
 
-/// The nests of which several transfers read one tile.
+/// The number of nests in which several transfers reuse one tile.
 fn sharing(program: &Program) -> usize {
     let shares = |nest: &&Nest| {
         let tiles: Vec<_> = nest.kept().map(|(_, from)| from).collect();
@@ -33,7 +34,7 @@ fn project(mesh: &Mesh) -> Program {
     project.lower().expect("a legal schedule")
 }
 
-/// The product of rows 1 to 7 of a matrix with one another, and the same of two matrices.
+/// The product of rows 1 to 7 of a matrix with each other, and the same for two matrices.
 fn grams(mesh: &Mesh) -> [Program; 2] {
     let [x, y] = mesh.axes();
     vars!(i, j, io, jo, ii, ji);
@@ -75,7 +76,7 @@ fn two_transfers_of_one_kernel_read_the_tile_of_an_earlier_one() {
     }
 }
 
-/// What a kernel of the random sequences computes of square matrices A and B.
+/// The result of a kernel of the random sequences, for square matrices A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Product,
@@ -117,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// What it computes, element by element.
+    /// Its result, element by element.
     fn computed(self, a: &ArrayD<i64>, b: &ArrayD<i64>) -> ArrayD<i64> {
         let n = a.shape()[0];
         let sum = |of: &dyn Fn(usize) -> i64| (0..n).map(of).sum::<i64>();
@@ -141,11 +142,11 @@ impl Kind {
     }
 }
 
-/// A kernel of a random sequence: what it computes, which arrays it reads, of those that there are, how these lie, and whether ranks on a line
-/// divide the rows.
+/// A kernel of a random sequence: its result, the arrays that it reads of those that exist, their shardings, and
+/// whether ranks in a row divide the rows.
 type Stage = (Kind, [usize; 2], usize, bool, bool);
 
-/// The kernel as a program, whose inputs lie by the clauses that are given.
+/// The kernel as a program, with inputs in the given shardings.
 fn lowered(mesh: &Mesh, n: usize, kind: Kind, by: &[Clause], by_rows: bool) -> Program {
     vars!(i, j, io, jo, ii, ji);
     let inputs: Vec<_> = ["A", "B"][..kind.arity()].iter().map(|name| format!("{name}: [i64; {n}, {n}]")).collect();
@@ -163,7 +164,8 @@ fn lowered(mesh: &Mesh, n: usize, kind: Kind, by: &[Clause], by_rows: bool) -> P
 
 #[test]
 fn kernels_that_reuse_tiles_compute_what_loops_do() {
-    // On a line, one loop is divided, so whole arrays are gathered, in which all is that later kernels need.
+    // With ranks in a row, one loop is divided, so whole arrays are gathered, which contain everything that later
+    // kernels need.
     let mesh = (2..4usize, 1..3usize);
     let array = || prop_oneof![3 => Just(0), 2 => 0..9usize];
     let home = prop::bool::weighted(0.8);
@@ -177,7 +179,7 @@ fn kernels_that_reuse_tiles_compute_what_loops_do() {
         let square = [vec![dim(0).at("x"), dim(1).at("y")], vec![dim(1).at(["x", "y"])]];
         let lines = [vec![dim(1).at("x")], vec![dim(0).at("x")]];
         let layouts: Vec<_> = lines.into_iter().chain(if is_line { Vec::new() } else { square.to_vec() }).collect();
-        // Three arrays to begin with, and what the kernels compute of them.
+        // Three initial arrays, and the kernels' outputs.
         let mut names: Vec<String> = ["P", "Q", "R"].map(String::from).to_vec();
         let mut degrees = vec![1; 3];
         let mut reads = Vec::new();
@@ -185,7 +187,7 @@ fn kernels_that_reuse_tiles_compute_what_loops_do() {
         for (nth, &(kind, chosen, layout, is_home, by_rows)) in stages.iter().enumerate() {
             let by = &layouts[if is_home { home } else { layout } % layouts.len()];
             let of = chosen.map(|one| one % names.len());
-            // Elements stay small enough that sums of them are exact.
+            // Elements stay small enough for sums to be exact.
             let of = of.map(|one| if degrees[one] * kind.degree() > 6 { one % 3 } else { one });
             let read: Vec<&str> = of[..kind.arity()].iter().map(|&one| names[one].as_str()).collect();
             let name = format!("S{nth}");

@@ -1,4 +1,4 @@
-//! Rounds leave what their stages leave one after the other, on every mesh and by every way in which elements move.
+//! Rounds give the same result as their stages in sequence, on every mesh and with every kind of transfer.
 
 use super::{element, inputs, product, two_products, ways};
 use expect_test::expect;
@@ -22,7 +22,7 @@ fn heat(mesh: &Mesh, [rows, columns]: [usize; 2]) -> Program {
     step.shard("A", [dim(0).at(x), dim(1).at(y)]).shard("B", [i.at(x), j.at(y)]).lower().expect("a legal schedule")
 }
 
-/// A step of the wave equation on a ring, from what it is now and was before.
+/// A step of the wave equation on a ring, from its current and its previous values.
 fn wave(mesh: &Mesh, points: usize) -> Program {
     let [x] = mesh.axes();
     vars!(i, io, ii);
@@ -35,7 +35,7 @@ fn wave(mesh: &Mesh, points: usize) -> Program {
     step.shard("P", [i.at(x)]).shard("N", [i.at(x)]).lower().expect("a legal schedule")
 }
 
-/// What a program leaves on its mesh, on rank 0: run twice, into an array and read back from a file, in place and by messages.
+/// The outputs of a program on rank 0: run twice, into an array and read back from a file, in place and by messages.
 pub(super) fn run<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> T + Sync) -> Vec<ArrayD<T>> {
     let read: Program = serde_json::from_str(&serde_json::to_string(program).expect("written")).expect("read");
     assert_eq!(read, *program);
@@ -101,7 +101,7 @@ fn arrays_take_one_anothers_names() {
         let names: Vec<_> = last.outputs().map(|output| output.name.to_string()).collect();
         assert_eq!(names, ["U"]);
     }
-    // Two that only change places.
+    // Two values that are only swapped.
     for times in 0..4 {
         let round = Sequence::new().stage(&step, ["U", "P"], "N").carry("U", "P").carry("P", "U");
         let program = Sequence::new().repeat(times, round).build().expect("rounds");
@@ -166,7 +166,7 @@ fn what_a_rank_receives_in_each_round_is_stated_though_another_one_receives_what
     let mesh = Mesh::new([("x", 2)]);
     let [x] = mesh.axes();
     vars!(i, io, ii);
-    // Rank 1 needs of A what rank 0 has, and rank 0 of K what rank 1 has.
+    // Rank 1 needs elements of A that rank 0 owns, and rank 0 elements of K that rank 1 owns.
     let step = kernel! {
         fn step(A: [i64; 6], K: [i64; 6]) -> B: [i64; 6] { B[i] = (A[i - 1] else 0) + (K[i + 1] else 0) }
     };
@@ -187,7 +187,8 @@ fn what_a_rank_receives_in_each_round_is_stated_though_another_one_receives_what
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Rounds of any two products, however their values lie, are those products again and again; what is carried and what stays, and rounds of rounds.
+    /// Rounds of any two products, whatever the shardings, repeat these products; with carried and constant values, and
+    /// nested rounds.
     #[test]
     fn rounds_are_their_stages_one_after_the_other(
         extents in (1..4usize, 1..4usize),
@@ -203,7 +204,7 @@ proptest! {
             [ways(&mesh, m, k, way[0]), ways(&mesh, k, n, way[1]), ways(&mesh, m, n, way[2])]
         };
         let [first, second] = [&way[..3], &way[3..]].map(|way| product(&mesh, [size; 3], clauses(way)));
-        // Y = A V, Z = Y A; carried are Z as A, both round about, or Y as A in rounds within rounds.
+        // Y = A V, Z = Y A; Z is carried as A, or both are swapped, or Y is carried as A in nested rounds.
         let stages = |sequence: Sequence| sequence.stage(&first, ["A", "V"], "Y").stage(&second, ["Y", "A"], "Z");
         let round = match carries {
             0 => stages(Sequence::new()).carry("Z", "A"),
@@ -296,7 +297,7 @@ fn conjugate_gradients(mesh: &Mesh, [rows, columns]: [usize; 2], below: f64) -> 
     start.repeat(1000, round).keep("X").build().expect("rounds")
 }
 
-/// Solves the system on a mesh: the rounds that it took, and what rank 0 gathers.
+/// Solves the system on a mesh: returns the number of rounds and the solution that rank 0 gathers.
 fn solved(extents: [usize; 2], size: [usize; 2]) -> (u64, ArrayD<f64>) {
     let mesh = Mesh::new([("x", extents[0]), ("y", extents[1])]);
     let program = conjugate_gradients(&mesh, size, 1e-20);
@@ -440,7 +441,7 @@ fn rounds_do_not_end_by_sums_in_any_order() {
         Sequence::new().repeat(100, round).build()
     };
     assert!(rounds(square.clone()).is_ok());
-    // The largest is the same in any order.
+    // The maximum is the same in any order.
     assert!(rounds(largest.reassociate("s")).is_ok());
     expect![["rounds end by `s`, but the terms of `s` are added in any order, so ranks might end after different rounds; leave `reassociate(s)` out of the schedule"]].assert_eq(&rounds(square.reassociate("s")).expect_err("it is refused").to_string());
 }

@@ -1,18 +1,18 @@
-//! Circles of files that import one another, found in the text of a crate.
+//! Cycles of files that import each other, found in the text of a crate.
 //!
-//! A file imports those that its `use` items and its paths lead to, through every re-export on the way, down to the
-//! one that holds what is named. A module and the modules inside it may name one another, since that is how a module is
-//! made of parts. Modules of tests are left out, and files of other crates.
+//! A file imports the files that its `use` items and its paths resolve to, through all re-exports, down to the file
+//! that holds the named item. A module and the modules inside it may name each other, since that is how a module is
+//! made of parts. Modules of tests and files of other crates are left out.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use syn::{ItemUse, UseTree};
 
-/// The names of a path, of a module from the root of the crate on.
+/// The names of a path, of a module starting at the root of the crate.
 type Names = Vec<String>;
 
-/// Returns the circles of the crate with this root: of each, the files and what they import of it.
+/// Returns the cycles of the crate with this root: for each, the files and their imports.
 pub(crate) fn circles(root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Vec<Vec<String>> {
     let mut found = Crate::default();
     found.read(Names::new(), root, read);
@@ -24,7 +24,7 @@ struct Module {
     file: PathBuf,
     /// The outermost module in the file.
     outermost: Names,
-    /// The names that `use` items bring, with the paths that they come from.
+    /// The names that `use` items import, with the paths that they stand for.
     uses: Vec<(String, Names)>,
     paths: Vec<Names>,
 }
@@ -52,7 +52,7 @@ impl Crate {
         }
     }
 
-    /// Notes what a module names, and the modules written out inside it; returns those that have files.
+    /// Records the names that a module uses, and the modules written out inside it; returns those that have files.
     fn module(&mut self, at: &Names, mut module: Module, tokens: TokenStream) -> Vec<String> {
         let mut with_files = Vec::new();
         let mut groups = vec![tokens];
@@ -110,7 +110,7 @@ impl Crate {
         with_files
     }
 
-    /// Returns the module that holds what a path names, as seen from a module; none for names that lead nowhere.
+    /// Returns the module that holds the item of a path, as seen from a module; none for names that do not resolve.
     fn resolve(&self, at: &[String], path: &[String], steps: usize) -> Option<Names> {
         let [first, rest @ ..] = path else { return Some(at.to_vec()) };
         let steps = steps.checked_sub(1)?;
@@ -176,13 +176,13 @@ fn is(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
 }
 
-/// Whether an item with this attribute is for tests, or is a module whose files lie elsewhere.
+/// Whether an item with this attribute is for tests, or is a module whose files are elsewhere.
 fn is_left_out(attribute: &TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     ["cfg(test", "cfg(all(test", "path="].iter().any(|start| text.starts_with(start))
 }
 
-/// Returns what follows an item, which ends in braces or a semicolon.
+/// Returns the tokens after an item, which ends in braces or a semicolon.
 fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     let ends = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
@@ -191,7 +191,7 @@ fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     tokens.iter().position(ends).map_or(&[], |end| &tokens[end + 1..])
 }
 
-/// Returns the path that begins with a name, and what follows it.
+/// Returns the path that begins with a name, and the tokens after it.
 fn path(first: String, mut tokens: &[TokenTree]) -> (Names, &[TokenTree]) {
     let mut path = vec![first];
     while let [TokenTree::Punct(colon), second, TokenTree::Ident(name), rest @ ..] = tokens
@@ -204,7 +204,7 @@ fn path(first: String, mut tokens: &[TokenTree]) -> (Names, &[TokenTree]) {
     (path, tokens)
 }
 
-/// Adds the names that a `use` item brings; a `*` brings the module itself.
+/// Adds the names that a `use` item imports; a `*` imports the module itself.
 fn flatten(tree: &UseTree, to: &[String], uses: &mut Vec<(String, Names)>) {
     match tree {
         UseTree::Path(path) => flatten(&path.tree, &inner(to, &path.ident.to_string()), uses),

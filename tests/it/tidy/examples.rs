@@ -1,4 +1,4 @@
-//! What the prelude exports has an example in its documentation.
+//! Everything that the prelude exports has an example in its documentation.
 
 use super::sources_of_all;
 use std::fs;

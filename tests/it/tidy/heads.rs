@@ -1,4 +1,4 @@
-//! The modules that heads of files list, against those that they declare.
+//! The modules in the tables in heads of files, compared with the declared ones.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
-//! Laws of messages that do not wait, and of rounds that run over them.
+//! Laws of non-blocking messages, and of rounds that use them.
 
 use super::message;
 use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Flight, Order, Piece, Rounds};
 use polyshard_runtime::{DType, ReduceOp, Result};
 use std::sync::Arc;
 
-/// Lengths of messages: none, some, and more than any library sends before the receiver is there.
+/// Lengths of messages: empty, short, and longer than any library sends eagerly.
 const LENGTHS: [usize; 4] = [0, 5, 40_000, 300_000];
 
 fn piece(data: &[u8]) -> Result<Arc<Piece>> {
@@ -47,7 +47,7 @@ pub(super) fn posted_and_polled_is_exchanged(comm: &dyn Communicator) -> Result<
         let mut flight = comm.post(sends, receives)?;
         until_done(comm, &mut [&mut flight])?;
         assert!(flight.is_done());
-        // A poll more changes nothing, also not what is counted.
+        // Another poll changes nothing, not even the counters.
         assert_eq!(comm.poll(&mut [&mut flight])?, 1);
         let (sent, arrived) = flight.into_pieces();
         assert!(sent.iter().map(|piece| &***piece).eq(data.iter().map(|data| &data[..])), "what was sent comes back");
@@ -66,7 +66,7 @@ pub(super) fn flights_match_in_the_order_posted(comm: &dyn Communicator) -> Resu
         let send = (to, piece(&message(nth, rank, to, len(nth)))?);
         comm.post(vec![send], vec![(from, room(len(nth))?)])
     };
-    // The messages of blocking calls are others, whichever comes first.
+    // Blocking calls receive their own messages only, whichever arrive first.
     let mut flights = vec![post(0)?];
     let mut into = vec![0; 33];
     comm.exchange(&[(to, &message(99, rank, to, 33))], &mut [(from, &mut into)])?;
@@ -74,7 +74,7 @@ pub(super) fn flights_match_in_the_order_posted(comm: &dyn Communicator) -> Resu
     for nth in 1..20 {
         flights.push(post(nth)?);
     }
-    // They are looked at in another order than that in which they were posted.
+    // They are polled in another order than that in which they were posted.
     let mut last_first: Vec<&mut Flight> = flights.iter_mut().rev().collect();
     until_done(comm, &mut last_first)?;
     for (nth, flight) in flights.into_iter().enumerate() {
@@ -132,14 +132,14 @@ pub(super) fn flights_end_where_all_poll(comm: &dyn Communicator) -> Result<()> 
 
 pub(super) fn one_piece_goes_to_many_and_on(comm: &dyn Communicator) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
-    // The same memory to all others, while it is read here.
+    // The same memory to all others, while it is read locally.
     let own = piece(&message(0, rank, rank, 70_000))?;
     let others = || (0..size).filter(|&other| other != rank);
     let receives = others().map(|from| Ok((from, room(70_000)?))).collect::<Result<_>>()?;
     let mut flight = comm.post(others().map(|to| (to, Arc::clone(&own))).collect(), receives)?;
     assert_eq!(own[69_999], message(0, rank, rank, 70_000)[69_999]);
     comm.wait(&mut [&mut flight])?;
-    // What has come goes on to the next without a copy.
+    // Received data are sent on to the next rank without a copy.
     let came = received(flight);
     for (from, piece) in others().zip(&came) {
         assert_eq!(**piece, message(0, from, from, 70_000));
@@ -165,7 +165,7 @@ pub(super) fn bad_arguments_of_a_post_are_refused(comm: &dyn Communicator) -> Re
     assert!(said(comm.post(vec![(rank, piece(&[1])?)], Vec::new())).contains("more messages than it receives"));
     let other = comm.post(vec![(rank, piece(&[1])?)], vec![(rank, room(2)?)]);
     assert!(said(other).contains("into a buffer of 2: the ranks disagree on the message"));
-    // None of that has begun, and nothing is left behind.
+    // None of these has begun, and nothing is left in flight.
     comm.barrier()
 }
 
@@ -224,7 +224,7 @@ pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> 
         let all = Rounds::in_order_sum(size, rank, size - 1, bounds()).then(back);
         assert_eq!(*run(comm, all, own, Some(sum))?, expected[..], "and so has one that all get");
 
-        // Integers are the same in any order.
+        // Sums of integers are the same in any order.
         let scattered = run(
             comm,
             Rounds::ring_reduce_scatter(rank, &counts, 8),
@@ -241,7 +241,7 @@ pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> 
     Ok(())
 }
 
-/// The blocking broadcast, which meets no message of rounds.
+/// The blocking broadcast, which receives no message of rounds.
 fn broadcast(comm: &dyn Communicator, root: usize, expected: &[u8], mut data: Vec<u8>) -> Result<()> {
     if comm.rank() == root {
         return comm.broadcast(Broadcast::Send(&data));

@@ -40,8 +40,8 @@ fn for_each_type(comm: &dyn Communicator, reduction: Reduction) -> Result<()> {
     Ok(())
 }
 
-/// Element `i` of a rank. Whole numbers so small that sums and products of floats are exact in any order; for maxima and
-/// minima of floats, also what has to be chosen with care.
+/// Element `i` of a rank. Integers small enough for sums and products of floats to be exact in any order; for maxima
+/// and minima of floats, also special values.
 fn element<T: Element>(op: ReduceOp, rank: usize, i: usize) -> T {
     if matches!(op, ReduceOp::Max | ReduceOp::Min) && T::DTYPE.is_float() && i.is_multiple_of(5) {
         let odd = [0.0, -0.0, f64::NAN, f64::NEG_INFINITY, f64::INFINITY, 1.0, -f64::NAN];
@@ -79,7 +79,7 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
             assert!(bits(&data) == bits(&combined), "{op:?} of {} to all, {len} elements", T::DTYPE.name());
         }
         Reduction::Scatter => {
-            // Equal parts but for the last, which takes the rest; then everything to one rank.
+            // Equal parts except the last, which takes the rest; then everything to one rank.
             let part = |rank: usize| if rank + 1 == size { len - len / size * rank } else { len / size };
             let one = |rank: usize| if rank == len % size { len } else { 0 };
             for lengths in [&part as &dyn Fn(usize) -> usize, &one] {

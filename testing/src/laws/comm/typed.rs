@@ -4,7 +4,7 @@ use super::bits;
 use polyshard_runtime::comm::Communicator;
 use polyshard_runtime::{Collectives, Element, ReduceOp, Result};
 
-/// The collectives of a communicator, so that these laws hold wherever those of communicators do.
+/// The collectives of a communicator, so that these laws hold for every communicator.
 struct Typed<'a>(&'a dyn Communicator);
 
 impl Collectives for Typed<'_> {
@@ -14,7 +14,7 @@ impl Collectives for Typed<'_> {
 }
 
 pub(super) fn sums_are_in_rank_order(comm: &dyn Communicator) -> Result<()> {
-    // None, one, some, and so many that a rank gets a piece of each.
+    // None, one, some, and enough for each rank to sum a piece.
     for len in [0, 1, 37, 9_001] {
         in_rank_order::<f32>(comm, ReduceOp::Sum, len)?;
         in_rank_order::<f64>(comm, ReduceOp::Sum, len)?;
@@ -26,7 +26,7 @@ pub(super) fn sums_are_in_rank_order(comm: &dyn Communicator) -> Result<()> {
     in_rank_order::<i32>(comm, ReduceOp::Sum, 37)
 }
 
-/// Element `i` of a rank: of such different sizes that floats show the order in which they were added.
+/// Element `i` of a rank: magnitudes differ enough for sums of floats to depend on the order.
 fn uneven<T: Element>(rank: usize, i: usize) -> T {
     let value = ((rank * 7919 + i * 31) % 2003) as f64 - 1001.3;
     num_traits::cast(value * [1.0, 1e5, 1e-3, 1e2][(rank + i) % 4]).expect("the number is of every type")
@@ -42,14 +42,15 @@ fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) 
     let (mut data, before) = (mine.clone(), comm.bytes_received());
     typed.all_reduce(&mut data, op)?;
     assert!(bits(&data) == bits(&expected), "{what} to all");
-    // Short floats come whole from all ranks, and so do those of two; of longer ones a piece comes from all, and then the others' sums.
+    // Each rank receives short floats, and those of two ranks, whole from all ranks; of longer ones it receives a piece
+    // from each rank, and then the others' sums.
     let bytes = size_of::<T>();
     let is_whole = matches!(T::DTYPE.name(), "i32" | "i64") || size <= 2 || len * bytes * size <= 1 << 16;
     let own = len / size + usize::from(rank < len % size);
     let received = if is_whole { len * (size - 1) } else { own * (size - 1) + len - own };
     assert_eq!(comm.bytes_received() - before, (received * bytes) as u64, "{what}");
 
-    // One root is enough but for some: laws run often.
+    // One root suffices except for some cases: laws run often.
     for root in if len == 37 && op == ReduceOp::Sum { 0..size } else { size - 1..size } {
         let (mut data, before) = (mine.clone(), comm.bytes_received());
         typed.reduce(&mut data, op, root)?;
@@ -60,7 +61,7 @@ fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) 
         assert_eq!(comm.bytes_received() - before, (received * bytes) as u64, "{what} to {root}");
     }
 
-    // Ragged parts; the last rank gets what is left.
+    // Ragged parts; the last rank gets the rest.
     let mut counts: Vec<usize> = (0..size).map(|rank| len / (2 * size) + rank % 2 * (len / (4 * size))).collect();
     counts[size - 1] = len - counts[..size - 1].iter().sum::<usize>();
     let start: usize = counts[..rank].iter().sum();
@@ -69,7 +70,7 @@ fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) 
     Ok(())
 }
 
-/// Element `i` of what `from` has for `to`.
+/// Element `i` that `from` has for `to`.
 fn element(from: usize, to: usize, i: usize) -> i64 {
     (from * 1_000_000 + to * 10_000 + i) as i64
 }
@@ -87,7 +88,7 @@ pub(super) fn gathers_and_scatters_are_in_rank_order(comm: &dyn Communicator) ->
         for root in 0..size {
             let gathered = typed.gather(&elements(rank, 0, len(rank)), root)?;
             assert_eq!(gathered, (rank == root).then(|| expected.clone()));
-            // Everyone gets back what is its own.
+            // Each rank gets its own data back.
             let mut part = vec![-1; len(rank)];
             typed.scatter(&gathered.unwrap_or_default(), &mut part, root)?;
             assert_eq!(part, elements(rank, 0, len(rank)));

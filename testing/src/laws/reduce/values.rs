@@ -1,4 +1,4 @@
-//! Numbers to reduce, and how far two orders of reducing them may be apart.
+//! Numbers to reduce, and error bounds between two orders of reduction.
 
 use polyshard_runtime::{Element, ReduceOp};
 
@@ -8,7 +8,7 @@ pub trait Value: Element {
     const ROUNDOFF: f64;
 
     /// Returns a number: any integer, or a float of either sign between 1/2 and 3/2, so that products of some dozens
-    /// neither over- nor underflow.
+    /// neither overflow nor underflow.
     fn from_bits(bits: u64) -> Self;
 
     /// Returns the number as an `f64`.
@@ -18,7 +18,7 @@ pub trait Value: Element {
     fn same(self, other: Self) -> bool;
 }
 
-/// Element `i` of a rank, different for each of both.
+/// Element `i` of a rank, different for every rank and index.
 pub fn element<T: Value>(op: ReduceOp, rank: usize, i: usize) -> T {
     T::from_bits(mix(mix(op as u64 ^ rank as u64) ^ i as u64))
 }
@@ -31,8 +31,8 @@ pub fn folded<T: Value>(op: ReduceOp, terms: &[T]) -> T {
 
 /// Whether two results can both be these terms combined, in two orders.
 ///
-/// The bound is the one that `Reduction` states: n - 1 roundings in each, N. Higham, "Accuracy and Stability of Numerical
-/// Algorithms", section 3.1. Integers, maxima and minima have none.
+/// The bound is the one that `Reduction` states: n - 1 roundings in each, N. Higham, "Accuracy and Stability of
+/// Numerical Algorithms", section 3.1. For integers, maxima and minima results must be equal.
 pub fn agree<T: Value>(op: ReduceOp, terms: &[T], one: T, other: T) -> bool {
     if one.same(other) {
         return true;

@@ -1,5 +1,5 @@
-//! Runs random programs on all ranks that `mpirun` started, or on 4 threads without it: each twice in place and twice by messages, and
-//! compares what they compute with the sequential result.
+//! Runs random programs on all ranks that `mpirun` started, or on 4 threads without it, each twice in place and twice
+//! by messages, and compares the results with the sequential one.
 //!
 //! ```text
 //! mpirun -n 6 target/debug/examples/program_laws --ranks=6
@@ -26,10 +26,10 @@ use polyshard_testing::random::staged::staged;
 use polyshard_testing::random::sums::summed_of;
 use std::cell::Cell;
 
-/// Programs that run, of each kind.
+/// The number of programs of each kind to run.
 const PROGRAMS: usize = 12;
 
-/// Schedules that are drawn of each kind, at most: most have a mesh of another size.
+/// The maximum number of schedules to draw of each kind: most have a mesh of another size.
 const DRAWS: usize = 4000;
 
 fn main() -> Result<()> {
@@ -54,11 +54,11 @@ fn main() -> Result<()> {
 }
 
 thread_local! {
-    /// How many leaves this rank computes before it panics, if it is one that does.
+    /// How many leaves this rank computes before it panics, if it is to panic.
     static LEAVES: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Has rank 1 panic in the middle of a program whose panels are under way, which is to end all ranks.
+/// Makes rank 1 panic in the middle of a program with panels in flight, which must end all ranks.
 fn fail_midway(ranks: usize) -> Result<()> {
     vars!(m, n, k, mo, mi, ko, ki);
     let mesh = Mesh::new([("x", ranks)]);
@@ -87,7 +87,8 @@ fn fail_midway(ranks: usize) -> Result<()> {
     .map(drop)
 }
 
-/// Checks programs of one kind; returns how many: fewer if meshes of this kind seldom have as many ranks as the world.
+/// Checks programs of one kind; returns their number, which is lower if meshes of this kind seldom match the size of
+/// the world.
 fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize> {
     let mut programs = 0;
     for _ in 0..DRAWS {
@@ -115,7 +116,7 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
     Ok(programs)
 }
 
-/// Checks the programs of long blocks; returns how many.
+/// Checks the programs with long blocks; returns their number.
 fn large_hold<T: Element>(world: &World) -> Result<usize> {
     let schedules = large::<T>(world.size());
     for (name, schedule) in &schedules {
@@ -128,7 +129,7 @@ fn large_hold<T: Element>(world: &World) -> Result<usize> {
     Ok(schedules.len())
 }
 
-/// The schedule that these choices are of this kind, if it is for this many ranks.
+/// The schedule of this kind that these choices give, if it is for this many ranks.
 fn schedule<T: Element>(ranks: usize, kind: usize, choices: &[u32]) -> Option<Schedule> {
     let mut choices = Choices::new(choices);
     if kind > 1 {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. Shared memory is
-//! refused where ranks on different nodes have elements for each other, and nowhere else. With `--long`, one array
-//! of more than 2^31 bytes per rank is redistributed besides.
+//! refused where ranks on different nodes have elements for each other, and nowhere else. With `--long`, an array of
+//! more than 2^31 bytes per rank is also redistributed.
 
 use polyshard::layout::{AxisExpr, DType, Mesh, Name, Placement, Reach, Sharding};
 use polyshard::planner::{Ops, Plan, PlanOptions};
@@ -35,10 +35,10 @@ fn main() -> Result<()> {
                     0 => drop(check::<f32>(world, nodes, &source, &target)?),
                     1 => drop(check::<i32>(world, nodes, &source, &target)?),
                     2 => drop(check::<i64>(world, nodes, &source, &target)?),
-                    // Some arrays live for a while, so that memory comes back in another order than it went.
+                    // Some arrays live for a while, so that memory is freed in another order than it was allocated.
                     _ => held.push(check::<f64>(world, nodes, &source, &target)?),
                 }
-                // Each rank drops other arrays at other times.
+                // Ranks drop different arrays at different times.
                 let nth = draw.below(1000);
                 if (nth + world.rank()).is_multiple_of(4) && !held.is_empty() {
                     held.remove(nth % held.len());
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     spmd(ranks, |world| outlived(world, &outlives)).map(drop)
 }
 
-/// An array that outlives its world keeps its memory, also when another world comes, which does not share it.
+/// An array that outlives its world keeps its memory, even when a new world is made, which does not share it.
 fn outlived(world: &World, outlives: &[Mutex<DistArray<f64>>]) -> Result<()> {
     let nth = if world.backend() == Backend::Threads { world.rank() } else { 0 };
     let array = &mut *outlives[nth].lock().expect("no rank panics before");
@@ -85,7 +85,7 @@ fn rows(world: &World) -> Result<Sharding> {
     Ok(Sharding::new(&mesh, &[50, 7], &[Placement::block(0, mesh.axes::<1>()[0])])?)
 }
 
-/// A sequence of numbers that only look random (Knuth's linear congruence).
+/// A sequence of numbers that only look random (Knuth's linear congruential generator).
 struct Draw(u64);
 
 impl Draw {
@@ -94,7 +94,7 @@ impl Draw {
         ((self.0 >> 33) % bound as u64) as usize
     }
 
-    /// The first legal sharding drawn.
+    /// The first drawn sharding that is legal.
     fn sharding(&mut self, mesh: &Mesh, shape: &[usize]) -> Sharding {
         let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
         let parts = mesh.as_slice()[0].extent as i64;
@@ -138,13 +138,13 @@ fn line(world: &World) -> Mesh {
     Mesh::new([("x", world.size())])
 }
 
-/// The element at an index: another one everywhere.
+/// The element at an index: different everywhere.
 fn element<T: Element>(index: &[usize]) -> T {
     let value = index.iter().fold(1u64, |value, &i| value * 64 + i as u64);
     T::from(value).expect("every element type holds it")
 }
 
-/// Redistributes over both transports, twice each, and returns what came out of the last.
+/// Redistributes over both transports, twice each, and returns the last result.
 fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: &Sharding) -> Result<DistArray<T>> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
     let expected = DistArray::from_fn(world, target, element::<T>)?;
@@ -177,7 +177,7 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
     Ok(last)
 }
 
-/// An array whose pieces are longer than the chunks in which messages travel, and than what caches hold.
+/// An array whose pieces are longer than the chunks of messages, and than caches.
 fn chunks(world: &World, nodes: &[usize]) -> Result<()> {
     let [x] = line(world).axes();
     let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]);
@@ -247,8 +247,8 @@ fn follow<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target:
     Ok(())
 }
 
-/// Shared memory is there for ranks of one node, also where there are several: a redistribution that stays inside of
-/// nodes is not refused, and one from node to node is.
+/// Ranks of one node can share memory, also if there are several nodes: a redistribution inside nodes is not refused,
+/// and one between nodes is.
 fn inside(world: &World, nodes: &[usize]) -> Result<()> {
     let Some(members) = even(nodes) else { return Ok(()) };
     let (count, each) = (members.len(), members[0].len());
@@ -257,7 +257,7 @@ fn inside(world: &World, nodes: &[usize]) -> Result<()> {
     } else if nodes.iter().enumerate().all(|(rank, &node)| node == rank % count) {
         Mesh::new([("rank", each), ("node", count)])
     } else {
-        // Nodes are no axis of a mesh.
+        // Nodes do not correspond to an axis of a mesh.
         return Ok(());
     };
     let axis = |name| mesh.axis(name).expect("an axis of the mesh");
@@ -286,7 +286,7 @@ fn inside(world: &World, nodes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Sums stay open on their way to another mesh if each term stays on its ranks; else they are refused.
+/// Sums stay open in a redistribution to another mesh if each term stays on its ranks; otherwise they are refused.
 fn open_sums(world: &World) -> Result<()> {
     let mut open = Vec::new();
     for mesh in meshes(world.size()).into_iter().chain(three_axes(world.size())) {
@@ -296,7 +296,7 @@ fn open_sums(world: &World) -> Result<()> {
             open.push(Sharding::new(&mesh, &[7], &partial)?);
         }
     }
-    // The least rank that holds the same term: one that differs along no axis of terms.
+    // The lowest rank that holds the same term: one that differs along no axis of terms.
     let first = |sharding: &Sharding, rank: usize| {
         let term =
             |rank| sharding.partial().iter().map(|&axis| sharding.mesh().coordinates(rank)[axis]).collect::<Vec<_>>();
@@ -306,7 +306,7 @@ fn open_sums(world: &World) -> Result<()> {
         if source.mesh() == target.mesh() {
             continue;
         }
-        // A byte for each term, and another one for each element.
+        // One byte per term, times a different factor for each element.
         let holders = |sharding: &Sharding| (0..world.size()).map(|rank| first(sharding, rank)).collect::<Vec<_>>();
         let byte = |holder: usize| 1i64 << (8 * (holder % 8));
         let mut array = DistArray::filled(world, source, 0)?;
@@ -344,7 +344,7 @@ fn three_axes(ranks: usize) -> impl Iterator<Item = Mesh> {
     whole.map(move |(x, y)| Mesh::new([("x", x), ("y", y), ("z", ranks / (x * y))]))
 }
 
-/// An output that others cannot see is refused where shared memory is asked for, and served by messages elsewhere.
+/// An output that other ranks cannot map is refused if shared memory is requested, and sent by messages otherwise.
 fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
     if world.backend() == Backend::Threads || world.size() == 1 {
         return Ok(());
@@ -372,7 +372,7 @@ fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// One piece of more bytes than a C `int` can say, between the first two ranks.
+/// One piece of more bytes than a C `int` can hold, between the first two ranks.
 fn long(world: &World) -> Result<()> {
     let mesh = line(world);
     let pinned = |rank: usize| Sharding::new(&mesh, &[(5 << 28) + 3, 2], &[Placement::pin("x", rank)]);

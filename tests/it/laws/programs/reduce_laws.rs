@@ -11,7 +11,7 @@ use polyshard::runtime::spmd;
 use polyshard::{Error, Result};
 use polyshard_testing::laws::{self, reduce};
 
-/// Programs of each reduction: MPI's processes take turns on a few cores.
+/// The number of programs of each reduction: MPI's processes take turns on a few cores.
 const PROGRAMS: usize = 6;
 
 fn main() -> Result<()> {
