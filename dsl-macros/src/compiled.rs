@@ -1,7 +1,7 @@
-//! The compiled form: the steps go through isl while the user's crate is built.
+//! The compiled form: the schedule is lowered, with isl, while the user's crate is built.
 //!
-//! The program that comes out is emitted as Rust and becomes a module. A step that cannot be applied is
-//! an error on its method, in the words of `polyhedral`; this file knows no rule of its own.
+//! The lowered program is emitted as Rust and becomes a module. A step that cannot be applied is an error on
+//! its method, with the message of `polyhedral`; this file has no rules of its own.
 
 use crate::expand;
 use polyshard_codegen::{SourceOptions, rust_source, scalar_parameters};
@@ -57,7 +57,7 @@ fn at_the_step(wrong: &LowerError, kernel: &Checked, chain: &Chain) -> syn::Erro
     reported(at, wrong.message(), wrong.help())
 }
 
-/// A crate that asks for documentation gets some, whether the user wrote it or not.
+/// The user's documentation, or a default, for crates that require documentation.
 fn docs(kernel: &Checked, program: &Program) -> TokenStream {
     let written = &kernel.docs;
     if !written.is_empty() {
@@ -67,7 +67,7 @@ fn docs(kernel: &Checked, program: &Program) -> TokenStream {
     quote!(#[doc = #text])
 }
 
-/// The function that builds the schedule, whose parameters are called as those of `run` are.
+/// The function that builds the schedule, whose parameters have the names of those of `run`.
 fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStream {
     let named = kernel.scalars.iter().zip(parameters);
     let parameters: Vec<_> = named.map(|(scalar, name)| Ident::new(name, scalar.span())).collect();
@@ -77,7 +77,7 @@ fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStre
     let steps = chain.calls.iter().map(|ChainStep { method, step }| {
         let text = step.to_string();
         let apply = Ident::new("apply", Span::call_site().located_at(method.span()));
-        // The schedule's messages name the place of each step: the method that was written.
+        // The schedule's errors name the location of each step: that of its method.
         quote_spanned!(apply.span()=> .#apply(::polyshard::__private::step(#text)))
     });
     quote! {

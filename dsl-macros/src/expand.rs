@@ -56,7 +56,7 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
     }
 }
 
-/// Returns the path of what generated code uses.
+/// Returns the path of the items that generated code uses.
 pub(crate) fn private() -> TokenStream {
     quote!(::polyshard::__private)
 }
@@ -78,7 +78,7 @@ fn dtype(element: &Element) -> TokenStream {
             let variant = format_ident!("{}", dtype.name().to_uppercase());
             quote!(#p::DType::#variant)
         }
-        // On the type, an error that it is no element type stands where the type was written.
+        // With the span of the type, the error that it is not an element type points at it.
         None => quote_spanned!(written.span()=> <#written as #p::ScalarType>::DTYPE),
     }
 }
@@ -115,7 +115,7 @@ fn bound(bound: &Expr) -> TokenStream {
 fn scalar(captured: &Ident, variable: &Ident, element: &Element) -> TokenStream {
     let p = private();
     let (name, element) = (name_of(captured), &element.written);
-    // A scalar of another type is an error of this binding, which shows both types where they were written.
+    // A scalar of another type is an error on this binding, which shows both types where they were written.
     let here = Span::call_site().located_at(captured.span());
     let typed = quote_spanned!(here=> let scalar: #element = #variable;);
     quote!((#name, { #typed #p::ScalarType::number(scalar) }))

@@ -5,9 +5,9 @@
 //!                                      --compiled--> a module: the scheduled kernel
 //! ```
 //!
-//! How kernels and schedules are written is known to `polyshard-dsl`. What a schedule means and which are legal
-//! is decided by `polyhedral`, which the compiled form asks while the user's crate is built. The examples in their documentation are tested with
-//! `polyshard`, which this crate cannot ask for without building it a second time, for the compiler.
+//! `polyshard-dsl` knows the syntax of kernels and schedules. `polyhedral` decides what a schedule means and whether it is legal; the
+//! compiled form calls it while the user's crate is built. The examples in the documentation of the macros are tested with `polyshard`, on
+//! which this crate cannot depend without building it a second time, for the compiler.
 
 mod compiled;
 mod expand;
@@ -23,7 +23,7 @@ use quote::quote;
 #[proc_macro]
 pub fn kernel(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = TokenStream::from(input);
-    // A chain ends in its last step's parentheses, and nothing else tells where the macro stands.
+    // A chain ends in its last step's parentheses, and nothing else shows whether the macro is an expression.
     let is_expression = matches!(
         input.clone().into_iter().last(),
         Some(TokenTree::Group(last)) if last.delimiter() == Delimiter::Brace
@@ -46,7 +46,7 @@ fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
     chain.map_or_else(|| Ok(expand::schedule(&kernel)), |chain| compiled::module(&kernel, &chain))
 }
 
-/// Several errors make one expression; it ends in an error, so that its type is not another one.
+/// Combines several errors into an expression that ends in an error, so that its type does not cause another one.
 fn in_expression(errors: syn::Error) -> TokenStream {
     let mut all: Vec<_> = errors.into_iter().map(syn::Error::into_compile_error).collect();
     let last = all.pop();

@@ -1,4 +1,4 @@
-//! Whatever is written, the macros answer: half-typed kernels are seen by them at every key.
+//! The macros handle any input: in an editor, they expand half-typed kernels at every key stroke.
 
 pub(crate) mod shared;
 

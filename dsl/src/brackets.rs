@@ -1,15 +1,15 @@
-//! The bracket that has no partner, or the quote or comment without an end, in a text that has no tokens because of it.
+//! Finds the unmatched bracket, or the quote or comment without an end, that keeps a text from having tokens.
 //!
-//! Tokens are cut by brackets that match, so where one is missing nothing else is known. It is found as a reader would: what was opened
-//! last has to be closed first. Comments and quoted texts are left out, as Rust has them; one that has no end hides all brackets behind
-//! it, so it is to blame for those that it was opened in.
+//! Tokens are nested by matching brackets, so if one is missing nothing else is known. It is found as a reader would find it: the
+//! bracket opened last must be closed first. Comments and quoted texts, as in Rust, are skipped; one without an end hides all brackets
+//! after it, so it is reported instead of the brackets that are still open.
 
 use std::ops::Range;
 
 /// The brackets, each with its partner.
 const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
 
-/// What has no partner.
+/// An unmatched bracket, quote or comment.
 pub(crate) struct Unmatched {
     /// Where it is in the text, in bytes.
     pub(crate) at: Range<usize>,
@@ -20,7 +20,7 @@ pub(crate) struct Unmatched {
 }
 
 impl Unmatched {
-    /// What begins at this byte, and never ends.
+    /// The error on `begin` at this byte, which is never closed.
     fn open(at: usize, begin: &str, end: &str, what: &str) -> Self {
         Self {
             at: at..at + begin.len(),
@@ -30,7 +30,7 @@ impl Unmatched {
     }
 }
 
-/// Returns the first quote or comment that does not end, or bracket that is closed by none, or by another one, or that closes none.
+/// Returns the first quote or comment without an end, or bracket that is not closed, closed by another kind, or closes nothing.
 pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
     let is_open = |(at, open, close): (usize, char, char)| {
         Unmatched::open(at, open.encode_utf8(&mut [0; 4]), close.encode_utf8(&mut [0; 4]), "it")
@@ -67,11 +67,11 @@ pub(crate) fn unmatched(text: &str) -> Option<Unmatched> {
 enum Quoted {
     /// It has this many bytes.
     Ends(usize),
-    /// It goes on to the end of the text.
+    /// It has no end.
     Open { begin: &'static str, end: &'static str, what: &'static str },
 }
 
-/// The comment, the quoted text or the quoted character with which a text begins.
+/// The comment, quoted text or quoted character at the start of a text.
 fn quoted(text: &str) -> Option<Quoted> {
     if text.starts_with("//") {
         return Some(Quoted::Ends(text.find('\n').unwrap_or(text.len())));
@@ -90,14 +90,14 @@ fn quoted(text: &str) -> Option<Quoted> {
         let open = Quoted::Open { begin: "\"", end: "\"", what: "the quoted text" };
         return Some(inside.char_indices().find_map(closes).map_or(open, Quoted::Ends));
     }
-    // `'(` may be a lifetime's quote: a character has one at its end too.
+    // `'(` may be the quote of a lifetime: a character also has one at its end.
     let mut letters = text.strip_prefix('\'')?.char_indices();
     let (_, letter) = letters.next()?;
     let (at, last) = letters.next()?;
     (letter != '\\' && last == '\'').then_some(Quoted::Ends(at + 2))
 }
 
-/// The bytes of a comment in `/*` and `*/`, in which there may be others.
+/// The length in bytes of a comment in `/*` and `*/`, which may be nested.
 fn comment(text: &str) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(two) = text.as_bytes().get(at..at + 2) {
@@ -153,7 +153,7 @@ mod tests {
         check("f(a) /* /* */", Some((6, "`/*` is not closed")));
         check("f(é, \"[ b)", Some((6, "`\"` is not closed")));
         check("f(\"a\\\")", Some((3, "`\"` is not closed")));
-        // What is wrong before them comes first.
+        // A mistake before them is reported first.
         check("f(a] \"", Some((2, "`(` is not closed")));
     }
 }

@@ -1,4 +1,4 @@
-//! The schedule chain inside the block: its syntax, and the steps that it says.
+//! The schedule chain of a kernel: its syntax, and its steps.
 //!
 //! ```text
 //! mesh(x: 2, y: 2)
@@ -12,11 +12,11 @@
 //! step  = name "(" arguments ")"                as `Step` prints; see steps.rs, and placement.rs for `shard`
 //! ```
 //!
-//! Steps are read first, each by itself, and then completed in their order: the mesh in front belongs to the first `distribute` that lacks
-//! one, and which that is shows only when all before it are known.
+//! Steps are first parsed one by one, and then completed in order: the mesh before the first step belongs to the first `distribute` that
+//! lacks one, which is known only once all steps before it are.
 //!
-//! Names are not looked up here, and no rule of a schedule is known: a step that is written correctly
-//! may still be illegal, which `polyhedral` finds. The errors of all steps are reported at once.
+//! Names are not looked up here, and the rules of schedules are not checked: a well-formed step may still be illegal, which `polyhedral`
+//! finds. The errors of all steps are reported at once.
 
 mod arguments;
 mod placement;
@@ -40,11 +40,11 @@ pub struct Chain {
 pub struct ChainStep {
     /// The name of the method.
     pub method: Ident,
-    /// What it says.
+    /// The step.
     pub step: Step,
 }
 
-/// Returns the step that is next in `input`, without the dot.
+/// Parses the next step in `input`, without its dot.
 pub(crate) fn step(input: ParseStream) -> Result<Step> {
     let method: Ident = input.parse()?;
     match steps::parse(&method, &arguments::inside(input)?, Form::Text)? {
@@ -56,7 +56,7 @@ pub(crate) fn step(input: ParseStream) -> Result<Step> {
     }
 }
 
-/// Returns the chain that is all of `input`; its first `distribute` is over the mesh that is given, if there is one.
+/// Parses all of `input` as a chain; its first `distribute` is over the `given` mesh, if any.
 pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Result<Chain> {
     let mut errors = Errors::default();
     let mut mesh = None;
@@ -83,7 +83,7 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         input.parse::<Token![.]>()?;
         let method: Ident = input.parse()?;
         let content = arguments::inside(input)?;
-        // A step with a mistake may have been the one to take the mesh.
+        // A step with a mistake may be the one that uses the mesh.
         let written = errors.take(steps::parse(&method, &content, form));
         methods.push((method, written));
     }
@@ -106,15 +106,15 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
 
 const SHAPE: &str = "a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`";
 
-/// A step as it was written: only the mesh may be missing.
+/// A step as written: only its mesh may be missing.
 enum Written {
     /// With all its arguments.
     Whole(Step),
-    /// A `distribute` that takes the mesh in front of the chain.
+    /// A `distribute` that uses the mesh before the chain.
     WithoutMesh(Box<dyn FnOnce(Mesh) -> Step>),
 }
 
-/// The mesh before the first step belongs to the first `distribute`; a later one brings its own.
+/// The mesh before the first step belongs to the first `distribute`; later ones have their own.
 fn complete(
     method: &Ident,
     written: Written,
@@ -131,7 +131,7 @@ fn complete(
         Written::Whole(step) => Ok(step),
         Written::WithoutMesh(step) => match mesh.take() {
             Some((_, Some(mesh))) => Ok(step(mesh)),
-            // The mesh has a mistake of its own, which is reported; any mesh stands for it.
+            // The mesh has a mistake, which is reported already; any mesh will do.
             Some((_, None)) => Ok(step(Mesh::default())),
             None if first && let Some(mesh) = given => Ok(step(mesh.clone())),
             None if first => {

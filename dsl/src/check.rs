@@ -1,11 +1,11 @@
-//! From what was written to what was meant: names resolved, every mistake found.
+//! Checks a parsed kernel: resolves its names and finds every mistake.
 //!
 //! The checks run one after the other and add to one list, so a kernel with three mistakes shows
 //! three errors. A check stays silent about what an earlier one has already reported.
 //!
 //! | order | check | leaves for the next ones |
 //! | --- | --- | --- |
-//! | 1 | names of tensors differ | what a name means; if two are alike, all stops after 2 |
+//! | 1 | names of tensors differ | what a name means; if two are equal, all stops after 2 |
 //! | 2 | ranges are `start..end` | [`Bounds`], and so which names are indices |
 //! | 3 | `element` | the one element type, against which literals are held |
 //! | 4 | `access` | a [`Site`] per access: its tensor, its affine indices |
@@ -14,11 +14,11 @@
 //! | 7 | `value` | the value, with a scalar for each name that is nothing else |
 //! | 8 | `KernelSpec::check` | if everything is a literal |
 //!
-//! Names are resolved in this order too: a tensor, then an index, which is what stands in an access or has a range, and all that is left is
-//! captured from the surroundings.
+//! Names are resolved in this order too: a tensor, then an index, which is in an access or has a range; all other names are captured from
+//! the surrounding code.
 //!
-//! What depends on values that only the running program knows is left to `KernelSpec::check`. If all
-//! extents are literals that check runs here too, so that `A[i + 1]` outside `A` does not compile.
+//! Checks of values that are known only at run time are left to `KernelSpec::check`. If all extents are literals, it runs here too, so that
+//! `A[i + 1]` outside `A` does not compile.
 
 mod access;
 mod element;
@@ -43,7 +43,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
     let distinct = distinct_tensors(&block, &mut errors);
     let ranges = ranges(&block, &mut errors);
     if !distinct {
-        // What is said of a name that two tensors have would be said of either by chance.
+        // Later errors on a name that two tensors have would be about either of them by chance.
         errors.stop()?;
     }
     let element = element::check(&block, &mut errors);
@@ -84,7 +84,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
     }
 }
 
-/// The error of `KernelSpec::check`, on the access that it speaks of, if there is one, and else on the statement.
+/// The error of `KernelSpec::check`, placed on the access that it is about, if any, otherwise on the statement.
 fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], statement: &TokenStream) -> syn::Error {
     match wrong {
         KernelError::OutOfBounds { access, tensor, .. } => {
@@ -100,12 +100,12 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
     }
 }
 
-/// Whichever check gave nothing has said why, so this is never seen.
+/// Never shown: a check that returned nothing has reported why.
 fn silent(block: &Block) -> syn::Error {
     error(&block.statement.tokens, "a check failed without a reason", "this is a bug in Polyshard, please report it")
 }
 
-/// Whether no two tensors, the output among them, have one name.
+/// Whether all tensors, including the output, have different names.
 fn distinct_tensors(block: &Block, errors: &mut Errors) -> bool {
     let tensors: Vec<_> = tensors(block).map(|tensor| &tensor.name).collect();
     let mut distinct = true;
@@ -164,9 +164,9 @@ fn is_index(block: &Block, sites: &[&Site], name: &Ident) -> bool {
     sites.iter().any(|site| site.vars.contains(name)) || block.ranges.iter().any(|range| range.var == *name)
 }
 
-/// A tensor or a range that the statement does not use is a typing error more often than not.
+/// A tensor or a range that the statement does not use is usually a typing error.
 fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
-    // An access to an unknown tensor was meant for one of the unused ones, most likely.
+    // An access to an unknown tensor was most likely meant for one of the unused ones.
     let all_known =
         block.statement.value.accesses().iter().all(|access| tensors(block).any(|tensor| tensor.name == access.tensor));
     for Tensor { name, .. } in
@@ -182,7 +182,7 @@ fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors
     }
 }
 
-/// A name that stands in a wrong place, such as an index, is not unused as well.
+/// Whether the tokens mention a name. One in a wrong place, such as an index, is not reported as unused as well.
 fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,

@@ -1,17 +1,17 @@
-//! A kernel as the checks leave it: every name resolved, nothing that the macro can see is wrong.
+//! A kernel after all checks: every name is resolved, and no mistake is left that the macro can see.
 //!
 //! ```text
 //! fn f(A: [T; n, 8]) -> B: [T; n] { B[i] += alpha * A[(i + 1) % n, j] }
 //!
 //! target     B[i]
 //! value      alpha * A[(i + 1) % n, j]
-//! element    T, a type of the surroundings
+//! element    T, a type of the surrounding code
 //! scalars    alpha
 //! moduli     n
 //! ```
 //!
-//! Extents, bounds of ranges and moduli are still expressions: a program around the macro may know them. Names in `target` and `value` are
-//! those of the analysis, so what expands a kernel looks nothing up.
+//! Extents, bounds of ranges and moduli are still expressions: the program around the macro may know them. `target` and `value` use the
+//! names of the analysis, so expanding a kernel needs no look-up.
 
 use crate::syntax::Tensor;
 use polyshard_layout::Name;
@@ -23,7 +23,7 @@ use syn::{Attribute, Expr, Ident, Type, Visibility};
 pub struct Checked {
     /// Its documentation.
     pub docs: Vec<Attribute>,
-    /// Who may see it.
+    /// Its visibility.
     pub vis: Visibility,
     /// Its name.
     pub name: Ident,
@@ -33,7 +33,7 @@ pub struct Checked {
     pub inputs: Vec<Tensor>,
     /// The tensor that it writes.
     pub output: Tensor,
-    /// The ranges that are stated.
+    /// The stated ranges.
     pub ranges: Vec<Bounds>,
     /// Captured scalars.
     pub scalars: Vec<Ident>,
@@ -51,9 +51,9 @@ pub struct Checked {
 
 /// The element type of a kernel.
 pub struct Element {
-    /// The type, `None` if it is a name from the surroundings, such as a type parameter: they decide.
+    /// The type; `None` if the surrounding code decides it by a name, such as a type parameter.
     pub known: Option<DType>,
-    /// The type as it was written, for the first tensor.
+    /// The type as written for the first tensor.
     pub written: Type,
 }
 

@@ -1,7 +1,7 @@
-//! Constants: integer literals and the arithmetic on them, evaluated here.
+//! Constants: evaluates integer literals and arithmetic on them.
 //!
-//! Used where a number has to be known to the macro: extents and arguments of the compiled form, and
-//! extents that are compared with each other. Names are never looked up; `None` is not an error.
+//! Used where the macro has to know a number: extents and arguments of the compiled form, and extents that
+//! are compared with each other. Names are never looked up; `None` is not an error.
 
 use syn::{BinOp, Expr, Lit, UnOp};
 
@@ -13,7 +13,7 @@ use syn::{BinOp, Expr, Lit, UnOp};
 /// assert_eq!([value("n"), value("1 / 0"), value("1.5")], [None; 3]);
 /// ```
 ///
-/// Numbers are of 128 bits, so that what does not fit an extent is seen by its value and not by an overflow.
+/// Numbers have 128 bits, so that a value too large for an extent can be reported instead of overflowing.
 pub fn evaluate(expr: &Expr) -> Option<i128> {
     match expr {
         Expr::Lit(literal) => match &literal.lit {

@@ -1,11 +1,11 @@
-//! What `kernel!` takes: a kernel, and perhaps the chain of its schedule behind it.
+//! The input of `kernel!`: a kernel, optionally followed by the chain of its schedule.
 //!
 //! ```text
 //! definition = block chain?         block: syntax.rs, chain: chain.rs
 //! ```
 //!
-//! With a chain, the kernel is compiled with the user's crate, and without one it is an expression that is lowered at run time.
-//! Mistakes of both parts are reported together, since neither is needed to read the other.
+//! With a chain, the kernel is compiled with the user's crate; without one, it is an expression that is lowered at run time.
+//! Mistakes of both parts are reported together, since neither is needed to parse the other.
 
 use crate::chain::{self, Chain};
 use crate::check::check;
@@ -15,7 +15,7 @@ use crate::syntax::Block;
 use syn::Result;
 use syn::parse::{Parse, ParseStream};
 
-/// A kernel, perhaps with the chain of its schedule.
+/// A kernel, optionally with the chain of its schedule.
 pub struct Definition {
     /// The kernel.
     pub kernel: Checked,

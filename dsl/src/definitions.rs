@@ -1,4 +1,4 @@
-//! Kernels in a file, each with its schedule: what `polyshard run` and `polyshard lower` read.
+//! Files of kernels, each with its schedule: the input of `polyshard run` and `polyshard lower`.
 //!
 //! ```text
 //! fn summa(A: [f64; m, k], B: [f64; k, n]) -> C: [f64; m, n] {
@@ -6,22 +6,22 @@
 //! }
 //! mesh(x: 2, y: 2)
 //! .distribute([m, n], [mo, no], [mi, ni])
-//! ..                                          or `auto`, and perhaps more kernels
+//! ..                                          or `auto`, and optionally more kernels
 //! ```
 //!
-//! Around kernels there may be rounds: `repeat(100, A = B, until s < 1e-9) { .. }` runs those in the braces again and again, where `A` is
-//! in the next round what `B` is in this one.
+//! Kernels may be in rounds: `repeat(100, A = B, until s < 1e-9) { .. }` repeats those in the braces, and the value of `B` in one round is
+//! that of `A` in the next.
 //!
 //! ```text
 //! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs, chain: chain.rs
 //! rounds = "repeat" "(" number ("," (name "=" name | "until" name "<" number))* ")" "{" file "}"
 //! ```
 //!
-//! Reading takes two passes. [`Definitions::parse`] finds the kernels, the steps and all that is wrong whatever the extents;
-//! [`Definitions::bind`] puts numbers in place of names, once the arrays are known, and then checks kernels as those of literals.
+//! A file is read in two passes. [`Definitions::parse`] finds the kernels, the steps and all mistakes that do not depend on extents. Once
+//! the arrays are known, [`Definitions::bind`] replaces names by numbers and checks the kernels like kernels of literals.
 //!
-//! It is what `kernel!` takes, several times. A kernel reads what those before it have written, by name, and arrays from
-//! outside; their extents give the names in extents their values, the same in all of the file.
+//! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
+//! extents of input arrays give the names in extents their values, the same in the whole file.
 
 mod rounds;
 mod values;
@@ -47,7 +47,7 @@ use syn::spanned::Spanned;
 use syn::{Result, Type};
 use values::{Unknown, Values, alone, open, written};
 
-/// The kernels of a file as they are written, before their extents are known.
+/// The kernels of a file as written, before their extents are known.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -62,14 +62,14 @@ use values::{Unknown, Values, alone, open, written};
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Definitions {
-    /// The text itself, in which mistakes that `bind` finds have their lines.
+    /// The text, for the lines of mistakes that `bind` finds.
     text: String,
     kernels: Vec<Written>,
-    /// Those around others come first.
+    /// Outer rounds precede inner ones.
     rounds: Vec<Repeated>,
 }
 
-/// A kernel as it is written, and its schedule.
+/// A kernel as written, and its schedule.
 struct Written {
     block: Block,
     schedule: Scheduled,
@@ -80,13 +80,13 @@ struct Written {
 pub struct Stage {
     /// The kernel.
     pub kernel: KernelSpec,
-    /// How it is to be scheduled.
+    /// Its schedule.
     pub schedule: Scheduled,
     /// Where the kernel's name is in the text, in bytes.
     pub at: Range<usize>,
 }
 
-/// How a kernel of a file is to be scheduled.
+/// The schedule of a kernel of a file.
 ///
 /// ```
 /// use polyshard::text::{Definitions, Given, Scheduled};
@@ -96,13 +96,13 @@ pub struct Stage {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scheduled {
-    /// `auto`: by a schedule that is to be chosen.
+    /// `auto`: the schedule is still to be chosen.
     Auto,
-    /// By these steps, each with the place of its name in the text, in bytes.
+    /// These steps, each with the place of its name in the text, in bytes.
     Steps(Vec<(Step, Range<usize>)>),
 }
 
-/// What a file is given from outside.
+/// Values that a file is bound to.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -116,16 +116,16 @@ pub enum Scheduled {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
-    /// The arrays that it reads, in the order of [`Definitions::inputs`], or none, if names have their values from [`values`](Self::values).
+    /// The arrays that it reads, in the order of [`Definitions::inputs`]; `None` if [`values`](Self::values) has the values of all names.
     pub arrays: Option<&'a [Operand<'a>]>,
     /// Values of names: extents, moduli and scalars.
     pub values: &'a [(Name, Number)],
-    /// What a name stands for where an element type is expected, such as `T`.
+    /// The element type that names such as `T` stand for.
     pub dtype: Option<DType>,
 }
 
 impl Definitions {
-    /// Reads the kernels of a text and their schedules.
+    /// Parses the kernels of a text and their schedules.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -150,7 +150,7 @@ impl Definitions {
     /// ```
     ///
     /// # Errors
-    /// All mistakes of the text that are mistakes whatever the extents.
+    /// All mistakes of the text that do not depend on extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let (kernels, rounds) = read(text, |tokens| {
             let (mut errors, mut kernels, mut rounds) = (Errors::default(), Vec::new(), Vec::new());
@@ -171,14 +171,14 @@ impl Definitions {
         Ok(Self { text: text.to_owned(), kernels, rounds })
     }
 
-    /// Returns the values that come from outside, in the order in which kernels declare them first.
+    /// Returns the names of the input arrays, in the order in which kernels first declare them.
     #[must_use]
     pub fn inputs(&self) -> Vec<Name> {
         self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
     }
 
-    /// Returns the names that numbers can stand for, each once and with whether it has to be a whole one: extents, bounds, moduli and rounds are,
-    /// scalars and what ends rounds need not be. Arrays say some of them.
+    /// Returns the names that numbers can replace, each once, and whether the number must be an integer: yes for extents, bounds, moduli
+    /// and numbers of rounds, no for scalars and the bounds that end rounds. The extents of arrays give some of them.
     ///
     /// ```
     /// let text = "fn f(A: [f64; n]) -> B: [f64; n] { B[i] = alpha * A[(i + 1) % p] }\nauto";
@@ -201,23 +201,23 @@ impl Definitions {
         found
     }
 
-    /// The first declaration of each value that comes from outside.
+    /// The first declaration of each input array.
     fn declared(&self) -> Vec<&Tensor> {
         from_outside(&self.kernels, &self.rounds).0
     }
 
-    /// Returns the kernels with the extents and the element type that the arrays have.
+    /// Returns the kernels with the extents and the element type of the arrays.
     ///
     /// # Errors
-    /// All mistakes: arrays that do not fit their declarations, names without a value, and what `kernel!` refuses.
+    /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
         placed(&self.text, self.bound(given))
     }
 
-    /// Returns what is repeated, those around others first.
+    /// Returns the rounds, outer ones before inner ones.
     ///
     /// # Errors
-    /// That a number of rounds or a bound has no value.
+    /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
         let bound = |values: Values| {
             let mut errors = Errors::default();
@@ -235,8 +235,8 @@ impl Definitions {
         Ok(errors.finish(stages)?.into_iter().flatten().collect())
     }
 
-    /// The values that names have: those that are given, and the extents of arrays. A name has its value where it stands alone, as in
-    /// `A: [f64; n, n + 1]`; other extents, and the same name again, are compared with what the arrays have.
+    /// The values of names: those given, and the extents of arrays. A name takes its value from an extent that is the name alone, as in
+    /// `A: [f64; n, n + 1]`; other extents, and the same name again, are compared with those of the arrays.
     fn values(&self, given: &Given<'_>) -> Result<Values> {
         let mut values = Values::new(given.values);
         let Some(arrays) = given.arrays else { return Ok(values) };
@@ -252,7 +252,7 @@ impl Definitions {
             errors.push(&tensor.name, message, "declare an extent for each dimension of the array");
         }
         errors.stop()?;
-        // Names are known by their first array, which messages quote.
+        // A name takes its value from its first array, which messages quote.
         let mut from: Vec<(Name, &Operand<'_>)> = Vec::new();
         let dims =
             || both().flat_map(|(tensor, array)| tensor.extents.iter().zip(array.shape).map(move |dim| (dim, array)));
@@ -271,7 +271,7 @@ impl Definitions {
                     Some((name, first)) => {
                         let message = format!("`{name}` is {value} in {first} and {found} in {array}");
                         let help = match [value, found as i128].contains(&1) {
-                            // Nothing is repeated to fit.
+                            // Extents of 1 are not broadcast.
                             true => {
                                 "extents of 1 do not broadcast: declare that dimension as 1, and write 0 for its index, `A[0, j]`"
                             }
@@ -297,7 +297,7 @@ impl Definitions {
         errors.finish(values)
     }
 
-    /// The error on another number of arrays than are read.
+    /// The error on a wrong number of arrays.
     fn arrays(&self, declared: &[&Tensor], given: usize) -> syn::Error {
         let names = listed(declared.iter().map(|tensor| &tensor.name));
         let given = match given {
@@ -314,8 +314,8 @@ impl Definitions {
 }
 
 impl Written {
-    /// The kernel with numbers for names. Names without a value are found in three places, in this order: extents and ranges, scalars of the
-    /// value, moduli of indices.
+    /// The kernel with numbers in place of names. Names without a value are found in three places, in this order: extents and ranges,
+    /// scalars of the value, moduli of indices.
     fn bound(&self, values: &Values, dtype: Option<DType>) -> Result<Stage> {
         let mut block = self.block.clone();
         let mut unknown = Unknown::default();
@@ -347,7 +347,7 @@ impl Written {
     }
 }
 
-/// The first declaration of each input, and the names that rounds carry without a declaration.
+/// The first declaration of each input array, and the names that rounds carry but no kernel declares.
 fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a Tensor>, Vec<&'a Ident>) {
     let mut found: Vec<&Tensor> = Vec::new();
     let (mut written, mut unknown): (Vec<&Ident>, Vec<&Ident>) = (Vec::new(), Vec::new());
@@ -376,46 +376,46 @@ fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a 
     (found, unknown)
 }
 
-/// Whether a type is a name that the arrays decide about.
+/// Whether a type is a name whose meaning the arrays decide.
 fn is_open(element: &Type) -> bool {
     let Type::Path(path) = element else { return false };
     path.path.get_ident().is_some_and(|ident| ident.to_string().parse::<DType>().is_err())
 }
 
-/// Bytes of the text, with which callers point at it once they know more, such as that a step is illegal.
+/// The bytes of a span in the text, for errors that callers find later, such as an illegal step.
 fn place(span: Span) -> Range<usize> {
     span.byte_range()
 }
 
-/// A kernel's tokens, and those behind it up to the next one.
+/// A kernel's tokens, and those after it up to the next kernel.
 #[derive(Default)]
 struct Part {
     kernel: TokenStream,
     chain: TokenStream,
 }
 
-/// The most rounds around a kernel, so that no file is too deep to be read.
+/// The maximum number of rounds around a kernel, so that deep nesting cannot exhaust the stack.
 const DEEPEST: usize = 8;
 
-/// What is found in a file, all mistakes too.
+/// The contents of a file, and all its mistakes.
 struct Found<'a> {
     errors: &'a mut Errors,
-    /// Whether rounds could not be read, so that what is in them is not known.
+    /// Whether some rounds could not be parsed, so that their kernels are not known.
     is_broken: bool,
     kernels: &'a mut Vec<Written>,
     rounds: &'a mut Vec<Repeated>,
 }
 
 impl Found<'_> {
-    /// Adds the kernels of a file or of rounds, each of which ends with its braces, and its schedule where the next one begins.
+    /// Adds the kernels of a file or of rounds. A kernel ends with its braces, and its schedule where the next kernel begins.
     ///
     /// ```text
     /// fn f(..) -> .. { .. }   mesh(x: 2) .split(..)   fn g(..) -> .. { .. }   auto
     /// ----- kernel --------   ------ chain --------   ----- kernel --------   chain
     /// ```
     ///
-    /// The tokens are parted before any of them is read, so that one kernel with a mistake does not hide those of the next. `fn`, `pub`,
-    /// `#` and `repeat` begin a part; behind a dot, `repeat` is a step that there is not, and is refused as one.
+    /// The tokens are divided into parts before any is parsed, so that a mistake in one kernel does not hide those of the next. `fn`,
+    /// `pub`, `#` and `repeat` begin a part; after a dot, `repeat` is an unknown step and rejected as such.
     fn add(&mut self, tokens: TokenStream, around: Span, depth: usize) {
         let is_empty = |found: &Self| [found.kernels.len(), found.rounds.len()];
         let before = is_empty(self);
@@ -429,7 +429,7 @@ impl Found<'_> {
                 _ => false,
             };
             is_step = matches!(&token, TokenTree::Punct(sign) if sign.as_char() == '.');
-            // Of rounds that cannot be read, the chain after their kernel is in no part.
+            // The chain after the kernel of rounds that cannot be parsed belongs to no part.
             is_skipped &= !begins;
             if in_chain && begins {
                 self.kernels.extend(self.errors.take(std::mem::take(&mut part).read()));
@@ -445,7 +445,7 @@ impl Found<'_> {
                     }
                 });
                 if header.is_none() || body.is_none() {
-                    // What is meant to be in the braces is skipped.
+                    // The kernels meant to be in the braces are skipped.
                     tokens.by_ref().find(
                         |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace),
                     );
@@ -495,7 +495,7 @@ impl Found<'_> {
 }
 
 impl Part {
-    /// The kernel and its schedule. A mistake at the end of either is on its last token, since the text goes on behind it.
+    /// The kernel and its schedule. A mistake at the end of either is reported on its last token, since more text follows it.
     fn read(self) -> Result<Written> {
         let Self { kernel, chain } = self;
         let kernel_ends = end(&kernel);
@@ -542,7 +542,7 @@ impl Part {
     }
 }
 
-/// The last token of a part, where an error is that is found at its end.
+/// The last token of a part, for errors at its end.
 fn end(tokens: &TokenStream) -> Span {
     tokens.clone().into_iter().last().map_or_else(Span::call_site, |token| match token {
         TokenTree::Group(group) => group.span_close(),
@@ -550,7 +550,7 @@ fn end(tokens: &TokenStream) -> Span {
     })
 }
 
-/// The errors, of which those at the end of the tokens are at the last of them.
+/// The errors, those at the end of the tokens moved to the last token.
 fn at_end(errors: syn::Error, end: Span) -> syn::Error {
     let placed = errors.into_iter().map(|error| match error.span().byte_range().is_empty() {
         true => syn::Error::new(end, error.to_string()),
@@ -561,7 +561,7 @@ fn at_end(errors: syn::Error, end: Span) -> syn::Error {
     all.finish(()).err().unwrap_or_else(|| syn::Error::new(end, "unexpected end"))
 }
 
-/// Checks that messages and emitted modules can name kernels.
+/// Checks that kernels have different names, for messages and emitted modules.
 fn distinct(kernels: &[Written]) -> Result<()> {
     let mut errors = Errors::default();
     for (nth, kernel) in kernels.iter().enumerate() {

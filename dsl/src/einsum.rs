@@ -1,14 +1,15 @@
-//! Kernels as einsum writes them, `ij,jk->ik`, or as one statement, `C[i, k] = A[i, j] * B[j, k]`: extents come from the arrays.
+//! Kernels in einsum notation, `ij,jk->ik`, or written like a kernel's statement, `C[i, k] = A[i, j] * B[j, k]`; the arrays define the
+//! extents.
 //!
 //! ```text
 //! einsum    = term ("," term)* ("->" term)?
 //! term      = (letter | "...")*                 "..." at most once
-//! statement = what stands in the braces of a kernel
+//! statement = the contents of the braces of a kernel
 //! ```
 //!
-//! The first form is read here: each letter is an index, `...` stands for indices `batch0`, `batch1`, .. counted from the right, so that
-//! operands of different ndim are aligned at their last dimensions. The second is put into a kernel with the extents of the arrays, and
-//! read as one.
+//! The first form is parsed here: each letter is an index, `...` stands for indices `batch0`, `batch1`, .. counted from the right, so that
+//! operands of different ndim are aligned at their last dimensions. The second is put into a kernel with the extents of the arrays and
+//! parsed as a kernel.
 
 mod statement;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
-    /// What messages call it: its file.
+    /// Its name in messages: its file.
     pub source: &'a str,
     /// Its extents.
     pub shape: &'a [usize],
@@ -54,7 +55,7 @@ impl fmt::Display for Operand<'_> {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum EinsumError {
-    /// There is not one term for each array.
+    /// The numbers of terms and arrays differ.
     #[error("{} for {}; write one term for each array, such as `ij,jk->ik` for two", counted(*terms, "term"), counted(*arrays, "array"))]
     Terms { terms: usize, arrays: usize },
     /// An arrow of another kind.
@@ -63,16 +64,16 @@ pub enum EinsumError {
     /// A character that is not an index.
     #[error("`{found}` in the term `{term}` is not an index; write a letter for each dimension, or `...`")]
     NotAnIndex { found: char, term: String },
-    /// There are several arrows.
+    /// More than one arrow.
     #[error("two `->`; write one, between the terms and the output")]
     Arrows,
-    /// `...` stands in a term twice.
+    /// `...` is in a term twice.
     #[error("`...` is twice in the term `{term}`; write it once")]
     EllipsisTwice { term: String },
-    /// Words stand for indices; the same einsum in letters.
+    /// Words are used as indices; `letters` is the same einsum in letters.
     #[error("indices are letters, not words; write `{letters}`")]
     Words { letters: String },
-    /// A term has not one index for each dimension.
+    /// The number of indices in a term is not the number of dimensions.
     #[error(
         "the term `{term}` has {}, but {operand} has {}; write one index for each",
         counted(*indices, "index"), counted(*ndim, "dimension")
@@ -90,7 +91,7 @@ pub enum EinsumError {
     /// An index is in the output twice.
     #[error("index `{index}` is twice in the output; write it once")]
     OutputTwice { index: String },
-    /// The output lacks `...`, which inputs have; the same einsum with letters in its place.
+    /// The output lacks `...`, which inputs have; `letters` is the same einsum with letters in its place.
     #[error(
         "the operands have `...`, but the output has not; write it there too, or letters to sum over them: `{letters}`"
     )]
@@ -98,12 +99,12 @@ pub enum EinsumError {
     /// A statement without `=`, or without accesses.
     #[error("no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`")]
     NoStatement,
-    /// Arrays of the statement and those that are given.
+    /// The number of arrays given is not the number that the statement reads.
     #[error(
         "the statement reads {names}, and {} {} given; give one for each, in this order", counted(*arrays, "array"), are(*arrays)
     )]
     Tensors { names: String, arrays: usize },
-    /// An index of the output of which no input says the extent.
+    /// An index of the output whose extent no input defines.
     #[error("the extent of index `{index}` of the output is unknown; it must be alone in a dimension of an input")]
     NoExtent { index: String },
     /// A mistake in a statement.
@@ -124,9 +125,9 @@ fn one_extent(extents: [usize; 2]) -> &'static str {
 /// Returns the kernel of an einsum over arrays in the order of its terms, in numpy's notation, or of one statement in index
 /// notation, over arrays in the order in which it reads them first.
 ///
-/// Spaces mean nothing, any letter is an index, and an index twice in a term takes the diagonal. Without `->` the output has the
-/// indices that occur once, in the order of the alphabet; `...` stands for leading dimensions. Unlike numpy's, extents of 1 do not broadcast;
-/// those of [`einsum_broadcast`] do. One array given twice is one tensor.
+/// Spaces are ignored, any letter is an index, and an index twice in a term takes the diagonal. Without `->` the output has the indices
+/// that occur once, in alphabetical order; `...` stands for leading dimensions. Unlike in numpy, extents of 1 do not broadcast; with
+/// [`einsum_broadcast`] they do. One array given twice is one tensor.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -142,13 +143,13 @@ fn one_extent(extents: [usize; 2]) -> &'static str {
 /// ```
 ///
 /// # Errors
-/// What is wrong with the text, or does not fit the arrays.
+/// If the text has a mistake or does not fit the arrays.
 pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) -> Result<KernelSpec, EinsumError> {
     kernel(text, operands, dtype, output, false)
 }
 
-/// Returns the kernel of an einsum as [`einsum`] does, and where an index has several extents of which one is 1, reads element 0 along
-/// that dimension, as numpy does.
+/// Returns the kernel of an einsum as [`einsum`] does, with broadcasting as in numpy: where an index has several extents of which one is 1,
+/// element 0 is read along that dimension.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -160,7 +161,7 @@ pub fn einsum(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str) 
 /// ```
 ///
 /// # Errors
-/// What is wrong with the text, or does not fit the arrays.
+/// If the text has a mistake or does not fit the arrays.
 pub fn einsum_broadcast(
     text: &str,
     operands: &[Operand<'_>],
@@ -174,7 +175,7 @@ type Result<T, E = EinsumError> = std::result::Result<T, E>;
 
 fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broadcasts: bool) -> Result<KernelSpec> {
     if !text.contains('[') {
-        // Without the arrows, no such sign is left in a text that is right.
+        // A correct text has no such sign outside of its arrow.
         let without = text.replace("->", "");
         if let Some(found) = ["=>", "-", ">"].into_iter().find(|sign| without.contains(sign)) {
             return Err(EinsumError::WrongArrow { found });
@@ -189,7 +190,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
     }
     let terms: Vec<&str> = terms.split(',').collect();
     if terms.len() != operands.len() {
-        // A sign in the place of a comma makes one term of two.
+        // A sign instead of a comma makes one term of two.
         terms.iter().try_for_each(|term| letters(term))?;
         return Err(EinsumError::Terms { terms: terms.len(), arrays: operands.len() });
     }
@@ -246,7 +247,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
     })
 }
 
-/// The index alone, as it stands in an access.
+/// The index alone, as in an access.
 fn plain(index: &Index) -> Affine {
     Affine::new([(index.name(), 1)], 0)
 }
@@ -259,7 +260,7 @@ enum Index {
 }
 
 impl Index {
-    /// What it is called in the kernel; no letter is called so.
+    /// Its name in the kernel; no letter has the name of a leading dimension.
     fn name(self) -> Name {
         match self {
             Self::Letter(letter) => Name::new(&letter.to_string()),
@@ -281,13 +282,13 @@ impl fmt::Display for Index {
     }
 }
 
-/// Checks that a term has letters, and perhaps `...`.
+/// Checks that a term consists of letters and `...`.
 fn letters(term: &str) -> Result<()> {
     let wrong = term.replace("...", "").chars().find(|letter| !letter.is_alphabetic() && !letter.is_whitespace());
     wrong.map_or(Ok(()), |found| Err(EinsumError::NotAnIndex { found, term: term.trim().to_owned() }))
 }
 
-/// The einsum with a letter for each word, if it has words, one for each dimension: `bs,sd->bd` of `batch seq, seq dim -> batch dim`.
+/// The einsum with a letter for each word, if it has one word for each dimension: `bs,sd->bd` of `batch seq, seq dim -> batch dim`.
 fn in_letters(text: &str, operands: &[Operand<'_>]) -> Option<String> {
     let mut known: Vec<(&str, char)> = Vec::new();
     let mut parts = Vec::new();
@@ -309,14 +310,13 @@ fn in_letters(text: &str, operands: &[Operand<'_>]) -> Option<String> {
     let fits = parts[0].iter().zip(operands).all(|(term, operand)| term.chars().count() == operand.shape.len());
     let are_words = known.iter().all(|(word, _)| word.chars().all(char::is_alphabetic));
     let parts: Vec<String> = parts.iter().map(|terms| terms.join(",")).collect();
-    // Two or three letters are rather indices of an array of other dimensions.
+    // Two or three letters are more likely indices of an array of another number of dimensions.
     let is_spaced = text.split("->").flat_map(|part| part.split(',')).any(|term| term.split_whitespace().count() > 1);
     let is_word = |word: &str| word.chars().count() > if is_spaced { 1 } else { 3 };
     (fits && are_words && known.iter().any(|(word, _)| is_word(word))).then(|| parts.join("->"))
 }
 
-/// The indices of a term, which has one for each dimension of the operand; of the output no number of dimensions is known, and `...`
-/// is one index.
+/// The indices of a term, one for each dimension of the operand. The output's number of dimensions is not known, and `...` is one index.
 fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>> {
     let said = || term.trim().to_owned();
     let dense: String = term.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -337,7 +337,8 @@ fn indices(term: &str, operand: Option<&Operand<'_>>) -> Result<Vec<Index>> {
     Ok(before.into_iter().chain(leading).chain(after.into_iter().flatten()).collect())
 }
 
-/// The extent of each index, which all operands agree on, but for extents of 1 if these are repeated; messages name the first that has it.
+/// The extent of each index, on which all operands agree, except for extents of 1 that are broadcast; messages name the first operand with
+/// the index.
 fn extents(read: &[Vec<Index>], operands: &[Operand<'_>], broadcasts: bool) -> Result<Vec<(Index, usize)>> {
     let mut known: Vec<(Index, usize, String)> = Vec::new();
     for (term, operand) in read.iter().zip(operands) {
@@ -360,10 +361,10 @@ fn extents(read: &[Vec<Index>], operands: &[Operand<'_>], broadcasts: bool) -> R
     Ok(known.into_iter().map(|(index, extent, _)| (index, extent)).collect())
 }
 
-/// The einsum with letters that are not `taken` in place of `...`, which the output does not have.
+/// The einsum with letters that are not `taken` in place of `...`, which the output lacks.
 fn without_ellipsis(read: &[Vec<Index>], output: &str, taken: &[char]) -> String {
     let free: Vec<char> = ('a'..='z').chain('A'..='Z').filter(|letter| !taken.contains(letter)).collect();
-    // Those that follow the letters of the text come first: `ijk->i` of `i...->i`.
+    // Letters after those of the text come first: `ijk->i` of `i...->i`.
     let last = taken.last().copied().unwrap_or_default();
     let (after, before): (Vec<char>, Vec<char>) = free.into_iter().partition(|letter| *letter > last);
     let leading = leading(read);
@@ -385,7 +386,7 @@ fn leading(read: &[Vec<Index>]) -> Vec<Index> {
     (0..numbers.max().unwrap_or(0)).rev().map(Index::Leading).collect()
 }
 
-/// The indices of an output that is written.
+/// The indices of an explicit output.
 fn written(term: &str, read: &[Vec<Index>], taken: &[char]) -> Result<Vec<Index>> {
     let leading = leading(read);
     let mut found = Vec::new();
@@ -411,7 +412,7 @@ fn written(term: &str, read: &[Vec<Index>], taken: &[char]) -> Result<Vec<Index>
     }
 }
 
-/// The indices of an output that is not written: leading dimensions, and the letters that occur once.
+/// The indices of an implied output: leading dimensions, and the letters that occur once.
 fn implied(read: &[Vec<Index>]) -> Vec<Index> {
     let letters: Vec<char> = read.iter().flatten().filter_map(Index::letter).collect();
     let mut once = letters.clone();
@@ -420,19 +421,19 @@ fn implied(read: &[Vec<Index>]) -> Vec<Index> {
     leading(read).into_iter().chain(once.into_iter().map(Index::Letter)).collect()
 }
 
-/// The file's name without folders and ending.
+/// The file's name without folders and extension.
 fn stem(source: &str) -> &str {
     std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str()).unwrap_or("")
 }
 
-/// Names of a kernel, no two alike: a tensor is called as its file, `A` of `data/A.npy`, if that is an identifier and free, and else `T0`
-/// by its place among the operands.
+/// Unique names of a kernel: a tensor has the name of its file, `A` for `data/A.npy`, if that is an identifier and free, and otherwise `T0`
+/// by its position among the operands.
 struct Names {
     taken: Vec<Name>,
 }
 
 impl Names {
-    /// The name of a tensor: what it is called, or one with its number.
+    /// The name of a tensor: `called` if possible, otherwise one with its number.
     fn tensor(&mut self, called: &str, nth: usize) -> Name {
         let called = Name::new(called);
         let is_free = |name: &Name| !self.taken.contains(name) && name.is_identifier() && is_word(*name);

@@ -1,7 +1,7 @@
 //! Errors: collected, each with help, reported all at once.
 //!
-//! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and continues; only
-//! syntax that cannot be read stops at once, because the rest then has no meaning.
+//! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and continues; only syntax that cannot be parsed
+//! stops at once, because the rest would be meaningless.
 //!
 //! ```text
 //! error: index `q` of output `C` appears in no input, so its extent is unknown
@@ -31,7 +31,7 @@ impl Errors {
         }
     }
 
-    /// Adds the error of a failed result, and returns the value of a good one.
+    /// Returns the value of a result, or adds its error.
     pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
@@ -56,7 +56,7 @@ impl Errors {
 /// The separator of a message and its help.
 const HELP: &str = "\nhelp: ";
 
-/// Returns one error on the tokens `at`: the message, and on a second line the help.
+/// Returns an error on the tokens `at`: the message, and on a second line the help.
 pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, with_help(message, help))
 }
@@ -74,7 +74,7 @@ pub(crate) fn parts(message: &str) -> (String, Option<String>) {
     }
 }
 
-/// Returns an error on the tokens `at`, with help if there is any.
+/// Returns an error on the tokens `at`, with help if given.
 pub fn reported(at: impl ToTokens, message: impl Display, help: Option<String>) -> syn::Error {
     match help {
         Some(help) => error(at, message, help),

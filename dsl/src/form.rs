@@ -1,17 +1,17 @@
-//! Where kernels and chains are written, which decides what to say of a number that is not known there.
+//! Where kernels and chains are written, which decides the error on a number that is not known there.
 
 use crate::errors::error;
 use quote::ToTokens;
 
-/// What a kernel or a chain is read from.
+/// The source of a kernel or a chain.
 ///
-/// The grammar is the same. What differs is the way out where a number is not written: a macro's user may build the schedule by methods,
-/// whose arguments are any expressions, and a text's user has to write the number.
+/// The grammar is the same. Only the help differs where a number is missing: a macro's user may build the schedule by methods, whose
+/// arguments are any expressions, but a text's user has to write the number.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
-    /// The tokens of a macro, around which there is a program.
+    /// The tokens of a macro, inside a program.
     Macro,
-    /// A text, around which there is nothing.
+    /// A text on its own.
     Text,
 }
 
@@ -27,7 +27,7 @@ impl Form {
         }
     }
 
-    /// Returns the error on what is not written out: `what` is needed, which a program may also know `later`.
+    /// Returns the error on an expression that is not a literal: `what` is needed; a program may supply it `later`.
     pub(crate) fn not_literal(self, at: impl ToTokens, what: &str, help: &str, later: &str) -> syn::Error {
         match self {
             Self::Macro => {

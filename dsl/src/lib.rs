@@ -7,7 +7,7 @@
 //!        --definitions----> kernels of a file, each with steps or `auto`, with the extents of arrays
 //! ```
 //!
-//! What the macro `kernel!` takes, a kernel and perhaps its schedule behind it, with the file that reads each part:
+//! The input of the macro `kernel!`, a kernel optionally followed by its schedule, with the file that parses each part:
 //!
 //! ```text
 //! fn summa(A: [f64; 64, 64], B: [f64; 64, 64]) -> C: [f64; 64, 64] {      syntax
@@ -18,7 +18,7 @@
 //! .shard(A, m @ x, k @ y)                                                 chain/placement
 //! ```
 //!
-//! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
+//! A [`Step`] is parsed as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
 //! legal: `polyhedral` decides that when they are applied.
 //!
 //! | module | holds |

@@ -1,7 +1,7 @@
-//! A kernel of constants as data, built where it is read.
+//! A kernel of constants as data, built where it is parsed.
 //!
-//! There are three uses: to check bounds while the user's crate is built, if everything happens to be a literal
-//! ([`constant`]); in the compiled form of `kernel!`, and in texts, where everything has to be ([`literal`]).
+//! It has three uses: to check bounds while the user's crate is compiled, if everything happens to be a literal
+//! ([`constant`]), and in the compiled form of `kernel!` and in texts, where everything must be a literal ([`literal`]).
 
 use crate::checked::Checked;
 use crate::constant::evaluate;
@@ -24,7 +24,7 @@ pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
         inputs: inputs.collect::<Option<_>>()?,
         output: (name(&kernel.output.name), all(&kernel.output.extents)?),
         ranges: ranges.collect::<Option<_>>()?,
-        // Their values come when the program runs; 1 is legal wherever a number is.
+        // Their values are known at run time; 1 is legal wherever a number is.
         scalars: kernel.scalars.iter().map(|scalar| (name(scalar), Number::Int(1))).collect(),
         moduli: moduli.collect::<Option<_>>()?,
         target: kernel.target.clone(),
@@ -34,7 +34,7 @@ pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
 }
 
 impl Checked {
-    /// Returns the kernel as data, whose scalars get their values when the program runs.
+    /// Returns the kernel as data, whose scalars get their values at run time.
     ///
     /// # Errors
     /// All extents, moduli and types that are not literals.
@@ -43,7 +43,7 @@ impl Checked {
     }
 }
 
-/// Returns the kernel, or an error on each part that only a running program knows.
+/// Returns the kernel, or an error on each part that is known only at run time.
 pub(crate) fn literal(kernel: &Checked, form: Form) -> Result<KernelSpec> {
     let mut errors = Errors::default();
     let tensors = kernel.inputs.iter().chain([&kernel.output]);

@@ -1,14 +1,14 @@
-//! Schedule steps as data: printed, read, serialised and replayed from one enum.
+//! Schedule steps as data: printed, parsed, serialised and replayed from one enum.
 //!
-//! This is the one place where a step is written down. Its text is what `chain` reads, what traces and programs hold, what error messages quote,
-//! and what emitted source has for a comment; `polyhedral` has the methods, and their meaning.
+//! The only definition of a step. `chain` parses its text, traces and programs hold it, error messages quote it, and emitted source has it
+//! as a comment. `polyhedral` has the methods, and their meaning.
 
 use polyshard_layout::{AxisExpr, Mesh, Name, Placement};
 use polyshard_program::{LeafKind, Pattern, list};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A loop or index variable, as a value to write schedules with; see `vars!`.
+/// A loop or index variable, as a value for writing schedules; see `vars!`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -62,7 +62,7 @@ pub fn dim(number: usize) -> Dim {
     Dim::Number(number)
 }
 
-/// Keeps the tensor at one coordinate of `axis` alone.
+/// Pins the tensor to one coordinate of `axis`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -109,9 +109,9 @@ impl Dim {
 
 /// One clause of a `shard` step: `m.at(x)`, `m.cyclic(x, b)`, `pin(z, 0)`, `partial(z)`.
 ///
-/// Blocks may be divided again, level by level: `m.at(node).at(rank)`. So lie the rows of a loop that was distributed over
-/// the nodes and then, inside of a node, over its ranks: 13 of them over 2 nodes of 2 ranks in blocks of 7, and of 4 in
-/// these, where `m.at([node, rank])` has 4 blocks of 4.
+/// Blocks may be divided again, level by level: `m.at(node).at(rank)`. This is the layout of the rows of a loop that was distributed over
+/// the nodes and then, inside a node, over its ranks: 13 rows over 2 nodes of 2 ranks are in blocks of 7, which are in blocks of 4, whereas
+/// `m.at([node, rank])` has 4 blocks of 4.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -135,7 +135,7 @@ impl Dim {
 /// ```
 pub type Clause = Placement<Dim>;
 
-/// One schedule step; it is written, read and serialised as `kernel!` takes it.
+/// One schedule step, printed, parsed and serialised in the syntax of `kernel!`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -160,13 +160,13 @@ pub enum Step {
     Distribute { loops: Vec<Name>, outer: Vec<Name>, inner: Vec<Name>, mesh: Mesh },
     /// See `Schedule::replicate`.
     Replicate { mesh: Mesh },
-    /// See `Schedule::rotate`: by the loops outside of `t` whose sum it starts from.
+    /// See `Schedule::rotate`: `t` starts from the sum of the loops in `by`, which are outside of it.
     Rotate { t: Name, by: Vec<Name> },
     /// See `Schedule::shard`.
     Shard { tensor: Name, clauses: Vec<Clause> },
     /// See `Schedule::communicate`: `at` is the loop at whose head or tail the tensor moves.
     Communicate { tensor: Name, at: Name },
-    /// See `Schedule::pipeline`: `depth` iterations before a panel is read, its transfer begins.
+    /// See `Schedule::pipeline`: the transfer of a panel begins `depth` iterations before it is read.
     Pipeline { t: Name, depth: usize },
     /// See `Schedule::halo`: the kernel is applied `steps` times.
     Halo { tensor: Name, steps: usize },
@@ -174,7 +174,7 @@ pub enum Step {
     InteriorFirst { tensor: Name },
     /// See `Schedule::reassociate`.
     Reassociate { tensor: Name },
-    /// See `Schedule::tensorize`, and for a leaf that has to be of a kind, `Schedule::tensorize_as`.
+    /// See `Schedule::tensorize`, and `Schedule::tensorize_as` for a leaf of a required kind.
     Tensorize { loops: Vec<Name>, kind: Option<LeafKind> },
     /// See `Schedule::expect`.
     Expect { tensor: Name, pattern: Pattern },
@@ -190,15 +190,15 @@ pub enum Step {
 /// assert_eq!(Share::new(0.8).get(), 0.8);
 /// ```
 ///
-/// The bits of a float, so that steps have equality and hashes, as all else in them does.
+/// It holds the bits of a float, so that steps can be compared and hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Share(u64);
 
 impl Share {
-    /// Returns the share of this size; 1 is all.
+    /// Returns the share of this size; 1 is the whole.
     #[must_use]
     pub fn new(share: f64) -> Self {
-        // One zero, which has no sign.
+        // Turns -0 into 0.
         Self((share + 0.0).to_bits())
     }
 

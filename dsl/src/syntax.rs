@@ -1,4 +1,4 @@
-//! The kernel block as it is written: parsed, with its spans, and not yet checked.
+//! The kernel block as written: parsed, with its spans, and not yet checked.
 //!
 //! ```text
 //! /// docs
@@ -7,16 +7,16 @@
 //! }
 //! ```
 //!
-//! `OP` is one of `=`, `+=`, `*=`, `max=` and `min=`, and ranges may also stand before the statement. `value` has a grammar of its own,
-//! in `value.rs`. A tensor of no dimensions is declared by its type alone, and has empty brackets where it is used:
+//! `OP` is one of `=`, `+=`, `*=`, `max=` and `min=`, and ranges may also precede the statement. The grammar of `value` is in
+//! `value.rs`. A tensor of no dimensions is declared by its type alone, and has empty brackets where it is used:
 //!
 //! ```text
 //! fn largest(A: [f32; m, n]) -> s: f32 { s[] max= abs(A[i, j]) }
 //! fn inner(A: [f32; n]) -> B: [f32; n] { B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1 }
 //! ```
 //!
-//! Nothing is looked up here: a name may be a tensor, an index or a scalar, and an index any Rust
-//! expression. `check` decides, so that it can report every mistake at once.
+//! No name is looked up here: it may be a tensor, an index or a scalar, and an index may be any Rust expression. `check` decides, so
+//! that it can report every mistake at once.
 
 use crate::errors::error;
 use crate::value::{Access, Value};
@@ -60,7 +60,7 @@ pub(crate) struct Statement {
     pub(crate) tokens: TokenStream,
 }
 
-/// `for q in 0..n`, where the bounds may still be any expression.
+/// `for q in 0..n`, whose bounds may still be any expression.
 #[derive(Clone)]
 pub(crate) struct Range {
     pub(crate) var: Ident,
@@ -68,7 +68,7 @@ pub(crate) struct Range {
 }
 
 impl Tensor {
-    /// Returns the tensors as they were declared: `[f32; m, n]`.
+    /// Returns the type as declared: `[f32; m, n]`.
     pub(crate) fn declared(&self) -> String {
         let (element, extents) = (&self.element, &self.extents);
         let text = |tokens: TokenStream| tokens.to_string();
@@ -131,7 +131,7 @@ impl Parse for Tensor {
     }
 }
 
-/// `-> C: [f32; m, n]`. The name is part of the declaration, unlike in Rust, so one that lacks it is told what to write.
+/// `-> C: [f32; m, n]`. Unlike in Rust, the name is part of the declaration, so the error on a missing one shows the syntax.
 fn output(input: ParseStream) -> Result<Tensor> {
     let help = "name the output and its extents: `-> C: [f32; m, n]`";
     if !input.peek(Token![->]) {
@@ -153,7 +153,7 @@ fn several_outputs(input: ParseStream) -> syn::Error {
     syn::Error::new(input.span(), format!("a kernel has one output\nhelp: {help}"))
 }
 
-/// The body, with ranges in front of the statement or behind it.
+/// The body, with ranges before or after the statement.
 fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     let tokens = body.fork().parse()?;
     let mut ranges = Vec::new();
@@ -180,7 +180,7 @@ fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     Ok((Statement { target, assign, value, tokens }, ranges))
 }
 
-/// `for q in 0..n`. A brace after it would be a loop of Rust, and is refused as one.
+/// `for q in 0..n`. With a brace after it, it would be a Rust loop, which is rejected.
 fn range(input: ParseStream) -> Result<Range> {
     input.parse::<Token![for]>()?;
     let var = input.parse()?;
@@ -217,8 +217,8 @@ fn target(input: ParseStream) -> Result<Access> {
     ))
 }
 
-/// `=`, `+=`, `*=`, `max=` or `min=`: besides `=`, the operations whose terms may be combined in any grouping. `-=` and `/=` are none of
-/// them, and the message says by which they are written.
+/// `=`, `+=`, `*=`, `max=` or `min=`: apart from `=`, the operations whose terms may be combined in any grouping. `-=` and `/=` are not
+/// among them, and the message says how to express them.
 fn assign(input: ParseStream) -> Result<Assign> {
     if input.peek(Token![+=]) {
         return input.parse::<Token![+=]>().map(|_| Assign::Add);

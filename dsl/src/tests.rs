@@ -1,4 +1,4 @@
-//! What the unit tests share: what was read as text, or its errors with the text that they point at.
+//! Shared by the unit tests: the result of parsing as text, or its errors with the text that they point at.
 
 mod shown;
 
@@ -9,7 +9,7 @@ use quote::quote;
 use shown::shown;
 use syn::parse::{ParseStream, Parser};
 
-/// Compares the kernel that is read from `input`: its statement, then what it captures.
+/// Compares the kernel parsed from `input`: its statement, then its captures.
 pub(crate) fn check_checked(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| {
         let kernel = crate::check::check(syn::parse2(tokens)?)?;
@@ -17,7 +17,7 @@ pub(crate) fn check_checked(input: &str, expect: Expect) {
     }));
 }
 
-/// Compares the steps that are read from `input`.
+/// Compares the steps parsed from `input`.
 pub(crate) fn check_chain(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| {
         let chain = (|input: ParseStream| crate::chain::parse(input, Form::Macro, None)).parse2(tokens)?;

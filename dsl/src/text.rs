@@ -1,8 +1,8 @@
-//! Kernels, chains and steps from text: what `kernel!` reads, with the lines and columns of all mistakes.
+//! Kernels, chains and steps from text, in the syntax of `kernel!`, with the lines and columns of all mistakes.
 //!
-//! A text is cut into the tokens of Rust, and is then read as a macro's tokens are; spans of tokens give the places. Two things
-//! differ: in chains, keywords of Rust are names as others are ([`of_names`]), and what comes from a file may be of any depth, where the
-//! parser, which recurses, would run out of stack ([`limited`]).
+//! A text is split into Rust tokens and then parsed like a macro's tokens; spans of tokens give the places. Two things differ: in
+//! chains, Rust keywords are ordinary names ([`of_names`]), and a file may nest to any depth, on which the recursive parser would run
+//! out of stack ([`limited`]).
 
 use crate::brackets::{Unmatched, unmatched};
 use crate::check::check;
@@ -19,7 +19,7 @@ use std::str::FromStr;
 use syn::Result;
 use syn::parse::{ParseStream, Parser};
 
-/// All mistakes of a text, in its order.
+/// All mistakes of a text, in the order of the text.
 ///
 /// ```
 /// let error = polyshard::text::parse_kernel("fn f(A: [f32; n]) -> B: [f32; 4] { B[i] = alpha * A[i] }").unwrap_err();
@@ -41,15 +41,15 @@ pub struct ParseError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line where it begins, from 1 on.
+    /// The line where it begins, counted from 1.
     pub line: usize,
-    /// The character of that line where it begins, from 1 on.
+    /// The character of that line where it begins, counted from 1.
     pub column: usize,
     /// Where it is in the text, in bytes.
     pub at: Range<usize>,
     /// What is wrong.
     pub message: String,
-    /// What to do, if that is known.
+    /// What to do, if known.
     pub help: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Mistake {
     /// Returns the mistake at these bytes of a text.
     ///
     /// # Panics
-    /// If they do not begin at a character of the text.
+    /// If they do not begin at a character boundary of the text.
     #[must_use]
     pub fn new(text: &str, at: Range<usize>, message: String, help: Option<String>) -> Self {
         let before = &text[..at.start];
@@ -66,7 +66,7 @@ impl Mistake {
         Self { line, column, at, message, help }
     }
 
-    /// What is wrong, and on a second line what to do.
+    /// The message, and on a second line the help.
     fn said(&self) -> String {
         self.help.as_ref().map_or_else(|| self.message.clone(), |help| with_help(&self.message, help))
     }
@@ -89,9 +89,9 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Returns the kernel that a text holds, as `kernel!` takes it, but without a schedule.
+/// Parses a kernel in the syntax of `kernel!`, without a schedule.
 ///
-/// All extents are numbers: a text captures nothing from a program around it.
+/// All extents must be numbers: a text has no surrounding program whose names it could capture.
 ///
 /// ```
 /// let text = "fn scale(A: [f32; 4, 8]) -> B: [f32; 4, 8] { B[i, j] = 2 * A[i, j] }";
@@ -110,9 +110,9 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
     read(text, |tokens| spec::literal(&check(syn::parse2(limited(tokens)?)?)?, Form::Text))
 }
 
-/// Returns the steps of the chain that a text holds, as `kernel!` takes it behind a kernel.
+/// Parses the steps of a chain, in the syntax of `kernel!` after the kernel.
 ///
-/// The first `distribute` is over `mesh`, if there is one; otherwise the text begins with it: `mesh(x: 2, y: 2)`.
+/// The first `distribute` is over `mesh`, if given; otherwise the text begins with it: `mesh(x: 2, y: 2)`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -142,7 +142,7 @@ pub fn parse_chain(text: &str, mesh: Option<&Mesh>) -> std::result::Result<Vec<S
 impl FromStr for Step {
     type Err = ParseError;
 
-    /// Reads a step as it prints.
+    /// Parses a step as it prints.
     fn from_str(text: &str) -> std::result::Result<Self, ParseError> {
         read(text, |tokens| chain::step.parse2(of_names(tokens)?))
     }
@@ -152,7 +152,7 @@ impl TryFrom<String> for Step {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        // A file that steps are read from has places of its own, so this one is of the step.
+        // A file of steps has its own places, so this one is relative to the step.
         text.parse().map_err(|error: ParseError| {
             let said = |mistake: &Mistake| match mistake {
                 Mistake { line: 1, column, .. } => format!("at its character {column}: {}", mistake.said()),
@@ -170,7 +170,7 @@ impl From<Step> for String {
     }
 }
 
-/// Reads the tokens of a text. Where brackets do not match there are no tokens, so that is the only mistake that is reported.
+/// Parses the tokens of a text. If brackets do not match, the text has no tokens, so that is the only mistake reported.
 pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
     match text.parse() {
         Ok(tokens) => placed(text, parse(tokens)),
@@ -178,9 +178,9 @@ pub(crate) fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) 
     }
 }
 
-/// Why a text cannot be cut into tokens.
+/// Why a text cannot be split into tokens.
 fn without_tokens(text: &str, wrong: &LexError) -> Mistake {
-    // Where tokens end, the bracket that is to blame is long past.
+    // The position of the error is far behind the bracket that causes it.
     if let Some(Unmatched { at, message, help }) = unmatched(text) {
         return Mistake::new(text, at, message, Some(help));
     }
@@ -198,7 +198,7 @@ fn without_tokens(text: &str, wrong: &LexError) -> Mistake {
     Mistake::new(text, at..at + len, format!("`{}` has no meaning here", &rest[..len]), Some(help.into()))
 }
 
-/// Returns the errors of what was read from a text with their places in it.
+/// Returns the result, or the errors with their places in the text.
 pub(crate) fn placed<T>(text: &str, read: Result<T>) -> std::result::Result<T, ParseError> {
     read.map_err(|errors| {
         let mut mistakes: Vec<_> = errors.into_iter().map(|error| mistake(text, &error)).collect();
@@ -210,7 +210,7 @@ pub(crate) fn placed<T>(text: &str, read: Result<T>) -> std::result::Result<T, P
 fn mistake(text: &str, error: &syn::Error) -> Mistake {
     let span = error.span();
     let (line, column, at) = match span.byte_range() {
-        // Where the text ends there is no token.
+        // An error at the end of the text has no token.
         range if range.is_empty() => {
             let column = text.lines().last().map_or(0, |line| line.chars().count());
             (text.lines().count().max(1), column, text.len()..text.len())
@@ -221,13 +221,13 @@ fn mistake(text: &str, error: &syn::Error) -> Mistake {
     Mistake { line, column: column + 1, at, message, help }
 }
 
-/// How many tokens may follow one another inside of brackets without a comma or a semicolon, together with those around
-/// the brackets: reading takes stack for each of them.
+/// The maximum number of tokens inside brackets without a comma or a semicolon, plus those around the brackets: parsing takes stack for
+/// each of them.
 const TOKENS: usize = 500;
 
-/// Returns the tokens, unless they are so deep, or so long in one piece, that reading them could take more stack than there is.
+/// Returns the tokens, unless they are nested so deeply, or so long without a separator, that parsing them could overflow the stack.
 ///
-/// Commas and semicolons set the count back, since what they separate is read by a loop: a long list is not deep, but
+/// Commas and semicolons reset the count, since items that they separate are parsed in a loop: a long list is not deep, but
 /// `1 + (1 + (1 + ..` and `- - - ..` are.
 pub(crate) fn limited(tokens: TokenStream) -> Result<TokenStream> {
     fn fits(tokens: TokenStream, room: usize) -> bool {
@@ -247,7 +247,7 @@ pub(crate) fn limited(tokens: TokenStream) -> Result<TokenStream> {
     Err(crate::errors::error(tokens, "this is too long", help))
 }
 
-/// Returns the tokens of a chain, in which the keywords of Rust are names as others are.
+/// Returns the tokens of a chain, with Rust keywords as ordinary names.
 pub(crate) fn of_names(tokens: TokenStream) -> Result<TokenStream> {
     fn renamed(token: TokenTree) -> TokenTree {
         match token {
@@ -269,7 +269,7 @@ pub(crate) fn of_names(tokens: TokenStream) -> Result<TokenStream> {
     limits.collect()
 }
 
-/// Whether the word is a keyword that can be a name behind `r#`.
+/// Whether the word is a keyword that can be a name with `r#`.
 fn is_keyword(word: &Ident) -> bool {
     let never = ["_", "self", "Self", "super", "crate"].iter().any(|text| word == text);
     !never && syn::parse2::<Ident>(TokenTree::from(word.clone()).into()).is_err()

@@ -1,4 +1,4 @@
-//! The right-hand side as it is written: a tree of sums, products, calls, choices, accesses, numbers and names.
+//! The right-hand side as written: a tree of sums, products, calls, choices, accesses, numbers and names.
 //!
 //! ```text
 //! value   = product (("+" | "-") product)*
@@ -14,7 +14,7 @@
 //! It is not parsed as a Rust expression, since `A[m, k]` is not one; the indices inside are, so that
 //! an index that is not affine is an error on exactly that index.
 //!
-//! This tree keeps identifiers and literals with their spans. `check/value.rs` makes of it the `Value` of `program`, which has neither.
+//! This tree keeps identifiers and literals with their spans. `check/value.rs` turns it into the `Value` of `program`, which has neither.
 
 use crate::errors::error;
 use polyshard_program::Comparison;
@@ -30,7 +30,7 @@ pub(crate) struct Access {
     pub(crate) tensor: Ident,
     pub(crate) bracket: token::Bracket,
     pub(crate) indices: Punctuated<Expr, Token![,]>,
-    /// What is read where an index is outside of the tensor.
+    /// The value where an index is outside of the tensor.
     pub(crate) outside: Option<Box<Value>>,
 }
 
@@ -166,7 +166,7 @@ fn instead_of_sign(sign: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the error for a token that no value can hold or go on with.
+/// Returns the error for a token that cannot be in a value or continue one.
 pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     let help = "a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, \
         functions such as `exp(..)`, and choices `if a < b { x } else { y }`";
@@ -214,7 +214,7 @@ fn product(input: ParseStream) -> Result<Value> {
     }
 }
 
-/// `-a`, or what has no sign. Behind it a dot is what a user of Rust would write next, `A[i].max(0)`, and is told how it is written here.
+/// `-a`, or a value without a sign. A Rust user may continue it with a dot, `A[i].max(0)`; the error says how to write that here.
 fn unary(input: ParseStream) -> Result<Value> {
     if input.peek(Token![-]) {
         input.parse::<Token![-]>()?;
@@ -234,7 +234,7 @@ fn unary(input: ParseStream) -> Result<Value> {
     Ok(value)
 }
 
-/// What binds most tightly. A name is an access before brackets, a call before parentheses, and else a scalar or an index.
+/// The operand that binds most tightly. A name is an access before brackets, a call before parentheses, otherwise a scalar or an index.
 fn atom(input: ParseStream) -> Result<Value> {
     if input.peek(token::Paren) {
         let content;
@@ -282,7 +282,7 @@ fn atom(input: ParseStream) -> Result<Value> {
     Ok(Value::Name(name))
 }
 
-/// `else 0.0`, after an access. It is one number or scalar, so that a sum goes on behind it: `A[i - 1] else 0 + B[i]`.
+/// `else 0.0`, after an access. It is one number or scalar, so that a sum can continue after it: `A[i - 1] else 0 + B[i]`.
 fn outside(access: &Access, input: ParseStream) -> Result<Value> {
     let start: Token![else] = input.parse()?;
     let wrong = |at: Option<TokenTree>| {
@@ -331,7 +331,7 @@ pub(crate) fn instead(function: &str) -> Option<&'static str> {
     })
 }
 
-/// `if a < b { x } else { y }`, or one choice after another by `else if`.
+/// `if a < b { x } else { y }`, or a series of choices with `else if`.
 fn choice(input: ParseStream) -> Result<Value> {
     let start: Token![if] = input.parse()?;
     let left = input.parse()?;

@@ -4,8 +4,8 @@ use crate::Sharding;
 use std::iter::successors;
 use std::ops::Range;
 
-/// The indices of a box along one dimension: a half-open range, perhaps of blocks at equal distances, perhaps of a dimension in which
-/// indices start again. The same indices are equal.
+/// The indices of a box along one dimension: a half-open range, optionally in equally spaced blocks, optionally of a periodic dimension.
+/// Values with the same indices are equal.
 ///
 /// ```
 /// use polyshard::layout::Along;
@@ -19,21 +19,21 @@ use std::ops::Range;
 pub struct Along {
     low: i64,
     high: i64,
-    /// Where indices start again from 0; 0 where they do not.
+    /// The period of the dimension; 0 if it is not periodic.
     period: i64,
-    /// The size of blocks and their distance; both 0 where the range is one block.
+    /// The block size and the stride between blocks; both 0 if the range is one block.
     blocks: (i64, i64),
 }
 
 impl Along {
-    /// Returns the indices of a range; none of one that ends before it starts.
+    /// Returns the indices of a range, which are empty if it ends before it starts.
     #[must_use]
     pub fn new(range: Range<i64>) -> Self {
         Self { low: range.start, high: range.end.max(range.start), period: 0, blocks: (0, 0) }
     }
 
-    /// Returns the same indices of a dimension in which index `i` means the element `i mod period`, so that the range may begin below 0 and
-    /// go on beyond the end, round and round. If `period` is 0 or less, indices do not start again.
+    /// Returns the same indices of a periodic dimension, in which index `i` means element `i mod period`, so the range may begin below 0
+    /// and wrap around the end any number of times. If `period` is 0 or less, the dimension is not periodic.
     #[must_use]
     pub fn periodic(self, period: i64) -> Self {
         Self { period: period.max(0), ..self }
@@ -50,7 +50,7 @@ impl Along {
             return Self { high: self.low, ..self };
         }
         let len = self.high - self.low;
-        // It is written in one way, so that equal indices are equal: it ends with its last block, and one alone has no gaps.
+        // Canonical form, so that the same indices compare equal: the range ends with its last block, and a single block has no gaps.
         if size < step && len > size {
             self.high = self.high.min(self.low + (len - 1) / step * step + size);
             if self.high - self.low > size {
@@ -60,25 +60,25 @@ impl Along {
         self
     }
 
-    /// Returns the range, with the gaps between blocks.
+    /// Returns the range, including the gaps between blocks.
     #[must_use]
     pub fn range(&self) -> Range<i64> {
         self.low..self.high
     }
 
-    /// Returns where indices start again from 0, if they do.
+    /// Returns the period, if the dimension is periodic.
     #[must_use]
     pub fn period(&self) -> Option<i64> {
         Some(self.period).filter(|&period| period > 0)
     }
 
-    /// Returns the size of blocks and the distance from one to the next, if there are several.
+    /// Returns the block size and the stride between blocks, if there are several.
     #[must_use]
     pub fn blocks(&self) -> Option<(i64, i64)> {
         Some(self.blocks).filter(|&(_, step)| step > 0)
     }
 
-    /// Returns whether there is no index.
+    /// Returns whether the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.low == self.high
@@ -94,13 +94,13 @@ impl Along {
         })
     }
 
-    /// Returns the number of different elements, of which those of a periodic dimension may have several indices.
+    /// Returns the number of distinct elements; in a periodic dimension, several indices may mean the same one.
     #[must_use]
     pub fn distinct(&self) -> u64 {
         self.period().map_or(self.count(), |period| self.count().min(period as u64))
     }
 
-    /// Returns whether it goes beyond an end of a periodic dimension, to begin again at the other.
+    /// Returns whether the range wraps around an end of a periodic dimension.
     #[must_use]
     pub fn wraps(&self) -> bool {
         self.period().is_some_and(|period| !self.is_empty() && (self.low < 0 || self.high > period))
@@ -114,14 +114,14 @@ impl Along {
         starts.enumerate().map(move |(n, start)| (start..high.min(start.saturating_add(size)), n * size as usize))
     }
 
-    /// Returns the ranges of consecutive elements of a dimension of this many, each element once; what is outside is left out.
+    /// Returns the ranges of consecutive elements in a dimension of `extent`, each element once; indices outside of it are skipped.
     pub fn elements(&self, extent: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let extent = extent as i64;
         let of_run = |(run, _): (Range<i64>, usize)| run;
         let whole = self.period().is_none().then(|| self.runs().map(of_run));
         let whole = whole.into_iter().flatten().map(move |run| run.start.max(0)..run.end.min(extent));
         let wrapped = self.period().map(|period| {
-            // Blocks that go round more than once meet others.
+            // Beyond one period, blocks may overlap earlier ones.
             let goes_round = self.high - self.low > period;
             let runs = Self { blocks: if goes_round { (0, 0) } else { self.blocks }, ..*self }.runs().map(of_run);
             runs.flat_map(move |run| {
@@ -134,14 +134,14 @@ impl Along {
         all.filter(|run| run.start < run.end).map(|run| run.start as usize..run.end as usize)
     }
 
-    /// Returns whether all indices of another range of the same dimension, which is not periodic, are in this one, which has no gaps.
+    /// Returns whether this range, which must have no gaps, contains another one of the same dimension, which must not be periodic.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.low <= other.low && other.high <= self.high
     }
 }
 
-/// Returns the least and the greatest index of a walk from `start`, whose loops have these strides and counts, of which none is 0.
+/// Returns the smallest and the largest index of a walk from `start` over loops with these strides and non-zero counts.
 ///
 /// ```
 /// assert_eq!(polyshard::layout::ends_of_walk(10, [(3, 4), (-1, 6)].into_iter()), (5, 19));
@@ -155,7 +155,7 @@ pub fn ends_of_walk(start: i128, loops: impl Iterator<Item = (i64, i64)>) -> (i1
 }
 
 impl Sharding {
-    /// Returns the number of elements that the rank at these coordinates owns of a box, given along each dimension.
+    /// Returns the number of elements of a box, given along each dimension, that the rank at these coordinates owns.
     ///
     /// ```
     /// use polyshard::layout::Along;
@@ -206,7 +206,7 @@ mod tests {
             }
         }
 
-        /// Elements are those that indices mean, each once.
+        /// `elements` returns the elements that the indices mean, each once.
         #[test]
         fn elements_are_what_indices_mean(
             low in -12i64..12, len in 0i64..30, size in 1i64..6, step in 1i64..8, extent in 1usize..12, is_periodic: bool,
@@ -214,7 +214,7 @@ mod tests {
             let along = Along::new(low..low + len).in_blocks(size, step);
             let period = extent as i64;
             let mut expected: Vec<usize> = match is_periodic {
-                // Blocks that go round more than once meet others.
+                // Beyond one period, blocks may overlap earlier ones.
                 true if along.range().end - along.range().start > period => (0..extent).collect(),
                 true => along.runs().flat_map(|(run, _)| run).map(|i| i.rem_euclid(period) as usize).collect(),
                 false => along.runs().flat_map(|(run, _)| run).filter(|i| (0..period).contains(i)).map(|i| i as usize).collect(),

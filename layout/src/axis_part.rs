@@ -1,6 +1,6 @@
 //! Parts of mesh axes: digits of coordinates.
 //!
-//! Two digits of one axis are independent of each other, as all axes are, if one lies above the other.
+//! Two digits of one axis are independent of each other, as different axes are, if one lies above the other.
 
 use crate::Mesh;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use std::fmt;
 pub struct AxisPart {
     /// The axis' position in the mesh.
     pub axis: usize,
-    /// What the coordinate is divided by; it divides the axis' extent.
+    /// The divisor of the coordinate; it divides the axis' extent.
     pub stride: usize,
     /// The number of values; `stride * extent` divides the axis' extent.
     pub extent: usize,
@@ -53,7 +53,7 @@ impl AxisPart {
         self.axis != other.axis || self.extent == 1 || other.extent == 1 || above(self, other) || above(other, self)
     }
 
-    /// Returns the stride of the digit above it; none if no axis is so long.
+    /// Returns the stride of the digit above it; `None` if it overflows.
     #[must_use]
     pub fn end(&self) -> Option<usize> {
         self.stride.checked_mul(self.extent)
@@ -70,7 +70,7 @@ impl AxisPart {
         (Self { extent: low, ..*self }, above)
     }
 
-    /// Returns how the part is written: `y`, `y%3` for the low digit, `y/3` for the high one, `y/2%3`.
+    /// Returns the part as text: `y`, `y%3` for the low digit, `y/3` for the high one, `y/2%3`.
     pub fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
         struct Shown<'a>(&'a AxisPart, &'a Mesh);
         impl fmt::Display for Shown<'_> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the ranks of a group do together with a block that each of them holds.
+/// A collective operation of a group of ranks, each of which holds a block.
 ///
 /// Plans are made of them, machines are measured by them, and programs run them.
 ///
@@ -22,7 +22,7 @@ use std::fmt;
 pub enum Collective {
     /// Every rank keeps a part of its block; nothing moves.
     Slice,
-    /// Every rank gives its block to one rank (MPI 3.1, section 3.10).
+    /// Every rank sends its block to one rank (MPI 3.1, section 3.10).
     Permute,
     /// Every rank gets the first one's block (MPI 3.1, section 5.4).
     Broadcast,
@@ -30,7 +30,8 @@ pub enum Collective {
     AllGather,
     /// Every rank cuts its block into one part for each (MPI 3.1, section 5.8).
     AllToAll,
-    /// Every pair of ranks swaps what the other lacks: an all-to-all of parts of any lengths (MPI 3.1, section 5.8).
+    /// Every pair of ranks swaps the elements that the other lacks: an all-to-all of parts of any lengths (MPI 3.1,
+    /// section 5.8).
     Exchange,
     /// The first rank gets the sum (MPI 3.1, section 5.9.1).
     Reduce,
@@ -41,7 +42,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// Whether it adds blocks up.
+    /// Returns whether it sums blocks.
     #[must_use]
     pub fn reduces(self) -> bool {
         matches!(self, Self::Reduce | Self::ReduceScatter | Self::AllReduce)

@@ -1,13 +1,13 @@
 //! Remainders solved for mesh coordinates: several placements `(..) % m` over axes that they share.
 //!
-//! Each placement is a congruence, `terms * coordinates = digits * factors + constant` modulo its own
-//! modulus. Elimination as over the rationals brings them into a form in which each has an axis of its
-//! own, the pivot, with factor 1. A pivot's factor must be invertible, and its axis must have as many
-//! coordinates as the modulus has remainders, since the solution takes all of them. Where there is no such axis, several that
-//! number the remainders together will do, if no other placement has them: `(x + 2 * y + 1) % 6` on (x: 2, y: 3).
+//! Each placement is a congruence, `terms * coordinates = digits * factors + constant` modulo its own modulus. Elimination as
+//! over the rationals brings them into a form in which each has an axis of its own, the pivot, with factor 1. A pivot's
+//! factor must be invertible, and its axis must have as many coordinates as the modulus has remainders, since the solution
+//! takes all of them. If there is no such axis, several that together number the remainders also work, if no other placement
+//! uses them: `(x + 2 * y + 1) % 6` on (x: 2, y: 3).
 //!
-//! Congruences of different moduli mix as far as one modulus divides the other. What cannot be eliminated
-//! stays: then the axis is solved first, and its coordinate is known to those that depend on it.
+//! Congruences of different moduli combine if one modulus divides the other. A term that cannot be eliminated stays: its axis
+//! is solved first, and its coordinate is known to the placements that depend on it.
 
 use crate::linear::LinearAxes;
 use crate::source::AxisSource;
@@ -15,7 +15,7 @@ use crate::{Digit, Mesh, ShardingError};
 
 /// `sum of terms * coordinate = sum of digits * factor + constant`, modulo `modulus`.
 struct Row {
-    /// The placement that it came from, for errors.
+    /// Index of the placement, for errors and to sort rows.
     placed: usize,
     modulus: i64,
     /// By axis position.
@@ -23,12 +23,12 @@ struct Row {
     /// Digits with their factors.
     digits: Vec<(Digit, i64)>,
     constant: i64,
-    /// What it is solved for, each axis with its stride: one of stride 1, or the digits of a mixed-radix number.
+    /// The axes that it is solved for, each with its stride: one of stride 1, or the digits of a mixed-radix number.
     pivots: Vec<(usize, i64)>,
 }
 
-/// Solves the placements that are remainders. `known` are the axes that are pinned or solved by other
-/// placements; the sources come in an order in which each depends on earlier ones only.
+/// Solves the placements that are remainders. `known` are the axes that are pinned or solved by other placements; each of the
+/// sources depends on earlier ones only.
 pub(crate) fn solve(
     placed: &[(Digit, &LinearAxes)],
     known: &[usize],
@@ -36,7 +36,7 @@ pub(crate) fn solve(
 ) -> Result<Vec<(usize, AxisSource)>, ShardingError> {
     let mut rows: Vec<Row> =
         (0..placed.len()).filter_map(|index| Row::new(index, &placed[index], mesh.ndim())).collect();
-    // Large moduli have the fewest axes to choose from. By digit then, so that the order of clauses is no matter.
+    // Large moduli first: they have the smallest choice of axes. Ties by digit, so that the order of clauses does not matter.
     rows.sort_by_key(|row| (std::cmp::Reverse(row.modulus), placed[row.placed].0));
     for at in 0..rows.len() {
         let free = free(&rows, at, known, mesh);
@@ -109,7 +109,7 @@ impl Row {
         self.pivots.iter().any(|pivot| pivot.0 == axis)
     }
 
-    /// The pivots' coordinates, by the digits and the other coordinates.
+    /// The pivots' coordinates as functions of the digits and the other coordinates.
     fn sources(&self, mesh: &Mesh) -> impl Iterator<Item = (usize, AxisSource)> {
         let others = self.terms.iter().enumerate().filter(|&(axis, &factor)| !self.is_pivot(axis) && factor != 0);
         let terms = others.map(|(axis, &factor)| (axis, -factor)).collect();
@@ -122,7 +122,7 @@ impl Row {
     }
 }
 
-/// The axes that a row may still be solved for: the shortest first, and of these the last.
+/// The axes that a row may still be solved for: those in no other row first, then the shortest, then the last.
 fn free(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Vec<usize> {
     let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
     let taken = |axis: usize| known.contains(&axis) || rows.iter().any(|row| row.is_pivot(axis));
@@ -133,7 +133,7 @@ fn free(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Vec<usize> {
     free
 }
 
-/// An axis with an invertible factor in this row, which may take rows of the same modulus to bring about.
+/// An axis with an invertible factor in this row, if necessary after combining rows of the same modulus.
 fn pivot(rows: &mut [Row], at: usize, free: &[usize]) -> Option<usize> {
     let modulus = rows[at].modulus;
     if let Some(&axis) = free.iter().find(|&&axis| gcd(rows[at].terms[axis], modulus) == 1) {
@@ -154,8 +154,8 @@ fn pivot(rows: &mut [Row], at: usize, free: &[usize]) -> Option<usize> {
     (gcd(rows[at].terms[axis], modulus) == 1).then_some(axis)
 }
 
-/// Axes of this row alone that number its remainders together, each with its stride, once the row is scaled by a unit; the
-/// unit comes first.
+/// Axes of this row alone that together number its remainders, each with its stride, after scaling the row by a unit, which
+/// is returned first.
 fn joint_pivots(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Option<(i64, Vec<(usize, i64)>)> {
     let modulus = rows[at].modulus;
     let own = |&axis: &usize| {
@@ -178,7 +178,7 @@ fn joint_pivots(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Option
     })
 }
 
-/// Takes the pivot of row `at` out of row `other`, where that leaves the other's own pivot as it is.
+/// Eliminates the pivot of row `at` from row `other`, if that leaves the other's own pivots unchanged.
 fn eliminate(rows: &mut [Row], axis: usize, at: usize, other: usize) {
     let factor = rows[other].terms[axis];
     let apart = rows[other].pivots.iter().all(|pivot| rows[at].terms[pivot.0] % rows[other].modulus == 0);
@@ -191,7 +191,7 @@ fn eliminate(rows: &mut [Row], axis: usize, at: usize, other: usize) {
     this.subtract(from, factor);
 }
 
-/// Each pivot after those that it depends on; nothing if two depend on one another.
+/// The pivots in an order in which each follows those it depends on; `None` if the dependence is circular.
 fn ordered(rows: &[Row], mesh: &Mesh) -> Option<Vec<(usize, AxisSource)>> {
     let mut left: Vec<&Row> = rows.iter().collect();
     left.sort_unstable_by_key(|row| row.pivots[0]);
@@ -207,7 +207,7 @@ fn ordered(rows: &[Row], mesh: &Mesh) -> Option<Vec<(usize, AxisSource)>> {
     Some(order)
 }
 
-/// Why a row has no pivot: what is said of blocks without owners is so.
+/// The error for a row without a pivot. It claims that blocks have no owner only where that is certain.
 fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: &Mesh) -> ShardingError {
     let row = &rows[at];
     let open = row.terms.iter().enumerate().filter(|&(axis, &factor)| factor != 0 && !known.contains(&axis));
@@ -225,7 +225,7 @@ fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: 
     unsolved(linear, mesh)
 }
 
-/// The remainder next to 0 with the sign of the value, so that small numbers stay as they were written.
+/// The remainder next to 0 with the sign of the value, so that small numbers stay as written.
 fn reduced(value: i128, modulus: i64) -> i64 {
     (value % i128::from(modulus)) as i64
 }

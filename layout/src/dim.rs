@@ -1,12 +1,12 @@
-//! How one dimension of an array lies over a mesh: in blocks, which may be divided again, level by level.
-//! Tests: `layout/src/sharding/tests.rs`.
+//! How one dimension of an array is distributed over a mesh: in blocks, which may be divided again, level by level. Tests:
+//! `layout/src/sharding/tests.rs`.
 
 use crate::Mesh;
 use crate::linear::LinearAxes;
 use serde::Serialize;
 use std::ops::Range;
 
-/// How one dimension lies over the mesh: its levels, outermost first. Without any, every owner has all of it.
+/// How one dimension is distributed over the mesh: its levels, outermost first. Without any, every owner has all of it.
 ///
 /// The first level divides the dimension, and each further one the blocks of the level before it. So an index has one
 /// digit per level, the number of the block that holds it, and a rank owns the indices with the digits of its
@@ -38,16 +38,16 @@ pub struct LevelLayout {
     pub parts: usize,
     /// Indices in a block, at least 1.
     pub block: usize,
-    /// Whether there are more than `parts` blocks, which then have their numbers modulo `parts` as digits.
+    /// Whether there are more than `parts` blocks; the digit of a block is then its number modulo `parts`.
     pub cyclic: bool,
 }
 
 impl LevelLayout {
-    /// The one level that says what two do, where the outer blocks consist of whole turns of the inner ones.
+    /// The single level equivalent to these two, if the outer blocks consist of whole turns of the inner ones.
     pub(crate) fn joined(outer: &Self, inner: &Self, mesh: &Mesh) -> Option<Self> {
         let turn = inner.parts.saturating_mul(inner.block);
         if inner.cyclic {
-            // Every rank has all outer blocks, and in each the digits begin anew, where they would anyway.
+            // Every rank has all outer blocks, and the digits restart in each, where they would restart anyway.
             return (outer.parts == 1 && outer.block.is_multiple_of(turn)).then(|| inner.clone());
         }
         let at = match (outer.block == turn, outer.parts) {
@@ -59,13 +59,13 @@ impl LevelLayout {
     }
 
     /// Returns whether a level that divides `size` indices is in blocks of `ceil(size / parts)`, so that
-    /// [`Block`](crate::Division::Block) says all of it.
+    /// [`Block`](crate::Division::Block) describes it fully.
     #[must_use]
     pub fn is_in_ceil_blocks(&self, size: usize) -> bool {
         !self.cyclic && self.block == size.div_ceil(self.parts).max(1)
     }
 
-    /// Indices after which digits repeat, if they do.
+    /// The number of indices after which digits repeat, if they do.
     fn turn(&self) -> Option<usize> {
         self.cyclic.then(|| self.block.saturating_mul(self.parts))
     }
@@ -94,7 +94,7 @@ impl DimLayout {
         &self.levels
     }
 
-    /// Returns whether a coordinate along the axis with this position is part of where an index is.
+    /// Returns whether the coordinate along the axis at this position decides who owns an index.
     #[must_use]
     pub fn places(&self, axis: usize) -> bool {
         self.levels.iter().any(|level| level.at.terms.iter().any(|term| term.0 == axis))
@@ -106,14 +106,14 @@ impl DimLayout {
         self.levels.iter().any(|level| level.cyclic)
     }
 
-    /// Returns the distance after which what a rank owns repeats, if the dimension is cyclic.
+    /// Returns the period of the indices that a rank owns, if the dimension is cyclic.
     #[must_use]
     pub fn turn(&self) -> Option<usize> {
-        // A rank has one block of each level outside of the first that is cyclic.
+        // A rank has one block of each level outside the first cyclic one.
         self.levels.iter().find_map(LevelLayout::turn)
     }
 
-    /// Returns whether each owner has all of the dimension, as there is one digit per level.
+    /// Returns whether each owner has the whole dimension, because each level has only one digit.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.levels.iter().all(|level| level.parts == 1)
@@ -133,8 +133,8 @@ impl DimLayout {
         if cyclic { index / block % parts } else { index / block }
     }
 
-    /// Returns the first index behind the block of `index`, beyond the dimension if that is the last one: all indices from `index` up to
-    /// there have the same owners.
+    /// Returns the end of the block of `index`, which may be beyond the dimension: all indices from `index` up to there have the same
+    /// owners.
     #[must_use]
     pub fn end_of_block(&self, index: usize) -> usize {
         let (mut within, mut left) = (index, usize::MAX);
@@ -145,7 +145,7 @@ impl DimLayout {
         index.saturating_add(left)
     }
 
-    /// Returns whether the rank at `coordinates` owns `index`, as far as this dimension decides that.
+    /// Returns whether the rank at `coordinates` owns `index`, as far as this dimension decides.
     #[must_use]
     pub fn owns(&self, coordinates: &[usize], index: usize) -> bool {
         let owns = |level: usize| self.levels[level].at.eval(coordinates) == self.digit(level, index) as i64;
@@ -155,7 +155,7 @@ impl DimLayout {
     /// Returns the number of indices below `end` that the rank at `coordinates` owns.
     #[must_use]
     pub fn owned_below(&self, coordinates: &[usize], end: usize) -> usize {
-        // Where there is no level or one, nothing is allocated, since each rank is asked often.
+        // Nothing is allocated for up to one level, since this is called often, for each rank.
         match &self.levels[..] {
             [] => end,
             [level] => below(&[Level::of(level, level.at.eval(coordinates) as usize)], end),
@@ -169,8 +169,8 @@ impl DimLayout {
         Blocks::of(self, coordinates).0.iter().fold(0, |first, level| first.saturating_add(level.start))
     }
 
-    /// Returns a bound on the ranks of a group along these axes that own some of any `length` indices that follow one another, which is 1
-    /// for what the group does not divide.
+    /// Returns an upper bound on the ranks of a group along these axes that own some of any `length` consecutive indices; 1 if the group
+    /// does not divide the dimension.
     #[must_use]
     pub fn most_owners(&self, length: usize, axes: &[usize]) -> usize {
         let of = |level: &LevelLayout| match level.at.terms.iter().any(|term| axes.contains(&term.0)) {
@@ -180,15 +180,14 @@ impl DimLayout {
         self.levels.iter().map(of).fold(1, usize::saturating_mul)
     }
 
-    /// Returns the most indices that a rank owns of a dimension of `extent`.
+    /// Returns the maximum number of indices that a rank owns of a dimension of `extent`.
     #[must_use]
     pub fn max_owned(&self, extent: usize) -> usize {
-        // No rank has more than the one whose digits are all 0: other blocks are as long, or cut off.
+        // No rank owns more than the one whose digits are all 0: other blocks have the same length, or are cut off.
         Blocks::first(&self.levels).below(extent)
     }
 
-    /// Returns a bound on the indices that a rank owns of any `length` that follow one another; of a single level, the
-    /// least bound.
+    /// Returns an upper bound on the indices that a rank owns of any `length` consecutive ones; it is tight for a single level.
     #[must_use]
     pub fn max_owned_of(&self, length: usize) -> usize {
         max_owned_of(&self.levels, length)
@@ -200,7 +199,7 @@ fn max_owned_of(levels: &[LevelLayout], length: usize) -> usize {
     match level.turn() {
         None => max_owned_of(inner, length.min(level.block)),
         Some(turn) => {
-            // Whole turns, and no more than one block besides, wherever the indices begin.
+            // Whole turns plus at most one block, wherever the indices begin.
             let of_block = Blocks::first(inner).below(level.block);
             length / turn * of_block + (length % turn).min(of_block)
         }
@@ -211,8 +210,7 @@ fn max_owned_of(levels: &[LevelLayout], length: usize) -> usize {
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks(Vec<Level>);
 
-/// The indices of a dimension of some extent that a rank owns, ascending; the position of each is the one that it has in the
-/// rank's block.
+/// The indices of a dimension that a rank owns, ascending; the position of an index is its position in the rank's block.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -240,7 +238,7 @@ impl Owned {
         self.blocks.below(self.end)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the rank owns no index.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -252,7 +250,7 @@ impl Owned {
         self.blocks.below(index.min(self.end))
     }
 
-    /// Returns the indices of a block from the one at `position` on; an empty range beyond the last position.
+    /// Returns the rest of a block, starting with the index at `position`; an empty range beyond the last position.
     #[must_use]
     pub fn run(&self, position: usize) -> Range<usize> {
         let start = self.blocks.nth(position);
@@ -261,18 +259,18 @@ impl Owned {
     }
 }
 
-/// One level of them: `start + n * turn .. + block`, of which it owns what the levels inside say.
+/// One level: the blocks `start + n * turn .. + block`, of which the rank owns the indices that the inner levels select.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     start: usize,
     block: usize,
     turn: usize,
-    /// The indices owned of a block that is not cut off.
+    /// The number of owned indices in a block that is not cut off.
     owned: usize,
 }
 
 impl Level {
-    /// The block with this digit, of which all is owned.
+    /// The block with this digit, all of it owned.
     fn of(level: &LevelLayout, digit: usize) -> Self {
         Self {
             start: digit.saturating_mul(level.block),
@@ -311,7 +309,7 @@ impl Blocks {
         nth(&self.0, position)
     }
 
-    /// The first range of owned indices of `0..size` that does not end by `from`, without what is before `from`.
+    /// The first range of owned indices of `0..size` that ends after `from`, without the indices before `from`.
     pub(crate) fn next(&self, from: usize, size: usize) -> Option<Range<usize>> {
         next(&self.0, from, size)
     }
@@ -338,7 +336,7 @@ fn next(levels: &[Level], from: usize, size: usize) -> Option<Range<usize>> {
     if level.owned == 0 {
         return None;
     }
-    // What the turn of `from` has may lie before it; the next turn has what the rank owns of a block, or its beginning.
+    // The indices owned in the turn of `from` may all lie before it; then the next turn has the first ones, unless the dimension ends.
     let turn = from.saturating_sub(level.start) / level.turn;
     [turn, turn + 1].into_iter().find_map(|turn| {
         let start = level.start.saturating_add(level.turn.saturating_mul(turn));

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// The type of an array's elements.
 ///
-/// Plans, costs and bounds are of any of them. Programs compute in those that Rust has, see [`native`](Self::native).
+/// Plans, costs and bounds support all of them. Programs compute in those that Rust has, see [`native`](Self::native).
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -18,7 +18,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
-    /// 8-bit signed integer; sums are counted in one byte too.
+    /// 8-bit signed integer; sums are counted as one byte per element, too.
     I8,
     /// 16-bit float with the exponent of 32 bits.
     Bf16,
@@ -36,7 +36,7 @@ impl DType {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::I8, Self::Bf16, Self::F32, Self::F64, Self::I32, Self::I64];
 
-    /// Those in which programs compute.
+    /// The types that programs compute in.
     pub const NATIVE: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
 
     /// Returns the bytes of one element.
@@ -63,7 +63,7 @@ impl DType {
         }
     }
 
-    /// Returns NumPy's name of the type, which for `bf16` is that of `ml_dtypes`.
+    /// Returns NumPy's name of the type; for `bf16`, that of `ml_dtypes`.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -81,13 +81,13 @@ impl DType {
         }
     }
 
-    /// Returns whether elements are floats, so that the order in which they are added up matters.
+    /// Returns whether elements are floats, so that the order of summation matters.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// Checks that programs compute in this type; the others are there to plan with.
+    /// Checks that programs compute in this type; the others are for planning only.
     ///
     /// # Errors
     /// If Rust does not have the type.
@@ -111,7 +111,7 @@ impl FromStr for DType {
     }
 }
 
-/// A name that no element type has.
+/// A name that is not an element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no element type `{name}`; the types are {}", DType::ALL.map(DType::name).join(", "))]
 pub struct UnknownDType {
@@ -119,7 +119,7 @@ pub struct UnknownDType {
     pub name: String,
 }
 
-/// An element type in which no program computes.
+/// An element type that programs cannot compute in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("programs cannot compute in {dtype}; they compute in {}", DType::NATIVE.map(DType::name).join(", "))]
 pub struct NotNative {

@@ -1,4 +1,4 @@
-//! Placements in normal form: sums of coordinates, perhaps modulo.
+//! Placements in normal form: sums of coordinates, optionally modulo a number.
 
 use crate::{AxisExpr, Mesh, ShardingError};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct LinearAxes {
     /// Coefficients by axis position; no axis twice, none zero, positions ascending.
     pub terms: Vec<(usize, i64)>,
-    /// What is added to the terms.
+    /// The constant term.
     pub constant: i64,
     /// The remainder in `0..modulus` is taken at the end.
     pub modulus: Option<i64>,
@@ -46,14 +46,14 @@ impl LinearAxes {
         let sum = terms.fold(first, |sum, term| sum + term);
         let sum = match self.constant {
             0 => sum,
-            // No number of ours is the least `i64`, whose opposite there is not.
+            // The constant is never `i64::MIN`, which cannot be negated.
             constant if constant < 0 => sum - -constant,
             constant => sum + constant,
         };
         self.modulus.map_or(sum.clone(), |modulus| sum % modulus)
     }
 
-    /// The form of an expression as it is written; see [`normal`](Self::normal).
+    /// The form of an expression as written; see [`normal`](Self::normal).
     pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
         let unsupported = |[why, help]: [_; 2]| ShardingError::Unsupported { expr: expr.clone(), why, help };
         let (inner, modulus) = match expr {
@@ -125,8 +125,8 @@ impl LinearAxes {
         Ok(())
     }
 
-    /// The one form of all that have these values on the mesh: without axes of one rank, and without a modulus that changes
-    /// nothing; numbers are the remainders nearest to 0.
+    /// The canonical form of all that have these values on the mesh: no axes of one rank, no redundant modulus, and numbers
+    /// replaced by the remainders nearest to 0.
     pub(crate) fn normal(mut self, mesh: &Mesh) -> Self {
         let extent = |axis: usize| mesh.as_slice()[axis].extent;
         self.terms.retain(|&(axis, _)| extent(axis) > 1);
@@ -143,7 +143,8 @@ impl LinearAxes {
         Self { terms, constant: nearest(constant), modulus: self.modulus }
     }
 
-    /// A number of the form, taken modulo the modulus, if there is one; the sign is kept, as it was written.
+    /// A number of the form, reduced by the modulus if the form has one, keeping its sign as written; `None` if there is no
+    /// modulus and it exceeds 2^62.
     fn number(&self, value: i128) -> Option<i64> {
         let value = self.modulus.map_or(value, |modulus| value % i128::from(modulus));
         i64::try_from(value).ok().filter(|value| self.modulus.is_some() || value.unsigned_abs() <= 1 << 62)

@@ -30,7 +30,7 @@ pub struct Mesh {
     axes: Vec<MeshAxis>,
 }
 
-/// A mesh as it stands in a file, not yet checked.
+/// A mesh as read from a file, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeshForm {
@@ -45,7 +45,7 @@ impl TryFrom<MeshForm> for Mesh {
     }
 }
 
-/// Why some axes are not a mesh.
+/// Why a mesh is invalid.
 ///
 /// ```
 /// use polyshard::layout::MeshError;
@@ -62,7 +62,7 @@ pub enum MeshError {
     /// Two axes of one name.
     #[error("mesh has two axes named `{axis}`; give each axis its own name")]
     AxisTwice { axis: Name },
-    /// More ranks than can be counted.
+    /// More than 2^62 ranks.
     #[error("the number of ranks of the mesh overflows: {product}; make an axis smaller")]
     TooLarge {
         /// The extents.
@@ -74,7 +74,7 @@ pub enum MeshError {
         /// The text.
         text: String,
     },
-    /// A text that is a mesh with more or fewer axes.
+    /// A text that is a mesh with another number of axes.
     #[error("the mesh takes an extent for each of {}, but `{text}` has {found}", .axes.join(", "))]
     Axes {
         /// The text.
@@ -100,7 +100,7 @@ impl Mesh {
         }
     }
 
-    /// Returns the mesh with these axes, each a name and an extent, as they come from a file or a command line.
+    /// Returns the mesh with these axes, each a name and an extent, such as those read from a file or a command line.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -128,8 +128,7 @@ impl Mesh {
         Ok(Self { axes })
     }
 
-    /// Reads a mesh of as many axes as `names` has, as people write one: `2x3`, or `rows=2,columns=3`, which has names of its
-    /// own.
+    /// Parses a mesh with as many axes as `names` has: `2x3`, or `rows=2,columns=3`, which has its own names.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -141,7 +140,7 @@ impl Mesh {
     /// ```
     ///
     /// # Errors
-    /// If the text is not a mesh, or has another number of axes; as [`try_new`](Self::try_new) besides.
+    /// If the text is not a mesh or has another number of axes; otherwise as [`try_new`](Self::try_new).
     pub fn parse<const N: usize>(text: &str, names: [&str; N]) -> Result<Self, MeshError> {
         let axes = read(text)?;
         if axes.len() != N {
@@ -181,7 +180,7 @@ impl Mesh {
     }
 
     /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents
-    /// `digits[a]`, major first. An axis of one digit keeps its name; others are called by what they are of it.
+    /// `digits[a]`, major first. An axis of one digit keeps its name; the names of others, such as `y/2`, say which digit they are.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -195,7 +194,7 @@ impl Mesh {
     /// ```
     ///
     /// # Panics
-    /// If there is not a list per axis, or its product is not the axis' extent.
+    /// If there is not one list per axis, or a product is not the axis' extent.
     #[must_use]
     pub fn refined(&self, digits: &[Vec<usize>]) -> Self {
         assert_eq!(digits.len(), self.ndim(), "the mesh ({self}) has one list of digits per axis");
@@ -232,13 +231,13 @@ impl Mesh {
         axes
     }
 
-    /// Returns the axis named `name`, if there is one.
+    /// Returns the axis named `name`, if the mesh has it.
     #[must_use]
     pub fn axis(&self, name: &str) -> Option<Axis> {
         self.axes.iter().find(|axis| axis.name == *name).map(|axis| Axis { name: axis.name, extent: axis.extent })
     }
 
-    /// Returns the position of the axis named `name`, if there is one.
+    /// Returns the position of the axis named `name`, if the mesh has it.
     #[must_use]
     pub fn position(&self, name: Name) -> Option<usize> {
         self.axes.iter().position(|axis| axis.name == name)
@@ -340,7 +339,7 @@ impl Mesh {
         in_box.chain(star)
     }
 
-    /// Returns the most ranks, other than itself, that a rank has in reach.
+    /// Returns the maximum number of other ranks that a rank has in reach.
     ///
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
@@ -371,8 +370,7 @@ impl Mesh {
         }
     }
 
-    /// Returns the coordinates of the ranks that differ from the one at `own` along `axes` alone, itself among them, in the order
-    /// of the ranks.
+    /// Returns the coordinates of the ranks that differ from the one at `own` along `axes` alone, including itself, in rank order.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -388,7 +386,7 @@ impl Mesh {
         self.in_reach(own, &Neighbours::in_box((0..self.ndim()).map(along).collect::<Vec<_>>()))
     }
 
-    /// Returns the ranks of all groups along `axes`, each in the order of the ranks.
+    /// Returns the ranks of all groups along `axes`, each in rank order.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -402,7 +400,7 @@ impl Mesh {
         firsts.map(|at| self.members(&at, axes).map(|member| self.rank(&member)).collect()).collect()
     }
 
-    /// Returns the number of ranks that differ along `axes` alone.
+    /// Returns the number of ranks in a group along `axes`.
     #[must_use]
     pub fn group_size(&self, axes: &[usize]) -> u64 {
         axes.iter().map(|&axis| self.axes[axis].extent as u64).product()
@@ -433,12 +431,12 @@ pub enum ProductError {
     /// Both have an axis of this name.
     #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]
     AxisTwice { axis: Name },
-    /// The ranks of the product cannot be counted.
+    /// The product has more than 2^62 ranks.
     #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
     TooManyRanks { outer: String, inner: String },
 }
 
-/// The coordinates that are those of `own` but along one axis, where they are `along` it, and `own` if it is among them; ascending.
+/// The coordinates that differ from `own` along one axis alone and are in `along`, and `own` if it is in `along`; ascending.
 fn star(own: &[usize], along: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let hold_own =
         |but: usize| along.iter().zip(own).enumerate().all(|(axis, (along, own))| axis == but || along.contains(own));
@@ -465,7 +463,7 @@ fn countable(axes: &[MeshAxis]) -> bool {
     size.is_some_and(|size| size as u64 <= 1 << 62)
 }
 
-/// Reads the axes of a mesh, with their names if it has some.
+/// Parses the axes of a mesh, with their names if the text gives them.
 fn read(text: &str) -> Result<Vec<(Option<&str>, usize)>, MeshError> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let is_name = |name: &str| name.chars().all(is_part) && name.starts_with(|c: char| is_part(c) && !c.is_numeric());
@@ -511,7 +509,7 @@ mod tests {
     fn check(json: &str, expect: Expect) {
         let read = serde_json::from_str::<Mesh>(json);
         let shown = read.map_or_else(|error| error.to_string(), |mesh| mesh.to_string());
-        // What follows is where in the text the reader stood.
+        // The rest is the position in the text.
         expect.assert_eq(shown.split(" at line ").next().unwrap_or_default());
     }
 

@@ -1,7 +1,7 @@
-//! Errors whose message and help can be had apart.
+//! Errors whose message and help can be read separately.
 
-/// Gives an error `message()` and `help()` from a private `parts()` that returns them, and prints both. `methods of` leaves
-/// out the printing.
+/// Gives an error `message()` and `help()` from a private `parts()` that returns them, and prints both. `methods of` omits
+/// the printing.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! message_and_help {
@@ -13,7 +13,7 @@ macro_rules! message_and_help {
                 self.parts().0
             }
 
-            /// Returns the valid names, or the cure.
+            /// Returns the valid names, or how to fix it.
             #[must_use]
             pub fn help(&self) -> Option<String> {
                 self.parts().1

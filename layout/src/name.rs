@@ -7,8 +7,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The name of an axis, a loop, an index variable or a tensor.
 ///
-/// Equal texts are one `&'static str`, so a name is `Copy` and lets `m.at(x)` be written again and
-/// again. Each distinct text is kept for the life of the process.
+/// Equal texts are one `&'static str`, so a name is `Copy`, and `m.at(x)` can be written repeatedly. Each distinct
+/// text is kept for the life of the process.
 ///
 /// ```
 /// use polyshard::layout::Name;

@@ -4,7 +4,7 @@ use crate::{AxisExpr, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One clause of a sharding; dimensions go by number, or by what else `D` is.
+/// One clause of a sharding; `D` identifies dimensions, by default by number.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -21,17 +21,17 @@ pub enum Placement<D = usize> {
     Divided {
         /// The dimension.
         dim: D,
-        /// How it is divided, and how the blocks of each level are by the next; at least one.
+        /// How it is divided, then how the blocks of each level are divided again; at least one level.
         levels: Vec<Division>,
     },
-    /// The array is kept at one coordinate of an axis.
+    /// One coordinate of an axis holds the array.
     Pin {
         /// The axis.
         axis: Name,
-        /// The coordinate that keeps it.
+        /// The coordinate that holds it.
         coordinate: usize,
     },
-    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
+    /// Each coordinate of an axis holds a term of every element: the array is their sum, not yet reduced.
     Partial {
         /// The axis.
         axis: Name,
@@ -94,19 +94,19 @@ impl<D> Placement<D> {
         Self::Divided { dim, levels: vec![Division::Block { at: at.into() }] }
     }
 
-    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
+    /// Dimension `dim` block-cyclic, in blocks of `block` indices; a block size beyond the extent means the whole dimension.
     #[must_use]
     pub fn block_cyclic(dim: D, at: impl Into<AxisExpr>, block: usize) -> Self {
         Self::Divided { dim, levels: vec![Division::Cyclic { at: at.into(), block }] }
     }
 
-    /// The array is kept at one coordinate of an axis.
+    /// One coordinate of an axis holds the array.
     #[must_use]
     pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
         Self::Pin { axis: axis.into(), coordinate }
     }
 
-    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
+    /// Each coordinate of an axis holds a term of every element: the array is their sum, not yet reduced.
     #[must_use]
     pub fn partial(axis: impl Into<Name>) -> Self {
         Self::Partial { axis: axis.into() }

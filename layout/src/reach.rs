@@ -1,4 +1,4 @@
-//! How far the ranks that a rank exchanges elements with are from it, along one axis and along all.
+//! How far from a rank its communication partners are, along one axis and along all.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,16 +19,16 @@ pub enum Reach {
     All,
     /// Offsets `low..=high` inside the mesh.
     Within {
-        /// The least offset.
+        /// The smallest offset.
         low: i64,
-        /// The greatest offset.
+        /// The largest offset.
         high: i64,
     },
     /// Offsets `low..=high` around the axis, whose last coordinate is next to its first.
     Around {
-        /// The least offset.
+        /// The smallest offset.
         low: i64,
-        /// The greatest offset.
+        /// The largest offset.
         high: i64,
     },
 }
@@ -37,7 +37,7 @@ impl Reach {
     /// The rank's own coordinate alone.
     pub const OWN: Self = Self::Within { low: 0, high: 0 };
 
-    /// Returns the offsets, if not all coordinates are meant.
+    /// Returns the offsets; `None` if all coordinates are in reach.
     #[must_use]
     pub fn offsets(self) -> Option<(i64, i64)> {
         match self {
@@ -56,7 +56,7 @@ impl Reach {
         }
     }
 
-    /// Returns the most coordinates that are in reach on an axis of this extent.
+    /// Returns the maximum number of coordinates in reach on an axis of this extent.
     #[must_use]
     pub fn count(self, extent: usize) -> usize {
         let offsets = |(low, high): (i64, i64)| usize::try_from(i128::from(high) - i128::from(low) + 1).unwrap_or(0);
@@ -73,7 +73,7 @@ impl Reach {
         }
     }
 
-    /// Returns whether what is in another reach is in this one, on axes of any extent: known for offsets inside of others.
+    /// Returns whether this reach contains another one on axes of any extent, as far as the offsets show it.
     ///
     /// ```
     /// use polyshard::layout::Reach;
@@ -124,7 +124,7 @@ impl Reach {
 pub struct Neighbours {
     /// The reach along each axis.
     pub along: Vec<Reach>,
-    /// Whether those that differ along several axes are meant.
+    /// Whether ranks that differ along several axes are neighbours.
     #[serde(default)]
     pub stencil: Stencil,
 }
@@ -135,7 +135,7 @@ pub enum Stencil {
     /// Along any number of them: corners are neighbours too.
     #[default]
     Box,
-    /// Along one at most.
+    /// Along at most one.
     Star,
 }
 
@@ -146,13 +146,13 @@ impl Neighbours {
         Self { along: along.into(), stencil: Stencil::Box }
     }
 
-    /// Of these, the rank itself and those that differ from it along one axis alone.
+    /// Of the ranks in reach along every axis, the rank itself and those that differ from it along one axis alone.
     #[must_use]
     pub fn in_star(along: impl Into<Vec<Reach>>) -> Self {
         Self { along: along.into(), stencil: Stencil::Star }
     }
 
-    /// Returns whether the neighbours that others are of a rank are among these, on any mesh.
+    /// Returns whether these neighbours of a rank include all of `other`, on any mesh.
     ///
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
@@ -191,7 +191,7 @@ mod tests {
         let pairs = along.iter().flat_map(|&one| along.iter().map(move |&other| [one, other]));
         let all: Vec<_> = pairs.flat_map(|along| [Neighbours::in_box(along), Neighbours::in_star(along)]).collect();
         let meshes = [(2, 3), (4, 1), (3, 5)].map(|(x, y)| Mesh::new([("x", x), ("y", y)]));
-        // By neighbours and mesh, who is in reach of each rank.
+        // The ranks in reach of each rank, for neighbours and a mesh.
         let reached = |neighbours: &Neighbours, mesh: &Mesh| -> Vec<Vec<usize>> {
             let of = |rank: usize| {
                 let found = mesh.in_reach(&mesh.coordinates(rank), neighbours);

@@ -4,8 +4,9 @@ use crate::placement::{Division, Placement};
 use crate::{AxisExpr, Mesh, Name, Sharding};
 
 impl Mesh {
-    /// Returns the mesh with the fewest axes whose coordinates, in the order of the axes, make up those of either mesh: this one or
-    /// the other one if that is it. None if they have not as many ranks, or divide them in ways that do not nest.
+    /// Returns the coarsest common refinement: the mesh with the smallest number of axes whose coordinates, in the order of the
+    /// axes, make up those of either mesh. It may be one of the two. `None` if they have different numbers of ranks, or divide them
+    /// in ways that do not nest.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -39,7 +40,7 @@ impl Mesh {
         Some(self.refined(&digits.collect::<Vec<_>>()))
     }
 
-    /// By how many ranks neighbours along each axis are apart, behind the number of all ranks.
+    /// The number of all ranks, then the stride of each axis in ranks.
     fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1];
         for axis in self.as_slice().iter().rev() {
@@ -51,8 +52,8 @@ impl Mesh {
 }
 
 impl Sharding {
-    /// Returns the sharding by which each rank owns the same, over a mesh whose coordinates, in the order of the axes, make up those
-    /// of this one's mesh. None if they do not.
+    /// Returns the sharding in which each rank owns the same elements, over a mesh whose coordinates, in the order of the axes, make
+    /// up those of this one's mesh. `None` if they do not.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -107,7 +108,7 @@ impl Sharding {
 }
 
 impl AxisExpr {
-    /// The same, over the axes that are the digits of each axis.
+    /// The same expression over the axes that are the digits of each axis.
     fn digits(self, of: &impl Fn(Name) -> Vec<Name>) -> Self {
         match self {
             Self::Const(value) => Self::Const(value),

@@ -18,17 +18,17 @@ mod terms;
 pub use error::ShardingError;
 pub use terms::SumsError;
 
-/// Which rank of a mesh owns which elements of an array; row-major, tiles never need to divide.
+/// Which rank of a mesh owns which elements of an array; row-major, and extents need not be divisible.
 ///
 /// An axis that no clause names replicates. Each element has at least one owner. Along an axis of partial sums, each
 /// coordinate owns a term of every element, and the array is the sum of the terms.
 ///
-/// A sharding is kept, compared and printed in a canonical form, whatever it was written as: pins in the order of the mesh, no
-/// axes of one rank, no modulus that changes nothing, and as few levels as say the same; a block-cyclic dimension with a
-/// single turn is in blocks. Two shardings of one mesh and shape that are equal give every rank the same elements. Those that
-/// give every rank the same are equal, unless that is an accident of the size: a dimension has fewer blocks than its placement
-/// numbers, as `0 @ x` and `pin(x, 0)` of one row, or blocks of blocks have fewer than two turns of a cyclic level. Blocks of
-/// blocks of which the outer ones are placed by `(..) % m` may be equal to a single remainder, and are not found to be.
+/// A sharding is stored, compared and printed in canonical form, however it was written: pins in the order of the mesh, no
+/// axes of one rank, no redundant modulus, and as few levels as possible; a block-cyclic dimension with a single turn is in
+/// blocks. Equal shardings of one mesh and shape give every rank the same elements. Shardings that give every rank the same
+/// elements are equal, except by coincidence of size: a dimension has fewer blocks than its placement numbers, as `0 @ x` and
+/// `pin(x, 0)` of one row, or blocks of blocks have fewer than two turns of a cyclic level. Blocks of blocks whose outer
+/// blocks are placed by `(..) % m` may be equivalent to a single remainder; this is not detected.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -55,7 +55,7 @@ pub struct Sharding {
     sources: Vec<(usize, AxisSource)>,
 }
 
-/// A sharding as it stands in a file.
+/// A sharding as stored in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -82,8 +82,8 @@ impl Sharding {
     /// Returns the sharding of an array of `shape` over `mesh` by `placements`.
     ///
     /// # Errors
-    /// A [`ShardingError`] if a clause names what is not there, an axis or a dimension is used twice,
-    /// or some element would have no owner.
+    /// A [`ShardingError`] if a clause names an axis or dimension that does not exist, one is used twice, or some element
+    /// would have no owner.
     pub fn new(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> Result<Self, ShardingError> {
         let mut dims = vec![DimLayout::WHOLE; shape.len()];
         let mut placed = Vec::new();
@@ -127,7 +127,7 @@ impl Sharding {
         if let Some(&axis) = partial.iter().find(|axis| used.contains(axis)) {
             return Err(ShardingError::PartialTwice { axis: mesh.as_slice()[axis].name });
         }
-        // What an axis of one rank places, pins or sums up is all of it.
+        // Pins and partial sums along an axis of one rank change nothing.
         let several = |axis: usize| mesh.as_slice()[axis].extent > 1;
         partial.retain(|&axis| several(axis));
         pins.retain(|pin| several(pin.0));
@@ -178,8 +178,8 @@ impl Sharding {
         &self.pins
     }
 
-    /// Returns the sharding that is the same but that the array is at one coordinate alone of axes along which it is
-    /// replicated or partial, given as positions and coordinates.
+    /// Returns this sharding with the array pinned to one coordinate of axes along which it is replicated or partial, given as
+    /// positions and coordinates.
     #[must_use]
     pub fn pinned(&self, at: &[(usize, usize)]) -> Self {
         let mut pinned = self.clone();
@@ -197,7 +197,7 @@ impl Sharding {
         pinned
     }
 
-    /// Returns the clauses of this sharding in canonical form; [`new`](Self::new) makes the same sharding of them.
+    /// Returns the clauses of this sharding in canonical form; [`new`](Self::new) makes the same sharding from them.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
         let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| {
@@ -220,8 +220,8 @@ impl Sharding {
         dims.chain(pins).chain(partial).collect()
     }
 
-    /// Returns the sharding as text, a clause for each dimension that it divides, axis that it pins and axis of partial sums;
-    /// dimensions go by the names that `name` gives them.
+    /// Returns the sharding as text, one clause per divided dimension, pinned axis and axis of partial sums; `name` gives the
+    /// names of dimensions.
     pub fn clauses(&self, name: impl Fn(usize) -> String) -> Vec<String> {
         let divided = self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty());
         let dims = divided.map(|(dim, layout)| {
@@ -245,14 +245,14 @@ impl Sharding {
         layout.levels()[level].is_in_ceil_blocks(layout.divided(level, self.shape[dim]))
     }
 
-    /// Returns whether a coordinate along the axis with this position is part of where an element is.
+    /// Returns whether the coordinate along the axis at this position decides who owns an element.
     #[must_use]
     pub fn places(&self, axis: usize) -> bool {
         self.dims.iter().any(|layout| layout.places(axis))
     }
 
-    /// Returns the number of elements that the rank at `coordinates` owns and the one at `at` owns by `other`, a sharding
-    /// of the same shape.
+    /// Returns the number of elements that the rank at `coordinates` owns here and the rank at `at` owns in `other`, a
+    /// sharding of the same shape.
     #[must_use]
     pub fn common_len(&self, coordinates: &[usize], other: &Self, at: &[usize]) -> usize {
         let common = |dim: usize| {
@@ -264,14 +264,15 @@ impl Sharding {
         if kept { (0..self.shape.len()).map(common).product() } else { 0 }
     }
 
-    /// Returns the most elements that one rank owns; `u64::MAX` if there are more.
+    /// Returns the number of elements in the largest shard; at most `u64::MAX`.
     #[must_use]
     pub fn largest_shard(&self) -> u64 {
         let dims = self.dims.iter().zip(&self.shape);
         dims.map(|(layout, &extent)| layout.max_owned(extent) as u64).fold(1, u64::saturating_mul)
     }
 
-    /// Returns how many elements of most pieces that a rank has of another one's share lie side by side on both sides.
+    /// Returns the length in elements of a typical run that is contiguous on both ranks, where a rank's shard overlaps another
+    /// one's in `other`.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -294,14 +295,13 @@ impl Sharding {
         row
     }
 
-    /// Returns where the owner of an element stands along each axis, in an order in which each entry
-    /// depends on earlier ones only.
+    /// Returns how the owner of an element is found along each axis; each entry depends on earlier ones only.
     #[must_use]
     pub fn sources(&self) -> &[(usize, AxisSource)] {
         &self.sources
     }
 
-    /// Returns whether the rank at `coordinates` is one of those that the pins allow to own elements.
+    /// Returns whether the pins allow the rank at `coordinates` to own elements.
     #[must_use]
     pub fn keeps(&self, coordinates: &[usize]) -> bool {
         self.pins.iter().all(|&(axis, coordinate)| coordinates[axis] == coordinate)
@@ -401,10 +401,10 @@ impl Sharding {
     }
 }
 
-/// The layout of a dimension by the expressions of its levels in normal form and, where they are cyclic, their blocks.
+/// The layout of a dimension from its levels: expressions in normal form and, if cyclic, block sizes.
 ///
-/// Levels that divide nothing are left out, cyclic ones of a single turn are blocks, and two that one level can say are
-/// joined, so that one way of dividing a dimension is one layout.
+/// Levels that divide nothing are dropped, cyclic levels of a single turn become blocks, and two levels are joined if one can
+/// express both, so that each way of dividing a dimension has one layout.
 fn layout(
     dim: usize,
     extent: usize,
@@ -417,7 +417,7 @@ fn layout(
         let parts = at.parts(mesh)? as usize;
         let (block, cyclic) = match block {
             Some(0) => return Err(ShardingError::EmptyBlock { dim }),
-            // A block beyond the size is all of it.
+            // A block larger than the size is clipped to it.
             Some(block) => {
                 let block = block.min(size.max(1));
                 (block, block.saturating_mul(parts) < size)

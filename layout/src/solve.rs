@@ -1,13 +1,13 @@
 //! Who owns a block: placements solved for the mesh coordinates.
 //!
-//! A placement says which block a rank owns (`digit = (x + y) % 8`). Transfers ask the other way
-//! round: given the digits of an element and a reader, at which coordinates is its owner? Each
-//! placement is solved for axes of its own, remainders by [`crate::congruence`]; an axis that no
-//! placement solves is replicated, and there the owner is the one at the reader's own coordinate. So the
-//! owner is unique, and the same for whoever asks.
+//! A placement says which block a rank owns (`digit = (x + y) % 8`). Transfers ask the other way round: given
+//! the digits of an element and a reader, at which coordinates is its owner? Each placement is solved for axes
+//! of its own, remainders by [`crate::congruence`]; an axis that no placement solves is replicated, and there
+//! the owner is the one at the reader's own coordinate. So each reader has one owner to read an element from,
+//! and every rank computes the same one.
 //!
-//! Numbers of a placement that is a remainder are kept below its modulus, others within 62 bits; so no
-//! sum over a mesh overflows, as its ranks can be counted.
+//! Numbers of a placement that is a remainder are kept below its modulus, others within 62 bits; so no sum over
+//! a mesh, which has at most 2^62 ranks, overflows.
 
 use crate::congruence;
 use crate::dim::Digit;
@@ -15,7 +15,7 @@ use crate::linear::LinearAxes;
 use crate::source::AxisSource;
 use crate::{Mesh, ShardingError};
 
-/// Where the owner stands along each axis, by position.
+/// Where the owner is along each axis, by position.
 pub(crate) type Solution = Vec<(usize, AxisSource)>;
 
 /// Solves the placements of digits for the coordinates, in an order in which each depends on earlier ones only.
@@ -44,7 +44,8 @@ pub(crate) fn solve(
             solved.push((axis, AxisSource::Reader));
         }
     }
-    // What a skew depends on comes first: replicated, pinned and digit axes, then the pivots in their order.
+    // A skew follows the sources that it depends on: replicated, pinned and digit axes first, then the pivots
+    // in their order.
     solved.sort_by_key(|(axis, _)| *axis);
     solved.extend(skews);
     Ok(solved)

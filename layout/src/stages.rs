@@ -1,7 +1,7 @@
 //! Stages of a collective: the digits of coordinates along which its ranks communicate one after the other.
 //!
-//! A machine of several levels divides the ranks along an axis: those of a node are near one another. A collective along the
-//! axis can then be several, each along digits of the coordinate:
+//! A machine of several levels divides the ranks along an axis: ranks of a node are close to each other. A collective along the axis
+//! can then be split into several, each along digits of the coordinate:
 //!
 //! ```text
 //! axis x: 8 on 2 nodes of 4        x/4   {0 4} {1 5} {2 6} {3 7}        between nodes
@@ -11,11 +11,11 @@
 use crate::{AxisPart, Mesh};
 use serde::{Deserialize, Serialize};
 
-/// The stages of a collective along some axes, in the order in which data spread: what is summed up takes them backwards.
+/// The stages of a collective along some axes, in the order in which data spread; reductions run them backwards.
 ///
-/// Each rank of the collective's group is one combination of digits, one per part, and each combination is a rank. So the groups
-/// of a stage, whose ranks differ in its digits alone, are disjoint and of one size, and the stages, which change one digit after the
-/// other, lead from each rank to each other one.
+/// Each rank of the collective's group is one combination of digits, one per part, and each combination is a rank. So the groups of a
+/// stage, whose ranks differ in its digits alone, are disjoint and of one size, and the stages, which change one digit after the
+/// other, connect each rank to every other.
 ///
 /// ```
 /// use polyshard::layout::{AxisPart, Stages};
@@ -54,7 +54,7 @@ pub enum StagesError {
 }
 
 impl Stages {
-    /// Returns the stages of a collective along `axes`, given as positions; of each stage its digits.
+    /// Returns the stages of a collective along `axes`, given as positions; each stage is a list of digits.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -67,8 +67,8 @@ impl Stages {
     /// Proves that each coordinate along the axes of a collective is one combination of digits.
     ///
     /// # Errors
-    /// If there are fewer than two stages, one is empty or not in order, or the digits of an axis do not follow one another from the
-    /// lowest to its extent.
+    /// If there are fewer than two stages, one is empty, out of order or along another axis, or the digits of an axis do not make up
+    /// its coordinates.
     pub fn check(&self, mesh: &Mesh, axes: &[usize]) -> Result<(), StagesError> {
         let empty = self.0.iter().filter(|parts| parts.is_empty()).count();
         if self.0.len() < 2 || empty > 0 {
@@ -110,7 +110,7 @@ impl Stages {
     /// Returns the mesh of the same ranks that has an axis for each digit, and the axes of each stage in it.
     ///
     /// # Panics
-    /// If they are no stages of a collective on `mesh`.
+    /// If they are not the stages of a collective on `mesh`.
     #[must_use]
     pub fn refined(&self, mesh: &Mesh) -> (Mesh, Vec<Vec<usize>>) {
         let whole = |axis: usize| vec![AxisPart::whole(mesh, axis)];
@@ -129,7 +129,7 @@ impl Stages {
         (mesh.refined(&extents), axes)
     }
 
-    /// Returns how each stage is written: `x/4`, or `y, x/4` if it is along several digits.
+    /// Returns each stage as text: `x/4`, or `y, x/4` if it is along several digits.
     #[must_use]
     pub fn names(&self, mesh: &Mesh) -> Vec<String> {
         self.0.iter().map(|parts| list(parts.iter(), mesh)).collect()
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        /// From each rank, the stages lead to each rank of its group once, and the groups of a stage are disjoint.
+        /// The stages connect each rank to each rank of its group exactly once, and the groups of a stage are disjoint.
         #[test]
         fn stages_lead_from_each_rank_to_each_other_one(
             factors in prop::collection::vec((2..4usize, 0..3usize), 2..5),

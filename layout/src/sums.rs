@@ -1,41 +1,41 @@
-//! What a reduction in rank order moves: known to the analysis, which states it, and to the runtime, which does it.
+//! How much data a reduction in rank order moves: shared by the analysis, which states it, and the runtime, which carries it out.
 
 use crate::DType;
 
-/// The elements that a reduction adds up.
+/// The element size and the algorithm of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SumKind {
     /// Bytes of an element.
     pub element: u64,
-    /// Whether each rank sums up a piece and hands it on; else those who want the result get the data of all. Where the
-    /// communication library chooses the order, it counts as the second.
+    /// Whether each rank sums one piece and sends it on; otherwise the ranks that need the result receive the data of all. A
+    /// reduction whose order the communication library chooses counts as the latter.
     pub in_pieces: bool,
 }
 
 impl SumKind {
-    /// Returns what elements of `dtype` count as: integers as gathered whole, since of those the library chooses the order, which
-    /// gives the same bits as any.
+    /// Returns the kind for elements of `dtype`. Integers never count as summed in pieces: the library chooses their order, since
+    /// every order gives the same bits.
     #[must_use]
     pub fn new(dtype: DType, in_pieces: bool) -> Self {
         Self { element: dtype.size() as u64, in_pieces: in_pieces && dtype.is_float() }
     }
 
-    /// Returns whether the ranks should each sum up a piece of `bytes` bytes, of which each rank has as many. Where they are so
-    /// short that one collective takes less time than two, each rank which wants the result gets the data of all, as do two
-    /// ranks, which have no shorter way.
+    /// Returns whether each rank should sum one piece, where each holds `bytes` bytes to be summed. If these are so few that one
+    /// collective is faster than two, each rank that needs the result receives the data of all. So do two ranks, for which pieces
+    /// save nothing.
     #[must_use]
     pub fn pays_in_pieces(bytes: u64, ranks: u64) -> bool {
         ranks > 2 && bytes.saturating_mul(ranks) > 1 << 16
     }
 
-    /// Returns the elements of the piece that `rank` sums up, of `elements` in all: pieces are as equal as can be.
+    /// Returns the number of elements in the piece that `rank` sums, of `elements` in all; pieces differ by at most one element.
     #[must_use]
     pub fn piece(elements: u64, ranks: u64, rank: u64) -> u64 {
         elements / ranks + u64::from(rank < elements % ranks)
     }
 
-    /// Returns the bytes that member `rank` of `ranks` receives when the data of all of them, `bytes` of each, are
-    /// summed up at the member `root`, or at all without a root.
+    /// Returns the bytes that member `rank` of `ranks` receives when the data of all of them, `bytes` of each, are summed at the
+    /// member `root`, or at all members without a root.
     ///
     /// ```
     /// use polyshard::layout::SumKind;
@@ -56,8 +56,8 @@ impl SumKind {
         own.saturating_mul(ranks - 1).saturating_add(if wanted { bytes - own } else { 0 })
     }
 
-    /// Returns the most bytes that one rank receives when the data of `ranks` ranks, `bytes` of each, are summed up at
-    /// one of them, or at all.
+    /// Returns the bytes that the busiest rank receives when the data of `ranks` ranks, `bytes` of each, are summed at one of
+    /// them, or at all.
     ///
     /// ```
     /// use polyshard::layout::SumKind;

@@ -1,11 +1,11 @@
-//! Transfers that begin some iterations before the one that reads what they bring, and of the output such that end some iterations after
-//! the one that computes what they take away.
+//! Pipelined transfers: those of inputs begin some iterations before the one that reads the data, those of the output end some iterations
+//! after the one that computes it.
 //!
-//! A tile has a buffer for each iteration that is under way and one for the present one. Iteration `k` receives into buffer
-//! `k mod (depth + 1)`, and begins when iteration `k - depth` runs, or before the loop; isl is asked whether the iteration that had the buffer
-//! before has been computed then. Time backwards, iteration `k` of an output writes buffer `k mod (depth + 1)`, begins to send it at its
-//! end, and awaits what iteration `k - depth` sent; isl is asked whether the iteration that had the buffer before has been awaited then. Of
-//! both, it is asked whether each iteration begins once and is awaited once, in that order.
+//! A tile has a buffer for each iteration in flight and one for the current iteration. The transfer for iteration `k` receives into buffer
+//! `k mod (depth + 1)`, and begins in iteration `k - depth`, or before the loop; isl decides whether the previous iteration that used the
+//! buffer has been computed by then. For an output, time runs backwards: iteration `k` writes buffer `k mod (depth + 1)`, begins to send it
+//! at its end, and waits for the send of iteration `k - depth`; isl decides whether the send of the previous iteration that used the buffer
+//! has been awaited by then. For both, isl decides whether each transfer begins once and is awaited once, in that order.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
@@ -16,11 +16,11 @@ use crate::state::Pipeline;
 use polyshard_layout::Name;
 use polyshard_program::{Depth, Direction, Proof, Property, Transfer};
 
-/// What the grammar of statements shows of transfers that begin and end apart.
+/// The claim about transfers with separate begin and await, which the grammar of statements proves.
 pub(crate) const SAME_ORDER: &str = "all ranks begin and await the same transfers in the same order, also where a rank has nothing to send or to \
                                      receive: no statement depends on the rank";
 
-/// Has the transfers at each loop that is pipelined begin ahead, and returns what was proved of that.
+/// Makes the transfers at each pipelined loop begin ahead, and returns the proofs.
 pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result<Vec<Proof>, LowerError> {
     let mut proofs = Vec::new();
     for pipeline @ &Pipeline { t, depth, step } in &context.state.pipelines {
@@ -79,7 +79,7 @@ fn tensor(context: &Context<'_>, transfer: &Transfer) -> Name {
     tensors.nth(transfer.tensor.0).expect("a transfer is of a tensor; this is a bug in polyshard").name
 }
 
-/// The number of serial loops around what is communicated at a loop, where something is.
+/// The number of serial loops around the transfers at a loop; an error if nothing is communicated at it.
 fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Result<Depth, LowerError> {
     let tensors = || context.kernel().tensors();
     let at = |tensor: Name| context.state.communications.iter().find(|other| other.tensor == tensor);
@@ -98,7 +98,7 @@ fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Resul
     Err(context.blame(Some(step), ErrorKind::NothingAhead { name: t, tensors }))
 }
 
-/// Why that number of iterations cannot lie between the beginning and the end of a transfer, and what to do.
+/// Why a transfer cannot be in flight for `depth` iterations, and what to do.
 fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static str)> {
     if transfer.route.held.is_some() {
         let why = "one leg forwards the tiles of the leg before";
@@ -122,9 +122,9 @@ fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static 
     None
 }
 
-/// Whether every iteration that shares a buffer with an earlier one has it after that is done with it. An input comes to it from `depth`
-/// iterations before on, and an iteration begins transfers before it computes: so that must be one after the other has been computed. An
-/// output is written there from its iteration on, and `depth` iterations after the other that is awaited, at the end: so it must be before.
+/// Whether iterations that share a buffer use it one after the other. The transfer of an input begins `depth` iterations ahead, before that
+/// iteration computes: so that iteration must be after the earlier one, which reads the buffer. An output writes the buffer in its own
+/// iteration, and the earlier send is awaited `depth` iterations after its own, at the end: so that must be before this iteration.
 fn is_done_before(context: &Context<'_>, extent: i64, depth: usize) -> IslResult<bool> {
     let (earlier, later) = (Form::input(0), Form::output(0));
     let mut shared = pairs(extent);
@@ -136,12 +136,13 @@ fn is_done_before(context: &Context<'_>, extent: i64, depth: usize) -> IslResult
     context.relation(&shared)?.is_subset(&context.relation(&in_turn)?)
 }
 
-/// Whether each iteration begins once, is awaited once, and not before it begins.
+/// Whether the transfer of each iteration begins once and is awaited once, not before it begins.
 ///
-/// Time is counted in iterations. What comes for iteration `k` begins at time `k - depth`: in the iteration of that number, or before the loop,
-/// where the first `depth` ones begin; it is awaited at time `k`. What leaves of iteration `k` begins at time `k` and is awaited at time
-/// `k + depth`: in the iteration of that number, or after the loop, where the last `depth` ones are. So isl is asked whether the pairs of a
-/// time and the iteration of which the other end is then are one to one, with all iterations, and in that order.
+/// Time is counted in iterations. The transfer of an input for iteration `k` begins at time `k - depth`: in the iteration of that number,
+/// or before the loop, where the first `depth` begin; it is awaited at time `k`. The transfer of an output of iteration `k` begins at time
+/// `k` and is awaited at time `k + depth`: in the iteration of that number, or after the loop, where the last `depth` are awaited. So isl
+/// decides whether the pairs of a time and the iteration whose transfer has its other end at that time are one to one, cover all
+/// iterations, and are in that order.
 fn is_awaited_once(context: &Context<'_>, extent: i64, depth: usize, direction: Direction) -> IslResult<bool> {
     let (time, iteration, depth) = (Form::input(0), Form::output(0), depth as i64);
     let ahead = if direction == Direction::In { depth } else { -depth };

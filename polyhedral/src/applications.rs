@@ -1,4 +1,4 @@
-//! Kernels that are applied several times, each time to what they wrote before: which these are, and how far they reach.
+//! Kernels that are applied several times, each time to their previous output: which kernels allow it, and how far they reach.
 
 use crate::error::ErrorKind;
 use crate::state::{Applied, State};
@@ -16,10 +16,10 @@ pub(crate) struct Applications {
 }
 
 impl Applications {
-    /// What the schedule says of a kernel; none if it is applied once.
+    /// The applications that the schedule asks for; `None` if the kernel is applied once or is empty.
     ///
     /// # Errors
-    /// Why it cannot be applied to what it writes, with the step that says so.
+    /// Why the kernel cannot be applied to its own output, with the step that asks for it.
     pub(crate) fn new(state: &State) -> Result<Option<Self>, (StepId, ErrorKind)> {
         let Some(Applied { tensor, count, step }) = state.applied else { return Ok(None) };
         let kernel = &state.kernel;
@@ -36,7 +36,7 @@ impl Applications {
         Ok(Some(Self { tensor, count: count as i64, step, reach, periodic }))
     }
 
-    /// The region that one application reads, as it has to be for all of them.
+    /// The region that one application reads, widened for all of them.
     pub(crate) fn widened(&self, mut ranges: Vec<(Expr, Expr)>) -> Vec<(Expr, Expr)> {
         for ((low, high), [below, above]) in ranges.iter_mut().zip(&self.reach) {
             *low = low.offset_by(-(self.count - 1).saturating_mul(*below));
@@ -46,7 +46,7 @@ impl Applications {
     }
 }
 
-/// How far a kernel reads beyond its own element per dimension, and which dimensions go round.
+/// How far a kernel reads beyond its own element per dimension, and which dimensions are periodic.
 fn reach_of(kernel: &Kernel, tensor: Name) -> Result<(Vec<[i64; 2]>, Vec<bool>), &'static str> {
     let [input] = kernel.inputs() else { return Err("it reads other tensors, which do not change with the steps") };
     let output = kernel.output();

@@ -1,4 +1,4 @@
-//! The numbers of a schedule within the limit of [`polyshard_program::bounds`].
+//! Checks that the numbers of a schedule are within the limit of [`polyshard_program::bounds`].
 
 use crate::error::ErrorKind;
 use crate::nest::{Definition, Nest, NodeId};
@@ -8,10 +8,10 @@ use polyshard_program::{
     bounds::{LIMIT, beyond},
 };
 
-/// MPI numbers ranks by C integers.
+/// MPI numbers ranks with C integers.
 const RANKS: usize = i32::MAX as usize;
 
-/// What the loops of a schedule count to is within the limit, and so is what accesses make of it.
+/// Checks that the values of all loops, and of the indices of accesses, are within the limit.
 pub(crate) fn nest(kernel: &Kernel, nest: &Nest) -> Result<(), ErrorKind> {
     let mut reaches = vec![None; nest.nodes.len()];
     for id in 0..nest.nodes.len() {
@@ -26,12 +26,13 @@ pub(crate) fn nest(kernel: &Kernel, nest: &Nest) -> Result<(), ErrorKind> {
     }
 }
 
-/// The ranks can be numbered.
+/// Checks that MPI can number the ranks.
 pub(crate) fn mesh(mesh: &Mesh) -> Result<(), ErrorKind> {
     if mesh.size() <= RANKS { Ok(()) } else { Err(ErrorKind::TooManyRanks { mesh: mesh.to_string() }) }
 }
 
-/// One more than what a node counts to, at least its coefficients: those of an empty or single loop count, too.
+/// One more than the largest value of a node, and at least its coefficients: those of a loop of no or one
+/// iteration count, too.
 fn reach(nest: &Nest, id: NodeId, known: &mut [Option<i128>]) -> i128 {
     if let Some(reach) = known[id.0] {
         return reach;
@@ -40,12 +41,12 @@ fn reach(nest: &Nest, id: NodeId, known: &mut [Option<i128>]) -> i128 {
     let extent = i128::from(node.extent).max(1);
     let found = match &node.definition {
         Definition::Loop => extent,
-        // The offset is below what is divided, and takes nothing from it but below 0.
+        // The offset is smaller than the range divided, so subtracting it does not increase the reach.
         Definition::Split { outer, inner, factor, .. } => {
             let outer = reach(nest, *outer, known).saturating_mul(i128::from(*factor));
             outer.saturating_add(reach(nest, *inner, known)).max(extent)
         }
-        // Quotient and remainder are below what is divided.
+        // Quotient and remainder are smaller than the dividend.
         Definition::FusedOuter { fused, .. } | Definition::FusedInner { fused, .. } => {
             reach(nest, *fused, known).max(extent)
         }

@@ -1,8 +1,8 @@
 //! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
 //!
 //! The tests follow the order local, broadcast, shift, permute, two steps, all-gather, halo, exchange. Closed forms propose
-//! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
-//! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
+//! (where a root is, which neighbour sends) and isl decides: a pattern is chosen only if the relation of the needed
+//! elements allows it. The exchange needs no test; it is correct for every region and sharding.
 
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
@@ -15,7 +15,7 @@ use polyshard_layout::DimLayout;
 use polyshard_program::{AxisId, Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
-    /// The route of a region; `trail` gets a line for each test made, and what the tests proved.
+    /// The route of a region; `trail` gets a line for each test made, and the claims that the tests proved.
     pub(crate) fn route(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         self.route_of(need, true, trail)
     }
@@ -57,7 +57,7 @@ impl Context<'_> {
         self.single_owner(need, from, may_shift, trail)
     }
 
-    /// Whether the rank at these coordinates owns all that a rank needs.
+    /// Whether the rank at these coordinates owns all elements that the reader needs.
     fn is_owned_by(&self, need: &Need<'_>, from: &[Expr]) -> IslResult<bool> {
         if let Some(samples) = &self.samples {
             return Ok(samples.all_own(need, Some(from)));
@@ -66,7 +66,7 @@ impl Context<'_> {
         self.needed(need.depth, need.region)?.is_subset(&owned)
     }
 
-    /// Whether this is the coordinate of each rank that needs anything.
+    /// Whether `root` is the own coordinate of each rank that needs anything.
     fn is_aligned(&self, need: &Need<'_>, axis: usize, root: &Expr) -> IslResult<bool> {
         if let Some(samples) = &self.samples {
             return Ok(samples.are_own(need, axis, root));
@@ -75,7 +75,7 @@ impl Context<'_> {
         along.restrict(&self.needed(need.depth, need.region)?)?.is_subset(&self.own_coordinate(need.depth, axis)?)
     }
 
-    /// Says of an axis whether all owners of what a rank needs have its coordinate along it.
+    /// Returns a test of an axis: whether all owners of the elements that a rank needs have the rank's coordinate along it.
     pub(crate) fn aligned(&self, need: &Need<'_>, which: WhichOwners) -> impl Fn(usize) -> IslResult<bool> {
         let sampled = self.samples.as_ref().and_then(|samples| samples.are_aligned(need, which));
         move |axis| match &sampled {
@@ -84,7 +84,7 @@ impl Context<'_> {
         }
     }
 
-    /// Each rank needs what the rank at `from` owns.
+    /// The route if all elements that a rank needs are owned by the rank at `from`.
     fn single_owner(&self, need: &Need<'_>, from: Vec<Expr>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
         trail.test(format!("the needed region has one owner, ({})", self.rank(&from)));
         let owned_there = format!("rank ({}) owns the tile", self.rank(&from));
@@ -135,7 +135,7 @@ impl Context<'_> {
         self.relation(&self.relations.points(depth, &[own], &[]))
     }
 
-    /// What I need in the next iteration, the neighbour holds in this one.
+    /// A shift, if the region that a rank needs in the next iteration is the one that a neighbour holds in this one.
     fn shift(&self, need: &Need<'_>, axes: &[usize], trail: &mut Trail) -> IslResult<Option<Route>> {
         let Some(counter) = need.depth.0.checked_sub(1).map(LoopId) else { return Ok(None) };
         let extent = self.ranges.counters[counter.0];
@@ -169,7 +169,7 @@ impl Context<'_> {
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
-                // The tile is passed on, to ranks that read other parts of it.
+                // The tile is forwarded to ranks that read other parts of it.
                 let first = Need { depth: Depth(counter.0), region: &region, reads: &[], ..*need };
                 let first = self.route_of(&first, false, &mut start)?;
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
@@ -188,7 +188,7 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// The distance of the neighbour that holds the next region, by a few samples; isl decides about the rest.
+    /// The distance of the neighbour that holds the next region, from a few samples; isl decides whether it holds everywhere.
     fn distance(&self, region: &Region, axis: usize, LoopId(counter): LoopId) -> Option<i64> {
         let extent = self.ranges.coordinates[axis];
         let boxes = |coordinates: &[i64], counters: &[i64]| -> Vec<(i64, i64)> {
@@ -203,7 +203,7 @@ impl Context<'_> {
         };
         let held: Vec<_> = {
             let zero = counters.clone();
-            // Beyond a few neighbours a shift is no cheaper than a permutation.
+            // Beyond a few neighbours, a shift is not cheaper than a permutation.
             let reach = (extent / 2).min(64);
             let near = (1..=reach).flat_map(|by| [by, -by]);
             near.map(|by| (by, boxes(&now(by), &zero))).collect()
@@ -213,7 +213,7 @@ impl Context<'_> {
         held.into_iter().find(|(_, held)| *held == wanted).map(|(by, _)| by)
     }
 
-    /// Each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
+    /// A permutation: each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
     fn permute(&self, need: &Need<'_>, from: Vec<Expr>, same: &[usize], trail: &mut Trail) -> IslResult<Route> {
         let seen = self.samples.as_ref().map(|samples| samples.are_distinct(need, &from));
         let timed = || self.timed(need.depth, &from)?.restrict(&self.needed(need.depth, need.region)?);
@@ -245,8 +245,8 @@ impl Context<'_> {
         self.relation(&self.relations.points(depth, &values, &[]))
     }
 
-    /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
-    /// Along the axes in `kept` they have one coordinate.
+    /// The closed form of the rank that maps to this one, if `timed` maps iterations to (rank, counters) as `from` says.
+    /// Along the axes in `kept`, both have the same coordinate.
     pub(crate) fn inverse(
         &self,
         depth: Depth,
@@ -260,10 +260,10 @@ impl Context<'_> {
         Ok(timed.then(&self.timed(depth, &to)?)?.is_subset(&same)?.then_some(to))
     }
 
-    /// Several owners: those along some axes together, or an exchange.
+    /// The route from several owners: an all-gather along some axes, or an exchange.
     ///
-    /// Readers that differ along these axes alone need the same region from the same owners, however much each of
-    /// those has of it: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
+    /// Readers that differ along these axes alone need the same region from the same owners, whatever part of it each owner
+    /// has: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
     fn gather(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let mut axes = Vec::new();
         let is_aligned = self.aligned(need, WhichOwners::Source);

@@ -1,13 +1,13 @@
 //! Routes of two steps: a permutation among some ranks and a broadcast, in either order.
 //!
 //! ```text
-//! permute, broadcast(z)     the owners' tiles go to the ranks of one layer, and from there to all layers
-//! broadcast(z), permute     what the ranks of one layer own goes to all layers, and is permuted in each
+//! permute, broadcast(z)     owners send their tiles to the ranks of one layer, which broadcast them to all layers
+//! broadcast(z), permute     the ranks of one layer broadcast their shards to all layers, each of which permutes them
 //! ```
 //!
-//! The first is right where the layers need the same, the second where each layer needs the owners' tiles in another
-//! order, as 2.5-D products do: E. Solomonik and J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication
-//! and LU Factorization Algorithms", Euro-Par 2011. Both steps are proved by themselves.
+//! The first is correct if the layers need the same tiles, the second if each layer needs the owners' tiles in another
+//! order, as in 2.5-D products: E. Solomonik and J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication
+//! and LU Factorization Algorithms", Euro-Par 2011. Each step is proved separately.
 
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
@@ -18,8 +18,8 @@ use polyshard_program::{AxisId, Expr, Leg, Owners, Property, Route, Symbol};
 const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
 
 impl Context<'_> {
-    /// A route of two steps, where each rank needs what the owner at `from` has; `same` are the axes along which region
-    /// and owner do not change.
+    /// A route of two steps, if all elements that a rank needs are those of the owner at `from`; `same` are the axes
+    /// along which region and owner do not change.
     pub(crate) fn composed(
         &self,
         need: &Need<'_>,
@@ -82,7 +82,7 @@ impl Context<'_> {
         let choose = |inside: &[Expr], along: &[Expr]| -> Vec<Expr> {
             (0..from.len()).map(|axis| if axes.contains(&axis) { along } else { inside }[axis].clone()).collect()
         };
-        // The rank of the reader's own layer that stands where the owner does in its layer.
+        // The rank in the reader's layer at the position that the owner has in its own layer.
         let inside = choose(from, &own);
         let timed = self.timed(depth, &inside)?;
         let serving = timed.restrict(needed)?;
@@ -91,7 +91,7 @@ impl Context<'_> {
             return Ok(None);
         }
         let Some(to) = self.inverse(depth, &inside, &axes, &serving)? else { return Ok(None) };
-        // What the reader that a rank will serve needs is what it is sent.
+        // A rank is sent the region that the reader it will serve needs.
         let there = |symbol| match symbol {
             Symbol::Coordinate(AxisId(axis)) => Some(to[axis].clone()),
             Symbol::Counter(_) => None,

@@ -1,19 +1,19 @@
-//! What relations are made of: linear conditions on pairs of integer tuples.
+//! Linear conditions on pairs of integer tuples, from which relations are built.
 //!
-//! They are built as rows of numbers, since isl takes longer to read a text than to answer most questions about it. A
-//! quotient is a witness with its definition, of which remainders follow; the least or the greatest of two numbers, where
-//! it is not a bound, makes two cases.
+//! They are built as rows of numbers, since isl takes longer to parse a text than to answer most questions about it. A
+//! quotient is a witness with its definition, and gives remainders; the minimum or maximum of two numbers, unless it is a
+//! bound, makes two cases.
 
 use std::collections::BTreeMap;
 
-/// What a condition is about.
+/// A variable of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Column {
-    /// A number of the tuple that is mapped.
+    /// A number of the input tuple.
     Input(usize),
-    /// A number of the tuple that it is mapped to.
+    /// A number of the output tuple.
     Output(usize),
-    /// A number that exists.
+    /// An existentially quantified number.
     Witness(usize),
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum Condition {
     NotNegative(Form),
 }
 
-/// Conditions on pairs of tuples, of which all hold in at least one case.
+/// Conditions on pairs of tuples: in at least one case, all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Conditions {
     pub inputs: usize,
@@ -102,12 +102,12 @@ impl Conditions {
     pub(crate) fn or(mut self, other: Self) -> Self {
         self.witnesses = self.witnesses.max(other.witnesses);
         self.cases.extend(other.cases);
-        // Those of either are not defined in the cases of the other.
+        // Quotients of one are not defined in the cases of the other.
         self.quotients.clear();
         self
     }
 
-    /// A number that exists.
+    /// An existentially quantified number.
     pub(crate) fn witness(&mut self) -> Form {
         self.witnesses += 1;
         Form::column(Column::Witness(self.witnesses - 1))
@@ -166,7 +166,7 @@ impl Conditions {
         form.subtract(&quotient.multiply(by))
     }
 
-    /// Returns the smaller of two numbers, or the greater.
+    /// Returns the minimum of two numbers, or the maximum.
     pub(crate) fn choice(&mut self, a: &Form, b: &Form, smaller: bool) -> Form {
         let (first, second) = if smaller { (a, b) } else { (b, a) };
         let chosen = self.witness();
@@ -212,7 +212,7 @@ mod tests {
     fn quotients_and_remainders_are_those_of_numbers() {
         check(|c, x| c.quotient(&x.multiply(3), 4), |x| i128::from((3 * x).div_euclid(4)));
         check(|c, x| c.remainder(&x.offset(2), 5), |x| i128::from((x + 2).rem_euclid(5)));
-        // One in the other, and one twice.
+        // Nested quotients, and one used twice.
         check(
             |c, x| {
                 let outer = c.quotient(x, 2);
@@ -227,7 +227,7 @@ mod tests {
         let five = Form::constant(5);
         check(|c, x| c.choice(x, &five, true), |x| i128::from(x.min(5)));
         check(|c, x| c.choice(&x.multiply(2), &five, false), |x| i128::from((2 * x).max(5)));
-        // A quotient that is asked for after a choice holds in all cases.
+        // A quotient added after a choice holds in all cases.
         check(
             |c, x| {
                 let least = c.choice(x, &x.multiply(-1), true);
@@ -237,7 +237,7 @@ mod tests {
         );
     }
 
-    /// Each of two conditions has defined its witnesses for itself.
+    /// Each of two conditions defines its own witnesses.
     #[test]
     fn a_quotient_after_a_union_holds_in_all_cases() {
         let isl = Isl::new().expect("isl starts");

@@ -1,4 +1,4 @@
-//! What the passes of lowering share: the schedule, its relations and closed forms, and isl to decide about them.
+//! Shared by the passes of lowering: the schedule, its relations and closed forms, and isl, which decides questions about them.
 
 use crate::applications::Applications;
 use crate::conditions::Conditions;
@@ -15,13 +15,13 @@ use polyshard_layout::Sharding;
 use polyshard_program::{Kernel, Ranges, StepId, list};
 use std::cell::OnceCell;
 
-/// A schedule that is being lowered. Passes read it, and return what they find.
+/// A schedule that is being lowered. Passes read it and return their results.
 pub(crate) struct Context<'a> {
     pub schedule: &'a Schedule,
     pub state: &'a State,
     pub relations: Relations<'a>,
     pub ranges: Ranges,
-    /// What is asked in the place of isl, where nothing is to be proved.
+    /// Samples that answer instead of isl, if nothing is to be proved.
     pub samples: Option<Samples>,
     /// How often the kernel is applied, if more than once.
     pub applications: Option<Applications>,
@@ -29,7 +29,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// A schedule of which everything is proved.
+    /// The context of a schedule with proofs.
     ///
     /// # Errors
     /// The first error of the kernel or of a step.
@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
         Ok(Self { schedule, state, relations, ranges, samples: None, applications, isl })
     }
 
-    /// A schedule of which nothing is proved.
+    /// The context of a schedule without proofs.
     ///
     /// # Errors
     /// As those of [`new`](Self::new).
@@ -91,8 +91,8 @@ impl<'a> Context<'a> {
         decision.map_err(|error| self.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
     }
 
-    /// Refuses the schedule unless isl proves `what`, which always holds if the closed forms are right; of a schedule of which nothing
-    /// is proved, it is taken to.
+    /// Rejects the schedule unless isl proves `what`, which always holds if the closed forms are right. Without proofs, it is assumed
+    /// to hold.
     pub(crate) fn proved(&self, what: &str, holds: impl FnOnce() -> IslResult<bool>) -> Result<(), LowerError> {
         if self.samples.is_some() || self.decided(what, holds())? { Ok(()) } else { Err(self.not_proved(what)) }
     }

@@ -32,7 +32,7 @@ impl LowerError {
         Self { step, at: *at, kind: Box::new(kind) }
     }
 
-    /// Returns the number of the step that is wrong, from 1, if it is one step.
+    /// Returns the number of the step that is wrong, counted from 1, if it is one step.
     #[must_use]
     pub fn step(&self) -> Option<usize> {
         self.step.as_ref().map(|step| step.0)
@@ -56,7 +56,7 @@ impl LowerError {
         self.kind.message()
     }
 
-    /// Returns the valid names, or the cure.
+    /// Returns the valid names, or how to fix it.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         self.kind.help()
@@ -100,7 +100,7 @@ pub enum ErrorKind {
     /// A name that cannot be written in a program.
     #[error("`{name}` is not a name for a {what}; names are letters, digits and `_`, and do not start with a digit")]
     BadName { name: Name, what: &'static str },
-    /// A count of 0, or beyond 63 bits.
+    /// A count of 0, or beyond 2^62.
     #[error("cannot use {what} {count}; give a number from 1 to 2^62")]
     BadCount { what: &'static str, count: usize },
     /// A pipeline of no iterations, or of too many.
@@ -193,7 +193,7 @@ pub enum ErrorKind {
     /// A step needs the mesh, which `distribute` has not defined yet.
     #[error("the mesh is not defined yet; call `distribute` first")]
     NoMesh,
-    /// No dimension of the tensor, or several, go by this variable; the count is "no dimension" or "more than one dimension".
+    /// This variable indexes no dimension of the tensor alone, or several; the count is "no dimension" or "more than one dimension".
     #[error(
         "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, as `dim(0)`; `{tensor}` is read or written \
          as {accesses}"
@@ -219,7 +219,7 @@ pub enum ErrorKind {
     /// The leaf is of another kind than asserted.
     #[error("the leaf is a {found}, not a {asserted}: {why}")]
     OtherLeaf { found: String, asserted: String, why: String },
-    /// A leaf with a name cannot take the operands as tiles.
+    /// A named leaf cannot take the operands as tiles.
     #[error("leaf `{leaf}` cannot run here: {why}; {help}")]
     NoTiles { leaf: Name, why: String, help: &'static str },
     /// A transfer has another pattern than expected.
@@ -237,13 +237,13 @@ pub enum ErrorKind {
     /// An expected share that is not from 0 to 1.
     #[error("{share} is not a share of a transfer; give a number from 0 to 1: 0.8 is four fifths")]
     BadShare { share: f64 },
-    /// Tiles or iterations that cannot be counted.
+    /// Tiles or iterations whose number does not fit in 63 bits.
     #[error("{what} has more elements than fit in 63 bits; use smaller tiles")]
     TooLarge { what: String },
     /// A loop, or an index expression with its tensor, is too large for sums of a few to fit 64 bits.
     #[error("{what} exceeds 2^60, so sums of indices might overflow; use smaller extents, tiles and parts")]
     OutOfReach { what: String },
-    /// More ranks than can be numbered, over the mesh with the axes of all levels.
+    /// More ranks than MPI can number, over the mesh with the axes of all levels.
     #[error("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents")]
     TooManyRanks { mesh: String },
     /// isl failed or gave up.

@@ -1,8 +1,8 @@
-//! Which elements of its tensors a kernel touches, where these are not all: by that, programs of several kernels know that nothing is read
-//! which none has written.
+//! Which elements of its tensors a kernel touches, if not all. With this, programs of several kernels check that no element is read that
+//! no kernel has written.
 //!
-//! The boxes are closed forms of the kernel's indices ([`Footprint`](polyshard_program::Footprint)). isl is asked whether nothing else is
-//! read, and whether all of that is written.
+//! The boxes are closed forms of the kernel's indices ([`Footprint`](polyshard_program::Footprint)). isl decides whether nothing outside
+//! of them is read, and whether all of them is written.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
@@ -11,7 +11,7 @@ use crate::isl::IslResult;
 use crate::proofs::proof;
 use polyshard_program::{Access, Footprint, Kernel, Proof, Property, list};
 
-/// Proves the boxes of tensors of which not all is touched.
+/// Proves the boxes of tensors that are touched only in part.
 pub(crate) fn touched(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
     let kernel = context.kernel();
     let mut proofs = Vec::new();
@@ -48,7 +48,7 @@ fn is_inside(context: &Context<'_>, inner: &Conditions, outer: &Conditions) -> I
     context.relation(inner)?.is_subset(&context.relation(outer)?)
 }
 
-/// The elements of a tensor of this shape that an access names, in instances of which the variables that it lacks are no matter.
+/// The elements of a tensor of this shape that an access names in any instance; variables that the access lacks do not matter.
 fn elements(kernel: &Kernel, access: &Access, shape: &[usize]) -> Conditions {
     let mut conditions = Conditions::new(0, access.index.len());
     let mut values = Vec::new();
@@ -67,7 +67,7 @@ fn elements(kernel: &Kernel, access: &Access, shape: &[usize]) -> Conditions {
             None => sum,
         };
         conditions.equal(&Form::output(dim), &sum);
-        // What is outside of the tensor is no element.
+        // Indices outside of the tensor are not elements.
         conditions.within(&Form::output(dim), extent as i64);
     }
     conditions

@@ -1,4 +1,4 @@
-//! Finding what is likely slow in a program, as [`Hint`]s. Tests: `polyhedral/tests/it/hints.rs`.
+//! Finds parts of a program that are likely slow, as [`Hint`]s. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
@@ -10,7 +10,7 @@ use polyshard_program::{
     Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, Leg, Nest, Symbol, Tensor, Transfer, Value,
 };
 
-/// The hints at a program, in the order of its parts.
+/// The hints on a program, in the order of its parts.
 pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
     let kernel = context.kernel();
     if kernel.vars().iter().any(|var| var.extent == 0) {
@@ -43,7 +43,7 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     hints
 }
 
-/// Parts that have no indices, of loops that were divided.
+/// Divided loops, some of whose parts have no indices.
 fn empty_iterations(context: &Context<'_>) -> Vec<Hint> {
     let nest = context.nest();
     let steps: Vec<&Step> = context.schedule.steps().collect();
@@ -61,7 +61,7 @@ fn empty_iterations(context: &Context<'_>) -> Vec<Hint> {
         }
         let axis = bound_axis(context, outer);
         match (axis, context.state.written(id)) {
-            // Not all of these ranks would be idle if the loop ran over all that it is divided as.
+            // Not all of these ranks would be idle if the loop ran over the whole dimension by which it is divided.
             (Some(axis), Some((start, extent))) if start == offset && filled != (0..end(extent)) => {
                 let kernel = context.kernel();
                 let range = kernel.vars()[id.0].range();
@@ -93,7 +93,7 @@ fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
     let terms: Vec<_> = terms(kernel.written_value()).into_iter().filter(|term| !term.accesses().is_empty()).collect();
     let has = |term: &Value, name: Name| term.accesses().iter().any(|access| has(access, name));
     let summed = kernel.vars().iter().filter(|var| var.extent > 1 && !self::has(kernel.target(), var.name));
-    // What no term depends on is a factor of all of them.
+    // The sum over an index that no term depends on is a factor of all terms.
     let summed: Vec<_> = summed.filter(|var| terms.iter().any(|term| has(term, var.name))).collect();
     let hint = |term: &&Value| {
         let lacks: Vec<_> = summed.iter().filter(|var| !has(term, var.name)).collect();
@@ -110,7 +110,7 @@ fn has(access: &Access, name: Name) -> bool {
     access.index.iter().any(|index| index.coefficient(name) != 0)
 }
 
-/// What a value is the sum of, up to signs.
+/// The terms whose sum is the value, up to signs.
 fn terms(value: &Value) -> Vec<&Value> {
     match value {
         Value::Add(a, b) | Value::Sub(a, b) => [terms(a), terms(b)].concat(),
@@ -119,7 +119,7 @@ fn terms(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Indices that are summed over and occur in one access alone, a factor of a product that lacks other indices.
+/// Indices that are summed over and occur in only one access, a factor of a product that lacks other indices.
 fn lone_indices(kernel: &Kernel) -> Vec<Hint> {
     if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
         return Vec::new();
@@ -144,7 +144,7 @@ fn lone_indices(kernel: &Kernel) -> Vec<Hint> {
     kernel.vars().iter().filter_map(hint).collect()
 }
 
-/// Factors without which the statement would be a matrix product, each of fewer indices than the statement has.
+/// Factors without which the statement would be a matrix product, each with fewer indices than the statement.
 fn factors_of_product(context: &Context<'_>, leaf: &Leaf) -> Option<Hint> {
     let kernel = context.kernel();
     let asked = context.state.tensorized.as_ref().and_then(|tensorized| tensorized.kind);
@@ -244,17 +244,17 @@ fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Opti
     (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
 }
 
-/// The points of a leaf that a core computes in a microsecond, or a few, as a message between two processes takes at the least.
+/// The points of a leaf that a core computes in one or a few microseconds, the minimum latency of a message between two processes.
 const FEWEST_POINTS: usize = 1 << 12;
 
-/// Panels that wait though they begin ahead.
+/// Pipelined panels that ranks have to wait for nevertheless.
 fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf, depth: Depth) -> Option<Hint> {
     let (around, inside) = context.nest().inside(Depth(0)).split_at(transfer.level.0);
     let at = context.state.nest.node(*around.last()?);
     if at.extent <= 1 {
         return Some(Hint::NothingHidden { tensor, at: at.name });
     }
-    // What one iteration computes: all loops between it and the leaf, and those of the leaf.
+    // The points of one iteration: all loops between it and the leaf, and those of the leaf.
     let serial = inside[..depth.0 - transfer.level.0].iter().map(|&id| context.state.nest.node(id).extent);
     let points = serial
         .chain(max_counts(leaf, &context.ranges))
@@ -266,7 +266,7 @@ fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf:
     matches!(leaf.op, LeafOp::Named { .. } | LeafOp::Products { .. }).then_some(Hint::LeafNotCut { tensor })
 }
 
-/// A halo that comes while nothing is computed, since no iteration reads what its rank owns alone, or one that does not come at all.
+/// A halo that arrives while nothing is computed, since every iteration reads some of it, or one that is not fetched at all.
 pub(crate) fn idle_interior(context: &Context<'_>, nest: &Nest) -> Option<Hint> {
     let Some(halo) = nest.transfers.iter().find(|transfer| transfer.interior_first) else {
         let asked = context.state.interiors.first().filter(|_| nest.mesh.size() > 1 && !nest.kernel.is_empty());
@@ -276,7 +276,7 @@ pub(crate) fn idle_interior(context: &Context<'_>, nest: &Nest) -> Option<Hint> 
     is_empty.then(|| Hint::NoInterior { tensor: nest.tensor_name(halo.tensor) })
 }
 
-/// A region that fits a block, walks along it and may start anywhere in it.
+/// A region that fits in a block, moves along it and may start anywhere in it.
 fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -> Option<Hint> {
     if !matches!(transfer.route.at_owners(), [Leg::Exchange { .. }]) {
         return None;
@@ -304,7 +304,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
     })
 }
 
-/// More than twice of what the accesses can read.
+/// A tile of more than twice as many elements as the accesses can read.
 fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Transfer) -> Option<Hint> {
     let Transfer { operands, level, region, .. } = transfer;
     let most = region.max_extents(&context.ranges);

@@ -1,8 +1,8 @@
-//! How inputs get to the ranks that read them: a transfer per region of each.
+//! How inputs get to the ranks that read them: one transfer per region of each.
 //!
-//! Accesses that differ in constants alone, as those of a stencil do, touch one region, the hull of what each of them
-//! touches. Others are regions of their own: the hull of the rows `m` and `n` of `A[m, k] * A[n, k]` is all rows
-//! between, of which most are not read. What lies inside of another region that moves is read from its tile.
+//! Accesses that differ only in constants, as in a stencil, share one region, the hull of the elements that they touch.
+//! Other accesses have their own regions: the hull of the rows `m` and `n` of `A[m, k] * A[n, k]` is all rows between,
+//! most of which are not read. A region inside another one that is fetched is read from the tile of that one.
 
 use crate::context::Context;
 use crate::error::LowerError;
@@ -32,7 +32,7 @@ struct Input<'a> {
     step: Option<StepId>,
 }
 
-/// The transfers of all inputs, and what was proved of them.
+/// The transfers of all inputs, and the proofs about them.
 pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Proof>), LowerError> {
     let (mut transfers, mut proofs) = (Vec::new(), Vec::new());
     for (id, tensor) in (0..).map(TensorId).zip(context.kernel().inputs()) {
@@ -47,7 +47,7 @@ pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Pro
     Ok((transfers, proofs))
 }
 
-/// The regions of the accesses, one for those with the same coefficients.
+/// The regions of the accesses, one for all accesses with the same coefficients.
 fn parts<'a>(context: &Context<'a>, input: &Input<'_>) -> Vec<Part<'a>> {
     let operands = (0..).map(OperandId).zip(context.kernel().value().accesses());
     let mut groups: Vec<(Vec<OperandId>, Vec<&Access>)> = Vec::new();
@@ -72,8 +72,8 @@ fn same_coefficients(a: &Access, b: &Access) -> bool {
     a.index.iter().zip(&b.index).all(|(a, b)| a.terms == b.terms)
 }
 
-/// The parts without those that are inside of others: what moves anyway is not fetched twice, but what a rank owns is
-/// read where it lies.
+/// The parts without those that are inside others: elements that are fetched anyway are not fetched twice, but elements
+/// that a rank owns are read in place.
 fn merged<'a>(context: &Context<'_>, mut parts: Vec<Part<'a>>, input: &Input<'_>) -> Result<Vec<Part<'a>>, LowerError> {
     let what = format!("whether a region of `{}` is inside of another", input.tensor.name);
     let mut number = 0;
@@ -129,7 +129,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         let loops = input.requested.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is read, so it is fetched outside them"));
     }
-    // Of time steps, those after the first read what is diagonal to the first's.
+    // Time steps after the first read elements diagonal to those of the first, so the whole region counts.
     let is_applied = context.applications.as_ref().is_some_and(|applied| applied.tensor == name);
     let reads = if is_applied { &[][..] } else { &accesses[..] };
     let need = Need { depth, region: &region, sharding: &input.sharding, reads, written: false };
@@ -138,7 +138,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
     let mut capacity = 0;
     if !route.is_in_place() {
         capacity = context.capacity(&region, step, name)?;
-        // The closed forms of what is passed on need not be as tight.
+        // The closed form of the forwarded region may be less tight.
         if let Some(held) = &route.held {
             capacity = capacity.max(context.capacity(held, step, name)?);
         }

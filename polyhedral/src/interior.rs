@@ -1,5 +1,5 @@
-//! Leaves that compute their interior while a halo comes: which iterations these are, the nest says in closed form; isl is asked whether
-//! they read nothing that another rank owns.
+//! Leaves that compute their interior while a halo is in flight. The nest gives the iterations of the interior in closed form; isl
+//! decides whether they read nothing that another rank owns.
 
 use crate::ahead::SAME_ORDER;
 use crate::conditions::{Conditions, Form};
@@ -12,7 +12,7 @@ use crate::range::position;
 use crate::relation::owned;
 use polyshard_program::{Access, Affine, Interior, Nest, Proof, Property, TileId, Transfer};
 
-/// Has the halos that the schedule says come while the interior is computed.
+/// Marks the halos that are to be in flight while the interior is computed.
 pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) {
     for &(tensor, _) in &context.state.interiors {
         let number = context.kernel().tensors().position(|other| other.name == tensor);
@@ -23,7 +23,7 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) {
     }
 }
 
-/// Refuses a leaf that cannot compute its interior first, and returns what was proved of one that can.
+/// Rejects a leaf that cannot compute its interior first; otherwise returns the proofs.
 pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, LowerError> {
     let mut proofs = Vec::new();
     for &(tensor, step) in &context.state.interiors {
@@ -31,7 +31,7 @@ pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, L
         let coming = nest.transfers.iter().enumerate().filter(|(_, transfer)| Some(transfer.tensor.0) == number);
         let coming: Vec<_> = coming.filter(|(_, transfer)| transfer.interior_first).collect();
         if coming.is_empty() {
-            // Nothing comes, so nothing is hidden.
+            // Nothing is fetched, so nothing is hidden.
             continue;
         }
         let interior =
@@ -51,7 +51,7 @@ pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, L
     Ok(proofs)
 }
 
-/// Whether all that the interior reads by a transfer is the rank's own, or outside of the array.
+/// Whether all elements of a transfer that the interior reads are the rank's own, or outside of the array.
 fn reads_its_own(context: &Context<'_>, nest: &Nest, interior: &Interior, tile: TileId) -> IslResult<bool> {
     let transfer = &nest.transfers[tile.0];
     let sharding = &nest.shardings[transfer.tensor.0];
@@ -100,7 +100,7 @@ fn iterations(context: &Context<'_>, nest: &Nest, interior: &Interior) -> Condit
     conditions
 }
 
-/// The element that an access reads, by the kernel's indices; an index that goes round is as it is written.
+/// The element that an access reads, by the kernel's indices; a periodic index is not wrapped.
 fn element(context: &Context<'_>, access: &Access) -> Vec<Form> {
     let kernel = context.kernel();
     let form = |index: &Affine| {

@@ -1,7 +1,7 @@
 //! isl, in the few operations that the analysis needs.
 //!
 //! The bindings' handles are `Send` by accident and can be duplicated through public fields; here a
-//! [`Relation`] is neither, keeps its context alive, and turns isl's errors into ours. isl is told to
+//! [`Relation`] is neither, keeps its context alive, and turns isl's errors into ours. isl is configured to
 //! return errors instead of ending the process, and to give up after a bounded number of operations.
 
 use crate::conditions::{Column, Condition, Conditions, Form};
@@ -18,16 +18,16 @@ const CONTINUE: i32 = 1;
 /// Far beyond what any schedule in the test suite needs; seconds rather than hours.
 const MAX_OPERATIONS: u64 = 400_000_000;
 
-/// What isl says went wrong.
+/// An error message of isl.
 #[derive(Debug)]
 pub(crate) struct IslError(pub String);
 
 pub(crate) type IslResult<T> = Result<T, IslError>;
 
-/// An isl context; relations of two contexts never meet.
+/// An isl context; relations of two contexts are never combined.
 #[derive(Clone)]
 pub(crate) struct Isl {
-    // The relations asked for before, dropped before the context that they live in.
+    // Relations built before; dropped before the context that they live in.
     cache: Rc<RefCell<HashMap<Conditions, Map>>>,
     context: Rc<Context>,
 }
@@ -42,7 +42,7 @@ impl Isl {
 
     /// The pairs of tuples that satisfy the conditions.
     pub(crate) fn relation(&self, conditions: &Conditions) -> IslResult<Relation> {
-        // Passes ask for the same relations again.
+        // Passes request the same relations repeatedly.
         if let Some(map) = self.cache.borrow().get(conditions) {
             return self.relation_of(map.copy());
         }
@@ -114,7 +114,7 @@ impl Isl {
 
     fn checked<T>(&self, result: Result<T, LibISLError>) -> IslResult<T> {
         result.map_err(|error| {
-            // A failed test only says -1; what happened is with the context.
+            // A failed test only returns -1; the context has the error.
             let message = match self.context.last_error() {
                 isl_rs::Error::None_ => error.to_string(),
                 _ => self.context.last_error_msg().to_owned(),
@@ -173,7 +173,7 @@ impl Relation {
         tail.map(|map| map.project_out(DimType::Out, 0, kept))
     }
 
-    /// The relation as isl writes it, between tuples with these names, whose numbers have these.
+    /// The relation in isl's notation, with these names for tuples and their numbers.
     pub(crate) fn text(&self, from: (&str, &[Name]), to: (&str, &[Name])) -> IslResult<String> {
         let named = |map: Map| {
             let mut map = map.coalesce()?;

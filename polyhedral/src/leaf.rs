@@ -1,4 +1,4 @@
-//! The leaf: which index variables run inside it, and what operation that is.
+//! The leaf: which index variables run inside it, and which operation it is.
 
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
@@ -13,13 +13,13 @@ use polyshard_program::{
     Number, Ranges, Region, Role, StepId, TensorId, Transfer, Value, list,
 };
 
-/// The leaf, and the depth that it is at.
+/// The leaf and its depth.
 pub(crate) fn leaf(context: &Context<'_>, transfers: &[Transfer]) -> Result<(Leaf, Depth), LowerError> {
     if let Some(tensorized) = &context.state.tensorized {
         let depth = Depth(context.nest().innermost().0 - tensorized.loops.len());
         return Ok((asked_for(context, tensorized, depth)?, depth));
     }
-    // Without `tensorize`, the loops inside the last transfer run as one nest as far as they are boxes.
+    // Without `tensorize`, the loops inside the last transfer run as a single nest as far as they are boxes.
     let outermost = transfers.iter().map(|transfer| transfer.level).max().unwrap_or_default();
     for depth in (outermost.0..=context.nest().innermost().0).map(Depth) {
         let leaf = at_depth(context, depth, LeafOp::Nest, None);
@@ -79,7 +79,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<StepId
     }
 }
 
-/// The most iterations of each loop of a leaf.
+/// The maximum number of iterations of each loop of a leaf.
 pub(crate) fn max_counts(leaf: &Leaf, ranges: &Ranges) -> Vec<i64> {
     leaf.loops.iter().map(|l| l.count.bounds(ranges).1).collect()
 }
@@ -88,7 +88,7 @@ pub(crate) fn max_counts(leaf: &Leaf, ranges: &Ranges) -> Vec<i64> {
 fn is_box(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Result<bool, LowerError> {
     let all: Vec<_> = (0..leaf.loops.len()).collect();
     let decision = || {
-        // What holds of each group of indices that share no loop inside, holds of all of them.
+        // If it holds for each group of indices that share no inner loop, it holds for all of them.
         for group in context.nest().components(all.len(), depth) {
             if context.samples.is_some() && group.iter().all(|&var| context.fixed(depth).is_surely_range(var)) {
                 continue;
@@ -102,7 +102,7 @@ fn is_box(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Result<bool, Lowe
     context.decided("the leaf's instances", decision())
 }
 
-/// Whether these of the leaf's loops run exactly the values that their indices have in some instance.
+/// Whether these loops of the leaf run over exactly the values that their indices have in some instance.
 fn is_box_of(context: &Context<'_>, leaf: &Leaf, vars: &[usize], depth: Depth) -> IslResult<bool> {
     let loops: Vec<_> = vars.iter().map(|&var| &leaf.loops[var]).collect();
     let indices: Vec<_> = loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
@@ -115,7 +115,7 @@ fn is_box_of(context: &Context<'_>, leaf: &Leaf, vars: &[usize], depth: Depth) -
 }
 
 fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
-    // A tile holds what a periodic index touches as if it did not wrap, so that the leaf walks with one stride.
+    // A tile holds the elements of a periodic index as if it did not wrap, so that the leaf walks with one stride.
     let access = &access.unwrapped();
     let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
     let dims = access.index.iter().map(|index| leaf_number(index, kernel, spans));
@@ -219,7 +219,7 @@ fn factors(kernel: &Kernel) -> Result<(Vec<&Access>, Value), String> {
 fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut Vec<Value>) -> Option<()> {
     match value {
         _ if value.accesses().is_empty() && value.indices().is_empty() => factors.push(value.clone()),
-        // Matrix products read no values outside.
+        // Matrix products cannot read values outside a tensor.
         Value::Access(access) if access.outside.is_some() => return None,
         Value::Access(access) => accesses.push(access),
         Value::Mul(a, b) => {

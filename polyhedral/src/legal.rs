@@ -1,4 +1,4 @@
-//! What makes a schedule illegal as a whole, though each of its steps could be applied.
+//! Reasons why a schedule is illegal as a whole, although each of its steps could be applied.
 
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
@@ -6,7 +6,8 @@ use crate::nest::Definition;
 use polyshard_program::{Direction, Leg, Nest, Pattern, Transfer, list};
 use std::collections::BTreeSet;
 
-/// What later steps may have broken: rotations stay inside what they rotate by, leaf loops innermost.
+/// Checks properties that later steps may have broken: rotated loops are inside the loops that they are
+/// rotated by, and the loops of the leaf are innermost.
 pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
     let nest = context.nest();
     for node in &nest.nodes {
@@ -30,10 +31,10 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
     }
 }
 
-/// Each transfer has the pattern that a step expects of it.
+/// Checks that each transfer has the pattern that a step expects of it.
 pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), LowerError> {
     if context.kernel().is_empty() {
-        // Nothing is transferred where nothing runs, and no size is refused for that.
+        // An empty kernel transfers nothing, and is not rejected for that.
         return Ok(());
     }
     for (tensor, expected, step) in &context.state.expectations {
@@ -53,7 +54,7 @@ pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), Low
     Ok(())
 }
 
-/// As much of each transfer can be hidden as a step expects of it.
+/// Checks that as much of each transfer can be hidden as a step expects of it.
 pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerError> {
     if context.kernel().is_empty() {
         return Ok(());
@@ -121,7 +122,8 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
     }
 }
 
-/// The fewest iterations of which this share can be hidden if one of them cannot, if there is a number.
+/// The minimum number of iterations of which this share can be hidden if one of them cannot; `None` if no
+/// number suffices.
 fn fewest(expected: f64) -> Option<i64> {
     if expected == 1.0 {
         return None;

@@ -1,8 +1,8 @@
 //! Tensor kernels, schedules, and the polyhedral analysis that turns them into programs.
 //!
-//! The way of the data: a [`KernelSpec`](polyshard_program::KernelSpec) is checked into a [`Kernel`](polyshard_program::Kernel); a [`Schedule`] adds steps to it,
-//! each checked as it is added; [`Schedule::lower`] derives the communication, proves it with isl and
-//! returns a [`Program`](polyshard_program::Program), which is plain data. Nothing here knows MPI, arrays or how code is printed.
+//! Data flow: a [`KernelSpec`](polyshard_program::KernelSpec) is checked into a [`Kernel`](polyshard_program::Kernel); a [`Schedule`] adds
+//! steps to it, each checked as it is added; [`Schedule::lower`] derives the communication, proves it with isl and returns a
+//! [`Program`](polyshard_program::Program), which is plain data. Nothing here knows MPI, arrays or how code is printed.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -18,12 +18,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `schedule`, `state`, `nest`, `named`, `bounds`, `error` | steps, each checked as it is added |
-//! | `lower`, `context`, `legal`, `leaf` | the passes of lowering, and what makes a schedule illegal as a whole |
-//! | `range`, `region`, `source`, `reach`, `flow`, `interior` | closed forms: regions, their owners, how far these are |
-//! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and what they proved |
+//! | `lower`, `context`, `legal`, `leaf` | the passes of lowering, and checks of the whole schedule |
+//! | `range`, `region`, `source`, `reach`, `flow`, `interior` | closed forms: regions, their owners, how far away they are |
+//! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and their proofs |
 //! | `input`, `output`, `need`, `classify`, `compose` | routes of inputs and outputs: the cheapest pattern that can be proved |
 //! | `ahead`, `applications`, `time_steps`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
-//! | `hints` | what is likely slow |
+//! | `hints` | hints on parts that are likely slow |
 
 mod ahead;
 mod applications;

@@ -1,7 +1,7 @@
 //! From schedule to program: the passes, in order.
 //!
-//! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
-//! comes out is right by construction of the proofs, not of the proposals.
+//! Each pass proposes closed forms and proves them with isl before the next one builds on them, so the result is correct because of
+//! the proofs, not because of the proposals.
 
 use crate::ahead;
 use crate::context::Context;
@@ -23,8 +23,8 @@ impl Schedule {
     /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
     ///
     /// # Errors
-    /// The first step that cannot be applied, with its number and call site; or what makes the whole
-    /// illegal, with the step that is to blame.
+    /// The first step that cannot be applied, with its number and call site; or why the whole schedule is illegal, with the step that
+    /// causes it.
     pub fn lower(&self) -> Result<Program, LowerError> {
         let kernel = self.kernel()?;
         kernel.dtype().native().map_err(|error| {
@@ -35,10 +35,10 @@ impl Schedule {
         Ok(nest.completed(proofs).into())
     }
 
-    /// Derives the program as [`lower`](Self::lower) does, but proves nothing: where isl would be asked how ranks have to communicate,
-    /// ranks and steps are gone through, all of them if they are few and some if they are many. It takes a fraction of the time,
-    /// and can be priced, which says whether the schedule is worth a proof. Its elements may be of any type, those in which no
-    /// program computes too.
+    /// Derives the program as [`lower`](Self::lower) does, but proves nothing: instead of asking isl how ranks have to communicate, it
+    /// enumerates ranks and steps, all of them if they are few and a sample if they are many. This takes a fraction of the time, and
+    /// the result can be priced, which shows whether the schedule is worth a proof. Elements may be of any type, including those that
+    /// programs cannot compute in.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -51,7 +51,7 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// As those of [`lower`](Self::lower), but that a proof fails.
+    /// As those of [`lower`](Self::lower), except failed proofs.
     pub fn unproved(&self) -> Result<Unproved, LowerError> {
         let (nest, _) = lower(&Context::unproved(self)?)?;
         Ok(Unproved::new(nest.sketched().into()))
@@ -115,7 +115,7 @@ fn serial_loops(context: &Context<'_>, depth: Depth) -> Vec<Loop> {
     nodes.map(|node| Loop { name: node.name, extent: node.extent, steps: node.steps.clone() }).collect()
 }
 
-/// What is claimed of several regions of one tensor is said once.
+/// The proofs without duplicates: a claim about several regions of one tensor is stated once.
 fn distinct(proofs: Vec<Proof>) -> Vec<Proof> {
     proofs.into_iter().fold(Vec::new(), |mut all, proof| {
         if !all.contains(&proof) {

@@ -1,9 +1,9 @@
-//! Leaves that users register: what a program asks of the leaf with a name.
+//! Leaves that users register: the statement that a program requires of a named leaf.
 //!
 //! The statement is the kernel's over tiles, `C[m, n] += A[m, k] * B[k, n]`: a tile has a dimension per leaf loop that
-//! its access moves with, whatever the strides, so a window `A[i + r]` is the tile `A[i, r]`. Whether a leaf of that name
-//! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
-//! linked.
+//! its access moves with, whatever the strides, so a window `A[i + r]` is the tile `A[i, r]`. The runtime checks that a
+//! leaf of that name exists and computes the statement before a program runs; a program may be lowered where the leaf is
+//! not linked.
 
 use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
@@ -65,7 +65,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
         Value::Scalar(name) => tiles.scalar(*name),
         _ => {}
     });
-    // What `=` writes starts from zeros.
+    // With `=`, the output starts from zeros.
     let assign = kernel.assign().accumulating();
     let statement = TileStatement { target: tile(target, target.tensor), assign, value };
     Ok(LeafOp::Named { name, statement, operands: tiles.operands })

@@ -1,4 +1,4 @@
-//! The loops of a schedule and where they come from: a forest from index variables to loops.
+//! The loops of a schedule and how they were made: a forest from index variables to loops.
 //!
 //! Every step that makes loops adds nodes whose values determine the older ones. The forest is read in
 //! two independent ways: as constraints for isl ([`crate::relation`]) and as closed forms of ranges
@@ -8,7 +8,7 @@ use polyshard_layout::Name;
 pub(crate) use polyshard_program::Depth;
 use polyshard_program::StepId;
 
-/// A loop or former loop; index variables come first.
+/// A loop or former loop; index variables are first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub usize);
 
@@ -44,7 +44,7 @@ pub(crate) struct Nest {
     /// The loops, outermost first; the first `distributed` are bound to the mesh axes in order.
     pub loops: Vec<NodeId>,
     pub distributed: usize,
-    /// Of those bound to axes, the ones over copies of all iterations: no index variable is made of them.
+    /// Of those bound to axes, the ones over copies of all iterations: no index variable depends on them.
     pub copies: Vec<NodeId>,
 }
 
@@ -131,8 +131,8 @@ impl Nest {
         self.loops.splice(position..position + 2, [fused]);
     }
 
-    /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`; by
-    /// nothing, it starts where it did.
+    /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`; if `by` is empty, its start does
+    /// not change.
     pub(crate) fn rotate(&mut self, position: usize, by: Vec<NodeId>, step: StepId) {
         let id = self.loops[position];
         if by.is_empty() {
@@ -169,23 +169,23 @@ impl Nest {
         pairs.collect()
     }
 
-    /// Whether each loop was made by one step, and is there still or replaced by one later step. Nothing replaces those over copies.
+    /// Whether each loop was made by one step, and still exists or was replaced by one later step. Loops over copies are never replaced.
     pub(crate) fn is_forest(&self) -> bool {
         let (mut made, mut gone) = (self.copies.clone(), self.loops.clone());
         for (new, old) in self.replacements() {
-            // What turns a loop is there before and after.
+            // A loop by which another one is rotated exists before and after.
             gone.extend(old.iter().filter(|id| !new.contains(id)));
             made.extend(new.iter().filter(|id| !old.contains(id)));
         }
         made.sort_unstable();
         gone.sort_unstable();
-        // Index variables come first, and nothing makes them.
+        // Index variables are first, and no step makes them.
         let variables = self.nodes.len() - made.len().min(self.nodes.len());
         made.into_iter().eq((variables..self.nodes.len()).map(NodeId))
             && gone.into_iter().eq((0..self.nodes.len()).map(NodeId))
     }
 
-    /// The first `vars` index variables in groups that share no loop, present or former, but those around `depth`.
+    /// The first `vars` index variables in groups that share no loop, present or former, except those around `depth`.
     pub(crate) fn components(&self, vars: usize, depth: Depth) -> Vec<Vec<usize>> {
         let mut groups: Vec<(Vec<usize>, Vec<NodeId>)> = Vec::new();
         for var in 0..vars {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn indices_that_share_loops_are_together() {
         let nest = nest();
-        // i and j share f, and k is turned by io; once io is fixed, k is on its own.
+        // i and j share f, and k is rotated by io; once io is fixed, k is independent.
         assert_eq!(nest.components(3, Depth(0)), [[0, 1, 2]]);
         assert_eq!(nest.components(3, Depth(1)), [vec![0, 1], vec![2]]);
     }

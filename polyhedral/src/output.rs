@@ -1,13 +1,13 @@
 //! How the output gets from the ranks that compute it to the ranks that own it: the transpose of an input.
 //!
-//! Run time backwards and a tile that leaves is a tile that is fetched. So an output is classified as an input of the
-//! same region and sharding is, and each route is replaced by its partner: a broadcast by a reduction, an all-gather by
-//! a reduce-scatter, a shift by a shift of sums. Every statement instance adds to one tile, so what is left to show is
-//! that each tile reaches each owner of its elements once. If a rank is the only owner of all that it computes, the
-//! leaf accumulates into its shard; else into a tile that starts from the identity of the kernel's operation, and is
-//! combined into the shards at the end of each iteration at which the output is communicated. So what the output held
-//! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate, and so it is along
-//! axes whose ranks all compute the same, each for itself.
+//! With time reversed, a tile that is sent is a tile that is fetched. So an output is classified like an input of the
+//! same region and sharding, and each route is replaced by its transpose: a broadcast by a reduction, an all-gather by a
+//! reduce-scatter, a shift by a shift of sums. Every statement instance adds to one tile, so it only remains to show
+//! that each tile reaches each owner of its elements once. If a rank is the only owner of all that it computes, the leaf
+//! accumulates into its shard; otherwise into a tile that starts from the identity of the kernel's operation, and is
+//! combined into the shards at the end of each iteration at which the output is communicated. So the previous contents
+//! of the output count once. Along axes of partial sums, a rank's owner is the one at its own coordinate. The same holds
+//! along axes whose ranks all compute the same, each its own copy.
 
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
@@ -22,7 +22,7 @@ use polyshard_program::{
     Transfer,
 };
 
-/// The output, and what was proved of it.
+/// The transfer of the output, and the proofs about it.
 pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let (tensor, target) = (context.kernel().output(), context.kernel().target());
     let sharding = &of_each_copy(context, context.state.sharding(tensor.name))?;
@@ -51,7 +51,8 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
 }
 
-/// How one copy's output lies, where all ranks along some axes compute the same: as what a term of a sum is to one rank.
+/// The sharding of one copy's output, if all ranks along some axes compute the same: a rank has its copy as it would
+/// have its term of a sum.
 fn of_each_copy(context: &Context<'_>, sharding: Sharding) -> Result<Sharding, LowerError> {
     let axes = context.nest().axes_of_copies();
     let replicated = replicated(&sharding);
@@ -63,7 +64,7 @@ fn of_each_copy(context: &Context<'_>, sharding: Sharding) -> Result<Sharding, L
     Err(context.blame(step, ErrorKind::CopiesApart { tensor, axis, sharding: sharding.to_string() }))
 }
 
-/// The output that the leaf accumulates where it lies.
+/// The transfer of an output that the leaf accumulates in place.
 fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let tensor = context.kernel().output();
     let mut proofs = context.covers(&region, Depth(0), &[context.kernel().target()], tensor)?;
@@ -76,7 +77,7 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
 }
 
-/// The transfer of an output that is where it belongs.
+/// The transfer of an output that stays in place.
 fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
     Transfer {
         tensor: TensorId(context.kernel().inputs().len()),
@@ -101,12 +102,12 @@ fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslR
     let route = context.route(need, &mut found)?;
     trail.test("an input of this region and sharding would be fetched like this:");
     trail.tests.extend(found.tests.into_iter().map(|test| format!("  {test}")));
-    // Of what was proved of an input, who sends to whom holds of an output too.
+    // Of the claims about an input, those about matching senders and receivers hold for an output too.
     trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
     Transpose { context, replicated: replicated(need.sharding) }.route(route, need, trail)
 }
 
-/// Whether a collective adds up the sums at the end.
+/// Whether a collective adds the terms of the sums at the end.
 fn is_collective(route: &Route) -> bool {
     route.legs.iter().any(|leg| matches!(leg, Leg::Collective { .. }))
 }
@@ -122,13 +123,13 @@ fn replicated(sharding: &Sharding) -> Vec<usize> {
     axes
 }
 
-/// Whether an axis has more coordinates than an element has places along it, so that some of them own the same elements.
+/// Whether an axis has more coordinates than parts, so that some of them own the same elements.
 fn has_other_copies(sharding: &Sharding) -> bool {
     let extents = sharding.mesh().extents();
     sharding.sources().iter().any(|(axis, source)| source.repeats(extents[*axis]))
 }
 
-/// Whether each rank is the only owner of what it computes, as one block.
+/// Whether each rank is the only owner of the elements that it computes, in one block.
 fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
     if sharding.dims().iter().any(DimLayout::is_cyclic) {
         return Ok(false);
@@ -193,7 +194,8 @@ impl Transpose<'_> {
         Ok(route)
     }
 
-    /// Sums that travel, and go home in the last iteration as `route` begins.
+    /// Partial sums that shift between neighbours, and are sent to their owners in the last iteration by the transpose
+    /// of the first legs of `route`.
     fn shift(&self, shift: Shift, mut route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let Shift { axis, by, counter } = shift;
         let name = self.context.names(&[axis.0]);
@@ -209,7 +211,7 @@ impl Transpose<'_> {
         Ok(self.route(route, &need, trail)?.then_shift(shift))
     }
 
-    /// Elements have several owners: an all-reduce if these are those who compute them.
+    /// Elements have several owners: an all-reduce if the owners are the ranks that compute them.
     fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let axes = &self.replicated;
         let names = self.context.names(axes);
@@ -225,7 +227,7 @@ impl Transpose<'_> {
         self.exchange(&test, need, trail)
     }
 
-    /// Whether all owners of what a rank computes differ from it along `axes` alone.
+    /// Whether all owners of the elements that a rank computes differ from it along `axes` alone.
     fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
         let is_aligned = self.context.aligned(need, WhichOwners::Every);
         for axis in (0..need.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis)) {
@@ -236,7 +238,7 @@ impl Transpose<'_> {
         Ok(true)
     }
 
-    /// To each of several owners.
+    /// An exchange with all of several owners.
     fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         trail.test(test);
         let reach = self.context.reach(need, WhichOwners::Every, trail)?;

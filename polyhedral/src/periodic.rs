@@ -1,8 +1,8 @@
-//! Periodic indices: `A[(i + 1) % n]`, which starts again from 0 where it reaches the modulus.
+//! Periodic indices: `A[(i + 1) % n]`, which wraps to 0 at the modulus.
 //!
-//! Everything but ownership is said in *unwrapped* coordinates, in which the index is affine: tiles hold
-//! what is read as if the tensor went on and on, so that leaves walk through them as through any other. Only
-//! what asks who owns an element, and what copies it, takes the remainder.
+//! Everything but ownership is expressed in *unwrapped* coordinates, in which the index is affine: tiles hold
+//! elements as if the tensor continued without end, so that leaves walk through them as through any other tile. The
+//! remainder is taken only to find an element's owner, and to copy it.
 
 use crate::conditions::{Conditions, Form};
 use crate::nest::Depth;
@@ -27,8 +27,8 @@ pub(crate) fn clipped(
     Region { periods, ..Region::of_ranges(ranges) }
 }
 
-/// What an access may touch of a tile, for its remainder to be the element that the tile has there: where it takes
-/// another remainder than the tile or none, the indices that both leave alone.
+/// The part of a tile that an access may touch so that its remainder is the element that the tile has there: if it
+/// takes another remainder than the tile, or none, the indices that both leave unchanged.
 pub(crate) fn meant(access: &Access, region: &Region) -> Region {
     let dims = access.index.iter().zip(&region.periods).zip(&region.ranges);
     let range = |((index, period), (low, high)): ((&Affine, &Option<i64>), &(Expr, Expr))| {

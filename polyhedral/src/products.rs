@@ -8,37 +8,38 @@
 //!     B[i, r]   += X[i, j, k] * T[j, k, r]       a matrix product: M = i, N = r, K = j, k
 //! ```
 //!
-//! All orders of the products are compared by an estimate of their time, and loops around them are cut into blocks until
-//! what lies in between is at most [`SCRATCH_BYTES`].
+//! All orders of the products are compared by an estimate of their time, and loops around them are divided into blocks until the
+//! intermediate results take at most [`SCRATCH_BYTES`].
 
 use polyshard_program::{BlockDepth, Factor, LeafLoopId, LoopBlock, OperandId, Product, ProductId, Role};
 
-/// The most bytes of intermediate results of a leaf: what stays in a second-level cache.
+/// Maximum size in bytes of a leaf's intermediate results, so that they stay in a second-level cache.
 pub(crate) const SCRATCH_BYTES: i64 = 1 << 20;
 
-/// Operands whose products are compared in every order; of more, the cheapest pairs are multiplied first.
+/// Maximum number of operands whose products are compared in every order; with more, the cheapest pairs are multiplied first.
 const COMPARED: usize = 5;
 
-// What work costs, in units of one multiplication of a matrix product in registers.
+// Costs, in units of one multiplication of a matrix product in registers.
 
 /// A point of a nest.
 const POINT: f64 = 16.0;
-/// An element that comes from memory, and one of an intermediate result, from the cache.
+/// An element read from memory, and one of an intermediate result, read from the cache.
 const ELEMENT: f64 = 16.0;
 const SCRATCH: f64 = 4.0;
-/// Elements that are read, or computed by a nest, in rows shorter than this take longer in proportion.
+/// Elements that are read, or computed by a nest, in rows shorter than this take proportionally longer.
 const RUN: f64 = 32.0;
-/// An element that a matrix product takes transposed, in addition: along its rows go neither the terms of a sum nor the rows of the result.
+/// Extra cost of an element that a matrix product reads transposed: along its rows run neither the terms of a sum nor the rows of the
+/// result.
 const TURNED: f64 = 16.0;
-/// A matrix product with extents below these is slower in proportion: registers stay empty, or are stored often.
+/// A matrix product with extents below these is proportionally slower: registers stay empty, or are stored often.
 const REGISTERS: f64 = 8.0;
 const TERMS: f64 = 64.0;
 /// Starting a product.
 const START: f64 = 2000.0;
 
-/// A leaf's loops and what they index, which is all that the order of the products depends on.
+/// A leaf's loops and the operands that they index; the order of the products depends on nothing else.
 pub(crate) struct Shape {
-    /// The most iterations of each loop.
+    /// The maximum number of iterations of each loop.
     pub counts: Vec<i64>,
     /// The loops that index each operand, those of its last dimension last.
     pub operands: Vec<Vec<LeafLoopId>>,
@@ -66,7 +67,7 @@ impl Shape {
         orders.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut best: Option<Plan> = None;
         for (least, order) in orders {
-            // Blocks only add to the cost, and so does what is transposed.
+            // Blocks only add to the cost, and so do transposed operands.
             if best.as_ref().is_some_and(|best| best.cost <= least) {
                 break;
             }
@@ -78,7 +79,7 @@ impl Shape {
         best.filter(|best| best.cost < self.nest())
     }
 
-    /// What one nest over all operands costs.
+    /// The cost of one nest over all operands.
     fn nest(&self) -> f64 {
         let all = self.loops();
         let lasts = self.operands.iter().chain([&self.target]).filter_map(|loops| loops.last());
@@ -98,7 +99,7 @@ impl Shape {
         self.operands.iter().map(|operand| self.points(operand.iter().copied())).sum()
     }
 
-    /// The orders that are compared: each a list of pairs, where numbers from that of operands on are results.
+    /// The orders that are compared, each a list of pairs; numbers that are not below the number of operands are results.
     fn orders(&self) -> Vec<Vec<[usize; 2]>> {
         let mut done = Vec::new();
         let mut left: Vec<usize> = (0..self.operands.len()).collect();
@@ -117,7 +118,7 @@ impl Shape {
         orders
     }
 
-    /// The loops that index the product of a pair: those of the pair that the output or what is `left` needs.
+    /// The loops that index the product of a pair: those of the pair that the output or the factors `left` need.
     fn kept(&self, indexed: &[Vec<LeafLoopId>], pair: [usize; 2], left: &[usize]) -> Vec<LeafLoopId> {
         if left.is_empty() {
             return self.target.clone();
@@ -142,7 +143,7 @@ impl Shape {
             let smallest = || with(1);
             let fits = fitting.is_some();
             let found = fitting.unwrap_or_else(smallest);
-            // A loop that bounds no intermediate result is no help.
+            // A loop that bounds no intermediate result does not help.
             (found.scratch(self.size) < plan.scratch(self.size)).then_some((fits, found))
         });
         let better = |a: &(bool, Plan), b: &(bool, Plan)| {
@@ -157,7 +158,7 @@ impl Shape {
         }
     }
 
-    /// The order's products with these blocks, and what they cost.
+    /// The order's products with these blocks, and their cost.
     fn estimated(&self, order: &[[usize; 2]], blocks: Vec<LoopBlock>) -> Plan {
         let operands = self.operands.len();
         let mut left: Vec<usize> = (0..operands).collect();
@@ -184,7 +185,7 @@ impl Shape {
                 block.map_or(self.counts[l.0], |block| block.size.min(self.counts[l.0])).max(0)
             };
             let size = |loops: &[LeafLoopId]| loops.iter().map(|&l| count(l) as f64).product::<f64>();
-            // Elements that lie in a row: of the last dimensions, up to the first one that is in blocks.
+            // The number of contiguous elements: of the last dimensions, up to and including the first one that is in blocks.
             let run = |operand: usize| {
                 let mut run = 1.0;
                 for &l in self.operands[operand].iter().rev() {
@@ -243,9 +244,9 @@ impl Shape {
         Plan { steps, blocks, cost }
     }
 
-    /// The plan with the intermediate results' dimensions in the order that suits the products they are made and used by.
+    /// The plan with the intermediate results' dimensions in the order that suits the products that compute and use them.
     fn laid_out(&self, mut plan: Plan) -> Plan {
-        // The last one's are the output's; from there backwards, those of the product that uses a result are known.
+        // The last result has the output's dimensions; going backwards, those of the product that uses a result are known.
         for made in (0..plan.steps.len() - 1).rev() {
             let used = (made + 1..plan.steps.len())
                 .find(|&step| plan.steps[step].factors.contains(&Factor::Scratch(ProductId(made))));
@@ -275,7 +276,7 @@ impl Shape {
         plan
     }
 
-    /// The plan, and what it takes that operands are transposed, which the order of the dimensions of intermediate results decides.
+    /// The plan with the extra cost of transposed operands, which depends on the order of the dimensions of intermediate results.
     fn with_turned(&self, mut plan: Plan) -> Plan {
         for step in &plan.steps {
             let result = step.kept.last().or(self.target.last());
@@ -312,7 +313,7 @@ fn suits(order: &[LeafLoopId], product: &Product, others: &[&[LeafLoopId]]) -> u
         let found = product.loops.iter().zip(&product.roles).find(|(other, _)| **other == l);
         found.map(|(_, role)| *role)
     };
-    // Neighbours that are neighbours wherever they occur run as one loop.
+    // Loops that are adjacent wherever they occur run as one loop.
     let merged = order.windows(2).filter(|pair| {
         let follow = |other: &&[LeafLoopId]| match other.iter().position(|&l| l == pair[0]) {
             Some(at) => other.get(at + 1) == Some(&pair[1]),
@@ -325,7 +326,7 @@ fn suits(order: &[LeafLoopId], product: &Product, others: &[&[LeafLoopId]]) -> u
     4 * merged.count() + weight * last
 }
 
-/// The role of each loop in a matrix product, if it has one; none if the product runs as a nest.
+/// The role of each loop in a matrix product; empty if the product runs as a nest.
 fn matrix(factors: [&[LeafLoopId]; 2], result: &[LeafLoopId], loops: &[LeafLoopId]) -> Vec<Role> {
     let role = |l: &LeafLoopId| match (factors[0].contains(l), factors[1].contains(l), result.contains(l)) {
         (true, true, true) => Some(Role::Batch),
@@ -337,8 +338,8 @@ fn matrix(factors: [&[LeafLoopId]; 2], result: &[LeafLoopId], loops: &[LeafLoopI
     let roles: Option<Vec<Role>> = loops.iter().map(role).collect();
     match roles {
         Some(roles) if roles.contains(&Role::K) && roles.iter().any(|role| matches!(role, Role::M | Role::N)) => {
-            // Where loops of both M and N are missing, each entry of a batch is a product with a vector, which a nest
-            // does for all of them side by side.
+            // If M or N has no loops, each entry of a batch is a product with a vector, which a nest computes for all entries
+            // together.
             let vector = roles.contains(&Role::Batch) && !(roles.contains(&Role::M) && roles.contains(&Role::N));
             if vector { Vec::new() } else { roles }
         }
@@ -369,7 +370,7 @@ fn union(a: &[LeafLoopId], b: &[LeafLoopId]) -> Vec<LeafLoopId> {
     both
 }
 
-/// All orders of a few loops, the given one first; of more than six, that one alone.
+/// All orders of a few loops, the given one first; with more than six, only that one.
 fn permutations(loops: &[LeafLoopId]) -> Vec<Vec<LeafLoopId>> {
     if loops.len() > 6 || loops.len() < 2 {
         return vec![loops.to_vec()];

@@ -1,4 +1,4 @@
-//! What is proved of a whole schedule, and how passes write down what they proved.
+//! Proofs about a whole schedule, and how passes record their proofs.
 
 use crate::context::Context;
 use crate::error::LowerError;
@@ -13,12 +13,12 @@ pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, claim: 
     Proof { property, tensor: tensor.into(), claim: claim.into(), of_route: false }
 }
 
-/// How a route was found: the tests made, for people, and what they proved.
+/// How a route was found: the tests made, for readers, and the claims that they proved.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// A line for each test made, whatever came out.
+    /// A line for each test made, whatever its result.
     pub tests: Vec<String>,
-    /// What the tests proved of the route that was taken.
+    /// The claims that the tests proved about the chosen route.
     pub proved: Vec<(Property, String)>,
 }
 
@@ -31,15 +31,15 @@ impl Trail {
         self.proved.push((property, claim.into()));
     }
 
-    /// What was proved of the route of a tensor.
+    /// The proofs about the route of a tensor.
     pub(crate) fn proofs(&self, tensor: Name) -> impl Iterator<Item = Proof> {
         let proved = self.proved.iter().cloned();
         proved.map(move |(property, claim)| Proof { property, tensor: Some(tensor), claim, of_route: true })
     }
 }
 
-/// The schedule is a bijection between iterations of all loops and statement instances: each step is one between the
-/// loops that it makes and those that it replaces. Of copies, each is one.
+/// Proves that the schedule is a bijection between iterations of all loops and statement instances: each step is a
+/// bijection between the loops that it makes and those that it replaces. With copies, this holds for each copy.
 pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
     let bijective = || -> IslResult<bool> {
         if !context.nest().is_forest() {
@@ -63,7 +63,7 @@ pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, L
     Ok(vec![proof(Property::EveryInstanceOnce, None, claim)])
 }
 
-/// The rank that serves an element, as a function of the element and the reader, owns it.
+/// Proves that the rank that serves an element, as a function of the element and the reader, owns it.
 pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
     let mut proofs = Vec::new();
     for shard in &context.state.shards {
@@ -77,7 +77,7 @@ pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, Lowe
     Ok(proofs)
 }
 
-/// Ranks that communicate with one another make the same calls.
+/// Proves that ranks that communicate with each other make the same calls.
 pub(crate) fn matching(context: &Context<'_>, transfers: &[Transfer], depth: Depth) -> Result<Vec<Proof>, LowerError> {
     let kernel = context.kernel();
     let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };

@@ -1,13 +1,13 @@
 //! Closed forms: the values that an index takes while some loops are fixed and the others run.
 //!
-//! A range is a hull, or blocks at equal distances: it holds every value taken, and where it is not exact lowering finds
-//! out, since each range is compared with the relation that isl has of the same loops.
+//! A range is a hull, or equally spaced blocks: it contains every value taken. If it is not exact, lowering finds out, since
+//! each range is compared with isl's relation of the same loops.
 
 use crate::nest::{Definition, Depth, Nest, NodeId};
 use polyshard_layout::Name;
 use polyshard_program::{Affine, AxisId, Blocks, Expr, Kernel, LoopId, Ranges, Symbol};
 
-/// From `low` on and below `high`, all values or those in blocks, of which the first is at `low`; empty if `high <= low`.
+/// The values in `low..high`, all of them or those in blocks, the first of which starts at `low`; empty if `high <= low`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub low: Expr,
@@ -32,7 +32,7 @@ impl Span {
         self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.blocks.is_none()
     }
 
-    /// The distance of any two values next to each other, if there is one.
+    /// The distance between adjacent values, if it is always the same.
     fn even_stride(&self) -> Option<i64> {
         match &self.blocks {
             None => Some(1),
@@ -40,18 +40,18 @@ impl Span {
         }
     }
 
-    /// The distance of values next to each other, as a loop takes them; a loop takes what is between blocks too.
+    /// The stride of a loop over the values; a loop also runs over the gaps between blocks.
     pub(crate) fn stride(&self) -> i64 {
         self.even_stride().unwrap_or(1)
     }
 
-    /// The number of values that a loop takes, which is the count only if it is not negative.
+    /// The number of values that a loop runs over; a negative number means none.
     pub(crate) fn count(&self, ranges: &Ranges) -> Expr {
         let (length, stride) = (self.high.subtract(&self.low), self.stride());
         if stride == 1 { length } else { length.offset_by(stride - 1).div(stride, ranges) }
     }
 
-    /// What holds all of the spans, of which there is at least one: in blocks if their blocks are, at the same distance.
+    /// The hull of the spans, of which there is at least one; in blocks if all of them are, with the same stride.
     pub(crate) fn hull(spans: &[Self], ranges: &Ranges) -> Self {
         let low =
             spans.iter().map(|span| span.low.clone()).reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Span {
         Self { low, high, blocks }
     }
 
-    /// `high - low`, taken of each of what `high` is the minimum of.
+    /// `high - low`, computed for each operand if `high` is a minimum.
     fn length(&self, ranges: &Ranges) -> Expr {
         let lengths = self.high.min_operands().into_iter().map(|high| high.subtract(&self.low));
         lengths.reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default()
@@ -97,7 +97,7 @@ impl Fixed<'_> {
             let Span { low, high, blocks } = self.variable(position(kernel, name));
             return Span { low: low.offset_by(index.constant), high: high.offset_by(index.constant), blocks };
         }
-        // Sums of several have no blocks, as far as is seen here.
+        // Blocks of sums of several indices are not tracked.
         let start = Span::point(Expr::constant(index.constant));
         index.terms.iter().fold(start, |sum, &(name, factor)| {
             let span = self.variable(position(kernel, name));
@@ -142,7 +142,7 @@ impl Fixed<'_> {
                 let span = self.span(*rotated);
                 let by: Vec<_> = by.iter().map(|&id| self.span(id)).collect();
                 if self.at_most_one(&span) && by.iter().all(|by| self.at_most_one(by)) {
-                    // In a short or empty tile the one value may be missing, and so it is here.
+                    // In a short or empty tile the single value may be missing, so its length is kept.
                     let length = span.high.subtract(&span.low);
                     let sum = by.iter().fold(span.low, |sum, by| sum.add(&by.low));
                     let low = sum.rem(node.extent.max(1), self.ranges);
@@ -154,8 +154,8 @@ impl Fixed<'_> {
         }
     }
 
-    /// Whether an index takes all values from its lowest to its highest wherever the loops around it are fixed, as far as its
-    /// definition says.
+    /// Whether an index takes all values from its lowest to its highest, for any fixed loops around it, as far as its
+    /// definition shows.
     pub(crate) fn is_surely_range(&self, position: usize) -> bool {
         self.is_range(NodeId(position))
     }
@@ -180,7 +180,7 @@ impl Fixed<'_> {
         }
     }
 
-    /// The values of `outer * factor + inner`, which may go on beyond the end.
+    /// The values of `outer * factor + inner`, which may exceed the end.
     fn split(&self, outer: NodeId, inner: NodeId, factor: i64) -> Span {
         let (o, i) = (self.span(outer), self.span(inner));
         let low = o.low.multiply(factor).add(&i.low);
@@ -204,7 +204,7 @@ impl Fixed<'_> {
         Span { low, high, blocks }
     }
 
-    /// What is in `0..extent` of the span less `offset`.
+    /// The span minus `offset`, clipped to `0..extent`.
     fn clipped(&self, span: Span, offset: i64, extent: i64) -> Span {
         let (low, high) = (span.low.offset_by(-offset), span.high.offset_by(-offset));
         let high = Expr::min(&high, &Expr::constant(extent), self.ranges);
@@ -229,7 +229,7 @@ impl Fixed<'_> {
     }
 }
 
-/// The greatest number that divides every value of the expression, as far as its form shows.
+/// The largest number that divides every value of the expression, as far as its form shows.
 pub(crate) fn alignment(expr: &Expr) -> i64 {
     expr.terms().fold(expr.offset(), |divisor, (_, factor)| gcd(divisor, factor))
 }

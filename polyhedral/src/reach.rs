@@ -1,8 +1,8 @@
-//! How far the owners of a region are from the rank that reads it, so that an exchange looks at no other ranks.
+//! How far the owners of a region are from the rank that reads it, so that an exchange involves no other ranks.
 //!
-//! Owners are where the corners of the region are, or between. The offset of a corner's owner from the reader is a
-//! closed form, and the range of that form is proposed; isl decides whether all owners are within it. What it does
-//! not confirm is any rank along the axis. Tests: `polyhedral/tests/it/reach.rs`.
+//! Owners are those of the corners of the region, or between them. The offset of a corner's owner from the reader is a closed form, and the
+//! range of that form is proposed; isl decides whether all owners are within it. If it does not confirm this, owners may be any rank along
+//! the axis. Tests: `polyhedral/tests/it/reach.rs`.
 
 use crate::conditions::{Conditions, Form};
 use crate::context::Context;
@@ -15,7 +15,7 @@ use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Rea
 use polyshard_program::{Access, AxisId, Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
-    /// Each owner sends each reader what it needs: to neighbours, or to any rank.
+    /// Each owner sends each reader the elements that it needs: a halo from neighbours, or an exchange with any rank.
     pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let sources = self.sources(need.sharding);
         let reach = self.neighbours(need, trail)?;
@@ -27,8 +27,8 @@ impl Context<'_> {
         Ok(Leg::Exchange { reach }.into())
     }
 
-    /// Where owners are, and whether corners are read. What each access reads is in a region of its own, smaller than the one around all of
-    /// them, so where corners are not, nothing is asked about the one around all.
+    /// Where owners are, and whether corners are read. Each access has its own region, smaller than the hull of all of them; if corners are
+    /// not read, the hull is not tested.
     fn neighbours(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Neighbours> {
         for along in self.sources(need.sharding).reach(need.region, WhichOwners::Source) {
             let far = along.iter().filter(|&&reach| reach != Reach::OWN).count();
@@ -55,8 +55,8 @@ impl Context<'_> {
         Ok(Neighbours::in_box(vec![Reach::All; self.nest().distributed]))
     }
 
-    /// Whether the owners of what each access reads differ from the reader along one axis alone. Accesses whose owners differ along the same
-    /// axis are asked about together; which one that is, closed forms propose.
+    /// Whether the owners of the elements that each access reads differ from the reader along one axis alone. Accesses whose owners differ
+    /// along the same axis, which closed forms propose, are tested together.
     fn is_along_lines(&self, need: &Need<'_>, along: &[Reach]) -> IslResult<bool> {
         let sources = self.sources(need.sharding);
         let region = |reads: &[&Access]| self.region(reads, need.depth, need.sharding.shape());
@@ -92,7 +92,7 @@ impl Context<'_> {
         Ok(true)
     }
 
-    /// Iterations to the owners of what they need.
+    /// Iterations to the owners of the elements that they need.
     pub(crate) fn owners(&self, need: &Need<'_>, which: WhichOwners) -> IslResult<Relation> {
         let sources = self.sources(need.sharding);
         self.relation(&match which {
@@ -101,7 +101,7 @@ impl Context<'_> {
         })
     }
 
-    /// Whether the owners of what a rank needs are within reach of it.
+    /// Whether the owners of the elements that a rank needs are within reach of it.
     fn is_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> IslResult<bool> {
         if let Some(samples) = &self.samples
             && let Some(within) = samples.are_within(need, which, reach)
@@ -111,7 +111,7 @@ impl Context<'_> {
         self.owners(need, which)?.is_subset(&self.relation(&self.within(need.depth, reach))?)
     }
 
-    /// The first reach proposed of which isl confirms that the owners are within it; else all ranks.
+    /// The first proposed reach that isl confirms to contain all owners; otherwise all ranks.
     pub(crate) fn reach(&self, need: &Need<'_>, which: WhichOwners, trail: &mut Trail) -> IslResult<Vec<Reach>> {
         for proposed in self.sources(need.sharding).reach(need.region, which) {
             if self.is_confirmed(need, which, &proposed, trail)? {
@@ -121,7 +121,7 @@ impl Context<'_> {
         Ok(vec![Reach::All; self.nest().distributed])
     }
 
-    /// Whether the owners are within a reach, which nobody needs to be asked where that is all ranks.
+    /// Whether the owners are within a reach, without a test if the reach is all ranks.
     fn is_confirmed(
         &self,
         need: &Need<'_>,
@@ -146,7 +146,7 @@ impl Context<'_> {
         Ok(is_within)
     }
 
-    /// `x: -1..=1, y: any`, of the axes along which owners may be elsewhere.
+    /// `x: -1..=1, y: any`, for the axes along which owners may have another coordinate.
     fn shown_offsets(&self, along: &[Reach]) -> String {
         let offsets = self.state.mesh.as_slice().iter().zip(along);
         offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect::<Vec<_>>().join(", ")
@@ -164,7 +164,7 @@ impl Context<'_> {
         }
     }
 
-    /// The same, of those that differ along one axis alone, if it is given.
+    /// Iterations to the ranks in reach; only those that differ along the axis `alone`, if it is given.
     fn within_along(&self, depth: Depth, reach: &[Reach], alone: Option<usize>) -> Conditions {
         let mut conditions = self.relations.iterations(depth, reach.len());
         for (axis, (reach, &extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
@@ -204,7 +204,7 @@ impl Context<'_> {
     }
 }
 
-/// `x: -1..=1`; nothing where owners are in line with the rank.
+/// `x: -1..=1`; `None` if owners have the rank's own coordinate.
 fn offsets_text(axis: &MeshAxis, reach: Reach) -> Option<String> {
     let name = axis.name;
     match reach.offsets() {
@@ -219,7 +219,7 @@ fn offsets_text(axis: &MeshAxis, reach: Reach) -> Option<String> {
 struct Offsets {
     low: Expr,
     high: Expr,
-    /// How many parts too far one of them may be, as it is on the other side of the end.
+    /// By how many parts one of them may be too far, since it is across the end of the dimension.
     slack: i64,
 }
 
@@ -233,9 +233,9 @@ impl Offsets {
 impl Sources<'_> {
     /// The offsets of the owners along each axis, as the corners of the region propose them.
     ///
-    /// Where a dimension wraps around, its last block may be short, or missing: then owners on the other side of the end
-    /// may be further away than the numbers of their blocks say, which is proposed second. Last, they may be anywhere but
-    /// along axes where they have the reader's coordinate by definition.
+    /// If a dimension wraps around, its last block may be short, or missing: then owners across the end may be farther away than their
+    /// block numbers suggest, which is proposed second. The last proposal is anywhere, except along axes where owners have the reader's
+    /// coordinate by definition.
     pub(crate) fn reach(&self, region: &Region, owners: WhichOwners) -> Vec<Vec<Reach>> {
         let mut proposed: Vec<_> = [false, true].map(|slack| self.clamped_reach(region, owners, slack)).into();
         let extents = &self.ranges.coordinates;
@@ -267,7 +267,7 @@ impl Sources<'_> {
         reach
     }
 
-    /// Whether the reach is of neighbours: less than an axis, or one step that would be one on a larger mesh too.
+    /// Whether the reach covers neighbours only: less than an axis, or one step that would be one step on a larger mesh, too.
     fn is_near(&self, region: &Region, reach: &[Reach]) -> bool {
         let mut larger = self.ranges.clone();
         larger.coordinates.iter_mut().for_each(|extent| *extent += 1);
@@ -294,7 +294,7 @@ impl Sources<'_> {
                     let Some(offsets) = self.offsets(region, *digit, *stride, ranges) else { continue };
                     let (low, high) = offsets.range(slack, ranges);
                     let level = self.level(*digit);
-                    // The first block follows the last one in the next block outside, in the next turn or round the end.
+                    // The first block follows the last one in the next outer block, in the next turn or around the end.
                     let ends = digit.level == 0 && region.periods[digit.dim].is_none() && !level.cyclic;
                     if ends && stride.saturating_mul(*extent) == level.parts as i64 {
                         Reach::Within { low, high }
@@ -321,7 +321,7 @@ impl Sources<'_> {
                 }
                 AxisSource::Skew { .. } => Reach::All,
             };
-            // Offsets that are beyond the mesh say nothing, and an empty range would be an owner nowhere.
+            // Offsets beyond the mesh are meaningless, and an empty range would mean that no rank is an owner.
             let far = i64::MAX / 4;
             if reach[*axis].offsets().is_some_and(|(low, high)| low < -far || high > far || low > high) {
                 reach[*axis] = Reach::All;
@@ -346,7 +346,7 @@ impl Sources<'_> {
         let turns = |stride: i64| *cyclic && digit.level == 0 && stride % turn == 0;
         let first = region.blocks[digit.dim].as_ref().filter(|blocks| turns(blocks.stride));
         let high = &first.map_or_else(|| high.clone(), |blocks| low.add(&blocks.size));
-        // The rank's own block is inside of its blocks of the levels outside.
+        // The rank's own block is inside its blocks of the outer levels.
         let outer = layout.levels()[..digit.level].iter();
         let start = outer
             .fold(Expr::of_rank(at, self.ranges).div(stride, self.ranges).multiply(size), |start, level| {
@@ -369,8 +369,8 @@ impl Sources<'_> {
         Some(Offsets { low: from_own(low), high: from_own(&high.offset_by(-1)), slack })
     }
 
-    /// `floor(expr / divisor)`, taken of each of what a minimum or maximum is of, so that its bounds are tight; which of
-    /// them it is, `ranges` may say, which are those of this mesh or of a larger one.
+    /// `floor(expr / divisor)`, computed for each operand of a minimum or maximum, so that its bounds are tight. `ranges`, those of this
+    /// mesh or of a larger one, may decide which operand it is.
     fn quotient(&self, expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
         match expr.branches() {
             None => expr.div(divisor, self.ranges),

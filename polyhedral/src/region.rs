@@ -1,4 +1,4 @@
-//! Which region of a tensor the leaf touches at a depth of the nest, and that a tile of it serves the leaf.
+//! Which region of a tensor the leaf touches at a depth of the nest, and the proof that a tile of it serves the leaf.
 
 use crate::conditions::Form;
 use crate::context::Context;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 impl Context<'_> {
-    /// The depth at which a tensor is to be communicated, and the step that says so.
+    /// The depth at which a tensor is to be communicated, and the step that requests it.
     pub(crate) fn requested(&self, tensor: Name) -> (Depth, Option<StepId>) {
         let Some(found) = self.state.communications.iter().find(|other| other.tensor == tensor) else {
             let shard = self.state.shards.iter().find(|shard| shard.tensor == tensor);
@@ -24,7 +24,7 @@ impl Context<'_> {
         (Depth(around.saturating_sub(self.nest().distributed)), Some(found.step))
     }
 
-    /// The hull of what the accesses touch, hoisted out of loops that do not change it.
+    /// The hull of the elements that the accesses touch, hoisted out of loops that do not change it.
     pub(crate) fn hoisted(&self, accesses: &[&Access], requested: Depth, shape: &[usize]) -> (Depth, Region) {
         let mut depth = requested;
         let mut region = self.region(accesses, depth, shape);
@@ -37,7 +37,7 @@ impl Context<'_> {
         (depth, region)
     }
 
-    /// The hull of what the accesses touch at a depth.
+    /// The hull of the elements that the accesses touch at a depth.
     pub(crate) fn region(&self, accesses: &[&Access], depth: Depth, shape: &[usize]) -> Region {
         let kernel = self.kernel();
         if kernel.is_empty() {
@@ -62,12 +62,12 @@ impl Context<'_> {
         };
         let mut region = periodic::clipped(ranges, periods, shape, &self.ranges);
         for (dim, hull) in hulls.into_iter().enumerate() {
-            // Blocks are counted from where the range begins, which is not to be clipped then.
+            // Blocks are counted from the beginning of the range, which therefore must not be clipped.
             if region.periods[dim].is_none() && region.ranges[dim].0 == hull.low && !open {
                 region.blocks[dim] = hull.blocks;
             }
         }
-        // Who has nothing to write reads nothing, however far time steps reach.
+        // A rank with nothing to write reads nothing, however far time steps reach.
         let names = match applied {
             Some(_) => kernel.vars().iter().map(|var| var.name).collect(),
             None => hidden(&accesses, region.wraps()),
@@ -81,7 +81,7 @@ impl Context<'_> {
         region
     }
 
-    /// Proves that a tile of the region holds what the accesses touch, and stays inside the tensor.
+    /// Proves that a tile of the region holds all elements that the accesses touch, and stays inside the tensor.
     pub(crate) fn covers(
         &self,
         region: &Region,
@@ -106,7 +106,7 @@ impl Context<'_> {
         Ok(vec![proof(property, name, claim), proof(property, name, format!("the tile is inside {name}"))])
     }
 
-    /// Whether all that the access touches of its tensor is in the region.
+    /// Whether the region holds all elements that the access touches.
     pub(crate) fn holds(&self, region: &Region, depth: Depth, access: &Access) -> IslResult<bool> {
         let index = &access.unwrapped().index;
         let tile = Region { periods: vec![None; index.len()], ..region.clone() };
@@ -118,8 +118,8 @@ impl Context<'_> {
             }
             self.relation(&needed)?.is_subset(&self.relation(&self.relations.elements(depth, tile))?)
         };
-        // What is in the range of each dimension is in the box, where no condition ties them together. The converse does
-        // not hold where nothing is needed because one dimension has nothing.
+        // Elements in the range of each dimension are in the box, if no condition ties dimensions together. The converse
+        // does not hold if nothing is needed because one dimension is empty.
         let mut apart = region.when.is_empty();
         for (dim, index) in index.iter().enumerate() {
             apart = apart && inside(slice::from_ref(index), &open[dim..=dim], &tile.restricted(|other| other == dim))?;
@@ -143,7 +143,7 @@ impl Context<'_> {
         self.relation(&self.relations.elements(depth, region))?.is_subset(&tensor)
     }
 
-    /// The elements of a tile buffer for the region.
+    /// The number of elements of a tile buffer for the region.
     pub(crate) fn capacity(&self, region: &Region, step: Option<StepId>, tensor: Name) -> Result<usize, LowerError> {
         let size = self.kernel().dtype().size() as i64;
         let bytes = region.max_extents(&self.ranges).into_iter().try_fold(size, i64::checked_mul);
@@ -160,7 +160,7 @@ fn hidden(accesses: &[Access], periodic: bool) -> Vec<Name> {
     match accesses {
         // A sum of indices is empty if one of them is, which the sum of their bounds does not show.
         [access] => access.index.iter().filter(|index| index.terms.len() > 1).flat_map(names).collect(),
-        // Nor does the hull of several, and what wraps is not clipped.
+        // Nor does the hull of several accesses, and ranges that wrap are not clipped.
         [first, others @ ..] if periodic => {
             let common =
                 |name: &Name| others.iter().all(|other| other.index.iter().any(|index| index.coefficient(*name) != 0));

@@ -6,8 +6,8 @@
 //! needed(..)                the same, with the indices that the tensor lacks unbounded
 //! ```
 //!
-//! `needed` makes short and empty tiles take part: a rank without rows of `C` still passes on the
-//! columns of `B` that its neighbours use.
+//! `needed` makes short and empty tiles take part: a rank without rows of `C` still forwards the columns of `B` that
+//! its neighbours use.
 
 use crate::conditions::{Conditions, Form};
 use crate::nest::{Definition, Depth, Nest, NodeId};
@@ -16,14 +16,14 @@ use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
 use polyshard_program::{Affine, Atom, AxisId, Blocks, Expr, Kernel, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes relations of one schedule.
+/// Builds the relations of one schedule.
 pub(crate) struct Relations<'a> {
     pub kernel: &'a Kernel,
     pub nest: &'a Nest,
 }
 
 impl Relations<'_> {
-    /// Iterations at `depth` to what `tuple` is of all statement instances.
+    /// Iterations at `depth` to the values of `tuple` in all statement instances.
     pub(crate) fn exact(&self, depth: Depth, tuple: &[Affine]) -> Conditions {
         let all: Vec<_> = (0..self.kernel.vars().len()).collect();
         self.write(depth, tuple, &all)
@@ -50,7 +50,7 @@ impl Relations<'_> {
         conditions
     }
 
-    /// Adds that `value`, which is not below `low`, is in one of the blocks from there on.
+    /// Adds that `value`, which is not below `low`, is in one of the blocks that start there.
     pub(crate) fn in_blocks(&self, conditions: &mut Conditions, value: &Form, low: &Expr, blocks: Option<&Blocks>) {
         let Some(Blocks { size, stride }) = blocks else { return };
         let (low, size) = (self.value(conditions, low), self.value(conditions, size));
@@ -63,7 +63,7 @@ impl Relations<'_> {
         conditions.below(&within, &size);
     }
 
-    /// Adds that each first is below its second.
+    /// Adds `a < b` for each pair.
     pub(crate) fn when(&self, conditions: &mut Conditions, below: &[(Expr, Expr)]) {
         for (a, b) in below {
             let (a, b) = (self.value(conditions, a), self.value(conditions, b));
@@ -71,7 +71,7 @@ impl Relations<'_> {
         }
     }
 
-    /// Adds `low <= value < high`; a bound that is a minimum or a maximum is a condition each.
+    /// Adds `low <= value < high`; a bound that is a minimum or a maximum makes one condition per operand.
     pub(crate) fn between(&self, conditions: &mut Conditions, value: &Form, low: &Expr, high: &Expr) {
         for low in low.max_operands() {
             let low = self.value(conditions, &low);
@@ -83,7 +83,7 @@ impl Relations<'_> {
         }
     }
 
-    /// Returns what an expression is of the loops that are inputs.
+    /// Returns an expression as a form of the loops that are inputs.
     pub(crate) fn value(&self, conditions: &mut Conditions, expr: &Expr) -> Form {
         expr.terms().fold(Form::constant(expr.offset()), |sum, (atom, factor)| {
             let value = match atom {
@@ -117,7 +117,7 @@ impl Relations<'_> {
         conditions
     }
 
-    /// Iterations at `depth` to those with the last loop one further on.
+    /// Iterations at `depth` to those with the last loop one iteration later.
     pub(crate) fn next(&self, depth: Depth) -> Conditions {
         self.shifted(depth, self.nest.around(depth).len() - 1, 1)
     }
@@ -153,8 +153,8 @@ impl Relations<'_> {
         conditions
     }
 
-    /// What each step that makes loops says of them: the loops made to those that they replace, and all of the latter's
-    /// iterations. Composed, in the order of the steps, they map iterations to statement instances.
+    /// The relation of each step that makes loops, from the loops made to those that they replace, and all iterations
+    /// of the latter. Composed in the order of the steps, they map iterations to statement instances.
     pub(crate) fn steps(&self) -> Vec<(Conditions, Conditions)> {
         self.nest.replacements().into_iter().map(|(made, replaced)| self.step(&made, &replaced)).collect()
     }
@@ -173,7 +173,7 @@ impl Relations<'_> {
         let mut writer = Writer { nest: self.nest, inputs: made, known: forms.collect(), conditions };
         for (dim, &id) in replaced.iter().enumerate() {
             match writer.input(id) {
-                // What turns a loop is there before and after.
+                // A loop by which another one is rotated exists before and after.
                 Some(input) => writer.conditions.equal(&Form::output(dim), &input),
                 None => writer.constrain(id),
             }
@@ -214,7 +214,7 @@ impl Relations<'_> {
 struct Writer<'a> {
     nest: &'a Nest,
     inputs: &'a [NodeId],
-    /// Of outputs, and of what has been used so far.
+    /// The forms of outputs, and of nodes used so far.
     known: BTreeMap<NodeId, Form>,
     conditions: Conditions,
 }
@@ -224,7 +224,7 @@ impl Writer<'_> {
         self.inputs.iter().position(|&other| other == id).map(Form::input)
     }
 
-    /// A fixed loop is an input; a variable may be an output; all other nodes exist.
+    /// A fixed loop is an input; a variable may be an output; all other nodes are existentially quantified.
     fn value(&mut self, id: NodeId) -> Form {
         if let Some(input) = self.input(id) {
             return input;
@@ -261,7 +261,7 @@ impl Writer<'_> {
                 let mut sum = Form::default();
                 for &summand in [rotated].into_iter().chain(by) {
                     let value = self.value(summand);
-                    // The remainder hides the ends of what it is taken of, which short tiles anywhere below go by.
+                    // The remainder hides the bounds of its summands, on which short tiles further down depend.
                     if matches!(self.nest.node(summand).definition, Definition::Split { .. }) {
                         self.conditions.within(&value, extent_of(summand));
                     }
@@ -298,7 +298,7 @@ pub(crate) fn inside_mesh(conditions: &mut Conditions, sharding: &Sharding, rank
     }
 }
 
-/// Adds that the rank at these coordinates, if there is one, owns the element.
+/// Adds that the rank at these coordinates, if it exists, owns the element.
 pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &[Form], rank: &[Form]) {
     for (index, &extent) in element.iter().zip(sharding.shape()) {
         conditions.within(index, extent as i64);
@@ -307,7 +307,7 @@ pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &
         conditions.equal(&rank[axis], &Form::constant(at as i64));
     }
     for (index, layout) in element.iter().zip(sharding.dims()) {
-        // What each level divides is counted from its own beginning.
+        // The indices that a level divides are counted from their own beginning.
         let mut index = index.clone();
         for LevelLayout { at, parts, block, cyclic } in layout.levels() {
             let mut number = linear(conditions, at, rank);

@@ -1,8 +1,8 @@
-//! What isl is asked about routes, answered by ranks and steps gone through instead: all of them where they are few, some where
+//! Answers questions about routes instead of isl, by enumerating ranks and steps: all of them if they are few, a sample if
 //! they are many.
 //!
-//! An answer that all ranks and steps give is isl's, and one that some give is a guess. So nothing is proved here: what comes
-//! of it is priced, to see whether it is worth a proof. What is asked seldom is left to isl.
+//! An answer from all ranks and steps is the one that isl would give, and one from a sample is a guess. So nothing is proved
+//! here: the result is priced, to see whether it is worth a proof. Rare questions are left to isl.
 
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
@@ -12,23 +12,23 @@ use polyshard_program::{Expr, Ranges, Region};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-/// The most ranks times steps that are all gone through.
+/// Maximum number of ranks times steps that are all enumerated.
 const ALL: u64 = 1 << 9;
 
-/// How many are gone through of more, at least: of the ends of loops, and of all their values.
+/// Minimum size of a sample of more: points at the ends of loops, and points over all their values.
 const ENDS: usize = 24;
 const SOME: i64 = 48;
 
-/// The most ranks times steps in which ranks are compared with one another.
+/// Maximum number of ranks times steps in which ranks are compared with each other.
 const COMPARED: usize = 1 << 14;
 
-/// The most owners of one part that are looked for.
+/// Maximum number of owners of one part that are enumerated.
 const MOST_OWNERS: usize = 1 << 12;
 
-/// Ranks in steps.
+/// Samples of ranks in steps.
 pub(crate) struct Samples {
     ranges: Ranges,
-    /// By depth, once they are asked for.
+    /// By depth, computed on first use.
     points: Vec<OnceCell<Vec<Point>>>,
 }
 
@@ -49,7 +49,7 @@ impl Samples {
         self.points[depth].get_or_init(|| points(&self.ranges, depth))
     }
 
-    /// The parts that a region has, with where and when.
+    /// The parts of a region, each with its rank and step.
     fn parts<'a>(&'a self, depth: Depth, region: &'a Region) -> impl Iterator<Item = (&'a Point, Vec<Along>)> {
         self.at(depth).iter().filter_map(|point| Some((point, region.at(&point.coordinates, &point.counters)?)))
     }
@@ -68,7 +68,7 @@ impl Samples {
         })
     }
 
-    /// Whether an expression is each rank's own coordinate, of those that need anything.
+    /// Whether an expression is the own coordinate of each rank that needs anything.
     pub(crate) fn are_own(&self, need: &Need<'_>, axis: usize, root: &Expr) -> bool {
         let own = |(point, _): (&Point, _)| root.eval(&point.coordinates, &point.counters) == point.coordinates[axis];
         self.parts(need.depth, need.region).all(own)
@@ -95,7 +95,7 @@ impl Samples {
         })
     }
 
-    /// The axes along which every rank owns what one does, if all owners count; none if that takes too long to say.
+    /// The axes along which all ranks own the same elements, if all owners count; `None` if that takes too long to find out.
     fn everywhere(&self, need: &Need<'_>, which: WhichOwners) -> Option<Vec<bool>> {
         let extents = &self.ranges.coordinates;
         let partial = need.sharding.partial();
@@ -110,7 +110,7 @@ impl Samples {
         Some(everywhere)
     }
 
-    /// For each axis, whether all owners of each rank's part have the rank's coordinate; none if that takes too long to say.
+    /// For each axis, whether all owners of each rank's part have the rank's coordinate; `None` if that takes too long to find out.
     pub(crate) fn are_aligned(&self, need: &Need<'_>, which: WhichOwners) -> Option<Vec<bool>> {
         let (extents, everywhere) = (&self.ranges.coordinates, self.everywhere(need, which)?);
         let mut aligned = vec![true; extents.len()];
@@ -127,8 +127,8 @@ impl Samples {
         Some(aligned)
     }
 
-    /// Whether all owners of each rank's part are in reach, of which a star is of sources alone; none if that takes too long to
-    /// say.
+    /// Whether all owners of each rank's part are in reach, where a star is of sources alone; `None` if that takes too long to
+    /// find out.
     pub(crate) fn are_within(&self, need: &Need<'_>, which: WhichOwners, reach: &Neighbours) -> Option<bool> {
         let extents = &self.ranges.coordinates;
         let everywhere = self.everywhere(need, which)?;
@@ -184,7 +184,7 @@ fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
         };
         return (0..all).map(|number| point(digits(number))).collect();
     }
-    // First both ends of each loop and what is next to them, in many combinations, the same each time.
+    // First both ends of each loop and the values next to them, in many combinations, the same on each call.
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = move |below: u64| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -203,12 +203,12 @@ fn points(ranges: &Ranges, depth: usize) -> Vec<Point> {
     ends.chain(values).map(point).collect()
 }
 
-/// The first number from `least` on that has no divisor in common with another.
+/// The first number not below `least` that is coprime to another.
 fn coprime(least: i64, with: i64) -> i64 {
     (least..).find(|&number| gcd(number, with) == 1).unwrap_or(1)
 }
 
-/// The owners from which a rank reads a part, perhaps some of them twice; none if there are too many.
+/// The owners from which a rank reads a part, perhaps some of them twice; `None` if there are too many.
 fn owners(sharding: &Sharding, reader: &[usize], part: &[Along]) -> Option<Vec<Vec<usize>>> {
     let dims = sharding.dims().iter().zip(sharding.shape()).zip(part);
     let firsts: Vec<Vec<usize>> =
@@ -227,7 +227,7 @@ fn owners(sharding: &Sharding, reader: &[usize], part: &[Along]) -> Option<Vec<V
     Some(elements.into_iter().map(|element| sharding.owner(reader, &element)).collect())
 }
 
-/// An index of each block of a dimension that a part meets; none if these are too many.
+/// One index of each block of a dimension that a part overlaps; `None` if there are too many.
 fn firsts(layout: &DimLayout, extent: usize, along: &Along) -> Option<Vec<usize>> {
     let mut firsts = Vec::new();
     for run in along.elements(extent) {

@@ -84,7 +84,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// The kernel of a file's stage with the steps that are written behind it; where its schedule is to be chosen, the kernel alone.
+/// The kernel of a file's stage with the steps written after it; without steps if its schedule is still to be chosen.
 impl From<&Stage> for Schedule {
     #[track_caller]
     fn from(stage: &Stage) -> Self {
@@ -113,7 +113,8 @@ impl Schedule {
         Self { inner: Arc::new(Inner { steps: Vec::new(), at: *Location::caller(), state, kernel: Some(kernel) }) }
     }
 
-    /// Returns the schedule without steps of what `kernel!` wrote; an error in it is reported by [`lower`](Self::lower).
+    /// Returns the schedule without steps of a kernel given as data, such as by `kernel!`; an error in it is reported by
+    /// [`lower`](Self::lower).
     #[track_caller]
     #[must_use]
     pub fn from_spec(spec: KernelSpec) -> Self {
@@ -173,7 +174,7 @@ impl Schedule {
         }
     }
 
-    /// Adds a step given as data; the methods named after steps are the same with types.
+    /// Adds a step given as data; the methods named after steps do the same with typed arguments.
     #[track_caller]
     #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn apply(self, step: Step) -> Self {

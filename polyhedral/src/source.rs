@@ -52,9 +52,9 @@ impl Sources<'_> {
         conditions
     }
 
-    /// Digits of an element to the owners that the sharding's solution computes, and to those that have them.
+    /// Digits of an element to the owners that the sharding's solution computes, and to the ranks that own them.
     ///
-    /// An element's owners depend on its digits alone; a reader's own coordinate is any.
+    /// An element's owners depend on its digits alone; the reader's own coordinate may be any.
     pub(crate) fn solved(sharding: &Sharding) -> (Conditions, Conditions) {
         let placed = sharding.dims().iter().enumerate().flat_map(|(dim, layout)| {
             let levels = layout.levels().iter().enumerate();
@@ -144,8 +144,8 @@ impl Sources<'_> {
     }
 }
 
-/// Adds that of an element's owners, the one from which the reader at these coordinates reads it is meant: the one that the
-/// sharding's solution picks.
+/// Adds that the owner is the one of an element's owners from which the reader at these coordinates reads it: the one that
+/// the sharding's solution picks.
 pub(crate) fn picked(conditions: &mut Conditions, sharding: &Sharding, owner: &[Form], reader: &[Form]) {
     for (axis, source) in sharding.sources() {
         match source {
@@ -167,10 +167,10 @@ fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
     }
 }
 
-/// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist. Along the
-/// axes in `kept` the coordinate of `p` is that of `q`.
+/// Solves `from(p) = q` for `p`: closed forms of the rank that maps to the one at the coordinates, if they exist. Along the
+/// axes in `kept`, `p` has the coordinate of `q`.
 pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<Vec<Expr>> {
-    // While solving, the image `q` goes by fresh counters, so that it is not taken for `p`.
+    // While solving, the image `q` is written in fresh counters, so that it is not confused with `p`.
     let base = ranges.counters.len();
     let mut with_image = ranges.clone();
     with_image.counters.extend(&ranges.coordinates);

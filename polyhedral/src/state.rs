@@ -1,4 +1,4 @@
-//! What a schedule's steps do: each is checked when it is added, without isl. Tests: `tests/it/bad_input/schedules.rs`.
+//! The effect of a schedule's steps: each is checked when it is added, without isl. Tests: `tests/it/bad_input/schedules.rs`.
 
 use crate::bounds;
 use crate::error::ErrorKind;
@@ -22,10 +22,10 @@ pub(crate) struct State {
     pub reassociated: Option<StepId>,
     /// The input that the kernel is applied to several times.
     pub applied: Option<Applied>,
-    /// Inputs that come while the interior of the leaf is computed.
+    /// Inputs that are in flight while the interior of the leaf is computed.
     pub interiors: Vec<(Name, StepId)>,
     pub expectations: Vec<(Name, Pattern, StepId)>,
-    /// How much of a tensor's transfer can be hidden, at least.
+    /// The minimum share of a tensor's transfer that a step expects to be hidden.
     pub overlaps: Vec<(Name, f64, StepId)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Pipeline {
     pub step: StepId,
 }
 
-/// How often a kernel is applied to an input, each time but the first to what it wrote before.
+/// How often a kernel is applied to an input, each time but the first to its previous output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Applied {
     pub tensor: Name,
@@ -67,7 +67,7 @@ pub(crate) struct Tensorized {
     pub step: StepId,
 }
 
-/// No tile, part or block is larger, so that rounding up fits 64 bits; what is made of them, `bounds` checks.
+/// Maximum size of a tile, part or block, so that rounding up fits in 64 bits; `bounds` checks numbers computed from them.
 const MAX_COUNT: i64 = 1 << 62;
 
 impl State {
@@ -99,7 +99,7 @@ impl State {
                 let position = self.free_loop(*i, "split")?;
                 let size = count("a tile of", *size)?;
                 let extent = self.extent(position);
-                // A tile beyond the extent is the whole loop; so products of tile sizes stay countable.
+                // A tile beyond the extent is the whole loop, so products of tile sizes stay countable.
                 let size = size.min(extent.max(1));
                 self.fresh(&[*outer, *inner])?;
                 self.nest.split(position, (*outer, div_ceil(extent, size)), (*inner, size), 0, number);
@@ -125,7 +125,7 @@ impl State {
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
             Step::ExpectOverlap { tensor, share } => return self.expect_overlap(*tensor, share.get(), number),
         }
-        // The steps that made loops.
+        // Only steps that made loops get here.
         bounds::nest(&self.kernel, &self.nest)
     }
 
@@ -204,7 +204,7 @@ impl State {
         Ok(())
     }
 
-    /// Divides the loop at `position` as `whole` indices are, of which its own begin at `offset`.
+    /// Divides the loop at `position` like a range of `whole` indices, of which its own begin at `offset`.
     fn divide(
         &mut self,
         position: usize,
@@ -217,8 +217,8 @@ impl State {
         self.nest.split(position, (outer, parts), (inner, factor), offset, number);
     }
 
-    /// The dimension of the output that a loop writes: the first one whose index is the loop's and perhaps a constant.
-    /// Returns where the loop begins in it, and its extent.
+    /// The dimension of the output that a loop writes: the first one whose index is the loop's variable, optionally
+    /// plus a constant. Returns where the loop begins in it, and its extent.
     pub(crate) fn written(&self, NodeId(var): NodeId) -> Option<(i64, i64)> {
         let var = self.kernel.vars().get(var)?;
         let mut dims = self.kernel.target().index.iter().zip(&self.kernel.output().shape);
@@ -293,7 +293,7 @@ impl State {
         self.widen(whole)
     }
 
-    /// Each coordinate along the axes runs all iterations.
+    /// Adds axes along which each coordinate runs all iterations.
     fn replicate(&mut self, mesh: &Mesh, number: StepId) -> Result<(), ErrorKind> {
         let whole = self.wider(mesh)?;
         for axis in mesh.as_slice() {
@@ -302,7 +302,7 @@ impl State {
         self.widen(whole)
     }
 
-    /// The mesh with more axes, whose names nothing has yet.
+    /// The mesh with more axes, whose names must not be in use.
     fn wider(&self, mesh: &Mesh) -> Result<Mesh, ErrorKind> {
         let whole = self.mesh.product(mesh).map_err(|error| match error {
             ProductError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
@@ -319,7 +319,7 @@ impl State {
         }
     }
 
-    /// Makes `whole` the mesh. What is sharded is sharded over it; along new axes it is replicated.
+    /// Makes `whole` the mesh. Sharded tensors are sharded over it, and replicated along new axes.
     fn widen(&mut self, whole: Mesh) -> Result<(), ErrorKind> {
         self.mesh = whole;
         let clauses: Vec<_> = self.shards.iter().map(|shard| (shard.tensor, shard.clauses.clone())).collect();
@@ -544,7 +544,7 @@ fn div_ceil(n: i64, d: i64) -> i64 {
     n / d + i64::from(n % d != 0)
 }
 
-/// Names are printed into source and messages, so they are what one can write in a program.
+/// Names are printed into source and messages, so they must be valid identifiers.
 fn identifier(name: Name, what: &'static str) -> Result<(), ErrorKind> {
     if name.is_identifier() { Ok(()) } else { Err(ErrorKind::BadName { name, what }) }
 }

@@ -1,8 +1,9 @@
-//! Time steps: kernels that are applied several times between two transfers of their input, which then brings what all of them read.
+//! Time steps (temporal blocking): kernels that are applied several times between two transfers of their input, each of which fetches the
+//! elements that all applications read.
 //!
-//! A step computes what the one after it reads: what the last one has to write, wider by what one application reads beyond its own element,
-//! once for each step in between. isl is asked whether each step finds in what the one before has left, or the first in what is brought, all
-//! that it reads, and whether the last one computes what the rank has to.
+//! A step computes the elements that the next one reads: those that the last one has to write, widened once for each step in between by the
+//! elements that one application reads beyond its own. isl decides whether each step finds all elements that it reads in the output of the
+//! step before, or, for the first, in the fetched tile, and whether the last one computes the rank's part.
 
 use crate::applications::Applications;
 use crate::conditions::{Conditions, Form};
@@ -20,7 +21,7 @@ use polyshard_program::{
 };
 use std::ops::Range;
 
-/// A leaf that takes time steps.
+/// A leaf that computes several time steps.
 pub(crate) struct Taken {
     pub leaf: Leaf,
     pub loops: Vec<Loop>,
@@ -28,7 +29,7 @@ pub(crate) struct Taken {
     pub proofs: Vec<Proof>,
 }
 
-/// The leaf of one application, as that of all of them.
+/// Turns the leaf of one application into that of all of them.
 pub(crate) fn taken(
     context: &Context<'_>,
     applications: &Applications,
@@ -57,7 +58,7 @@ pub(crate) fn taken(
         }
         let mut iterations = high.subtract(&low);
         if l.count.bounds(&ranges).0 < 1 {
-            // A rank that has nothing to write computes nothing for others.
+            // A rank with nothing to write computes nothing for others.
             let most = iterations.bounds(&ranges).1.max(1);
             iterations = Expr::min(&iterations, &l.count.multiply(most), &ranges);
             region.when.push((own.clone(), own_end));
@@ -84,7 +85,7 @@ pub(crate) fn taken(
     Ok(Taken { leaf, loops, steps, proofs })
 }
 
-/// Whether what a schedule makes of one application can be done for several.
+/// Checks that the lowered form of one application can be used for several.
 fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
     if !is_alone || input.level != Depth(0) {
@@ -120,7 +121,7 @@ fn name(context: &Context<'_>) -> Name {
     Name::new(&found)
 }
 
-/// What isl proves of the steps.
+/// The proofs about the steps.
 fn proved(
     context: &Context<'_>,
     applications: &Applications,
@@ -136,7 +137,7 @@ fn proved(
         for ((index, &extent), goes_round) in
             element.iter().zip(&context.kernel().output().shape).zip(&applications.periodic)
         {
-            // What is outside of the array is a value of its own.
+            // Elements outside of the array have a value of their own.
             if !goes_round {
                 here.within(index, extent as i64);
             }
@@ -161,7 +162,7 @@ fn proved(
         all(&points(context, &at(0), None), &|found, element| unwrapped(context, found, brought, element))
     })?;
     context.proved("that time steps find the elements that they read in the output of the one before", || {
-        // The step before is at one less.
+        // The previous step is that of the counter minus 1.
         let earlier = region.map(|expr| {
             let before = Expr::symbol(Symbol::Counter(LoopId(0))).offset_by(-1);
             expr.replace(Symbol::Counter(LoopId(0)), &before, &Ranges { counters: vec![last + 2], ..ranges.clone() })
@@ -181,7 +182,7 @@ fn read((dim, index): (usize, &Affine)) -> Form {
     Form::output(dim).offset(index.constant)
 }
 
-/// Ranks, and perhaps steps, to the elements that they compute.
+/// Ranks, and optionally steps, to the elements that they compute.
 fn points(context: &Context<'_>, region: &Region, steps: Option<Range<i64>>) -> Conditions {
     let axes = context.nest().distributed;
     let mut conditions = Conditions::new(axes + usize::from(steps.is_some()), region.ranges.len());
@@ -197,7 +198,7 @@ fn points(context: &Context<'_>, region: &Region, steps: Option<Range<i64>>) -> 
     conditions
 }
 
-/// Adds that an element is in a box, by indices that go on where others would go round.
+/// Adds that an element is in a box, by unwrapped indices.
 fn unwrapped(context: &Context<'_>, conditions: &mut Conditions, region: &Region, element: &[Form]) {
     context.relations.when(conditions, &region.when);
     for (index, (low, high)) in element.iter().zip(&region.ranges) {

@@ -1,4 +1,4 @@
-//! The relations of a schedule as text, for people: what the proofs are about.
+//! The relations of a schedule as text for readers: the subject of the proofs.
 
 use crate::context::Context;
 use crate::error::LowerError;
@@ -10,7 +10,7 @@ use polyshard_layout::Name;
 use polyshard_program::Affine;
 
 impl Schedule {
-    /// Returns the relations that lowering proves things about, as isl writes them: which statement instance each iteration of
+    /// Returns the relations that lowering proves things about, in isl's notation: which statement instance each iteration of
     /// all loops is, which elements it touches, and which ranks own them.
     ///
     /// ```
@@ -26,7 +26,7 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// The first step that cannot be applied, or that isl gives up.
+    /// The first step that cannot be applied, or an error of isl if it gives up.
     pub fn relations(&self) -> Result<String, LowerError> {
         let context = &Context::new(self)?;
         context.decided("the text of relations", written(context))

@@ -1,4 +1,4 @@
-//! Modules of scheduled kernels, and schedules that are refused on the method that is wrong.
+//! Modules of scheduled kernels, and rejected schedules with the error on the faulty method.
 
 use crate::tests::shared::check_module as check;
 use expect_test::{Expect, expect};
@@ -167,7 +167,7 @@ fn a_leaf_of_another_kind_is_refused() {
     );
 }
 
-/// A matrix product on a 2×2 mesh with `steps`, which are refused.
+/// A matrix product on a 2×2 mesh with `steps`, which are rejected.
 fn refuse(steps: &str, expect: Expect) {
     let input = format!(
         "fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] {{ C[m, n] += A[m, k] * B[k, n] }} {steps}"

@@ -1,4 +1,4 @@
-//! What the unit tests share: an expansion as text, or its errors with the text that they point at.
+//! Shared by the unit tests: an expansion as text, or its errors with the text that they point at.
 
 #[path = "../../../dsl/src/tests/shown.rs"]
 mod shown;
@@ -9,7 +9,7 @@ use quote::quote;
 use shown::shown;
 use syn::{Item, Result};
 
-/// Compares what `kernel!` gives for `input`.
+/// Compares the expansion of `kernel!` for `input`.
 pub(crate) fn check_kernel(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(formatted)));
 }
@@ -19,12 +19,12 @@ pub(crate) fn check_module(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).and_then(outline)));
 }
 
-/// Compares what `vars!` gives for `input`.
+/// Compares the expansion of `vars!` for `input`.
 pub(crate) fn check_vars(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::vars::expand(tokens).map(formatted)));
 }
 
-/// What is emitted belongs to `codegen`, and is tested there.
+/// The emitted code belongs to `codegen`, and is tested there.
 fn outline(module: TokenStream) -> Result<String> {
     let mut module: syn::ItemMod = syn::parse2(module)?;
     if let Some((_, items)) = &mut module.content {

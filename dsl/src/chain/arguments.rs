@@ -1,6 +1,6 @@
 //! Arguments of schedule steps: names, lists of names, numbers and meshes.
 //!
-//! Each function reads one argument and leaves the comma behind it to its caller. Numbers are expressions of literals, `2 * 64`.
+//! Each function parses one argument and leaves the comma after it to the caller. Numbers are expressions of literals, `2 * 64`.
 
 use crate::constant::evaluate;
 use crate::errors;
@@ -16,11 +16,11 @@ use syn::{Expr, Ident, Token, bracketed, parenthesized};
 
 pub(crate) type Result<T, E = Misread> = std::result::Result<T, E>;
 
-/// Why arguments cannot be read.
+/// Why arguments cannot be parsed.
 pub(crate) enum Misread {
     /// Other tokens are expected; an example of the step helps.
     Syntax(syn::Error),
-    /// The error says itself what to write.
+    /// The error already has its own help.
     Said(syn::Error),
 }
 
@@ -38,12 +38,12 @@ impl From<Misread> for syn::Error {
     }
 }
 
-/// Returns the error on the tokens `at`, with what to write.
+/// Returns the error on the tokens `at`, with help.
 pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> Misread {
     Misread::Said(errors::error(at, message, help))
 }
 
-/// Reads what stands in parentheses.
+/// Parses the contents of parentheses.
 pub(crate) fn inside<'a>(input: ParseStream<'a>) -> syn::Result<ParseBuffer<'a>> {
     let content;
     parenthesized!(content in input);
@@ -68,7 +68,7 @@ pub(crate) fn names(input: ParseStream) -> syn::Result<Vec<Name>> {
     Ok(names.iter().map(name).collect())
 }
 
-/// Reads a number that counts something.
+/// Parses a number that is not negative.
 pub(crate) fn size(input: ParseStream, form: Form) -> Result<usize> {
     let expr: Expr = input.parse()?;
     let value = constant(&expr, form)?;

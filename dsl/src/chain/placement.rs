@@ -1,5 +1,5 @@
 //! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `m @ x @ y`, `dim(0) @ x`,
-//! `pin(z, 0)`, `partial(z)`; and as the methods have it, `m.at(x)`, `m.at([x, y])`, `m.cyclic(x, 16)`, `m.at(x).at(y)`.
+//! `pin(z, 0)`, `partial(z)`; and in method syntax, `m.at(x)`, `m.at([x, y])`, `m.cyclic(x, 16)`, `m.at(x).at(y)`.
 //!
 //! ```text
 //! clause = "pin" "(" axis "," number ")" | "partial" "(" axis ")" | dim ("@" level)+ | dim ("." method)+
@@ -9,7 +9,7 @@
 //! axes   = sums, differences, multiples by numbers and remainders of axes: `(x + 2*y) % 4`
 //! ```
 //!
-//! `pin`, `partial`, `dim` and `cyclic` are words only before parentheses, so an index or an axis may be called so.
+//! `pin`, `partial`, `dim` and `cyclic` are keywords only before parentheses, so an index or an axis may have these names.
 
 use super::arguments::{Result, comma, end, error, ident, inside, list, size, small};
 use crate::constant::evaluate;
@@ -66,7 +66,7 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
     Ok(Clause::Divided { dim, levels })
 }
 
-/// Reads what one `@` says.
+/// Parses one `@` with its level.
 fn level(input: ParseStream, form: Form) -> Result<Division> {
     input.parse::<Token![@]>()?;
     if input.peek(token::Bracket) && !(input.peek2(Token![*]) || input.peek2(Token![%])) {
@@ -79,7 +79,7 @@ fn level(input: ParseStream, form: Form) -> Result<Division> {
     Ok(Division::Block { at: axes(&input.parse()?)? })
 }
 
-/// Reads one level as it is written as a method: `.at(x)`, `.cyclic(x, 16)`.
+/// Parses one level in method syntax: `.at(x)`, `.cyclic(x, 16)`.
 fn method(input: ParseStream, form: Form) -> Result<Division> {
     input.parse::<Token![.]>()?;
     let word: Ident = input.parse()?;
@@ -99,7 +99,7 @@ fn method(input: ParseStream, form: Form) -> Result<Division> {
     }
 }
 
-/// Reads `x, 16`, what is in the parentheses of `cyclic`.
+/// Parses `x, 16`, the arguments of `cyclic`.
 fn cyclic(content: ParseStream, form: Form) -> Result<Division> {
     let at = axes(&content.parse()?)?;
     comma(content)?;
@@ -108,7 +108,7 @@ fn cyclic(content: ParseStream, form: Form) -> Result<Division> {
     Ok(Division::Cyclic { at, block })
 }
 
-/// The coordinates that own a block, from an expression of Rust.
+/// The coordinates that own a block, from a Rust expression.
 fn axes(expr: &Expr) -> Result<AxisExpr> {
     let wrong = || {
         let help = "write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`";

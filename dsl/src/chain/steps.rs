@@ -1,7 +1,7 @@
 //! One step: its method's name and arguments.
 //!
-//! The table of examples below is the grammar as a user sees it: names are unknown unless they are in it, and a step that cannot be read is
-//! answered with its line.
+//! The table of examples below is the grammar as a user sees it: names that are not in it are unknown, and the error on a malformed step
+//! quotes its line.
 
 use super::Written;
 use super::arguments::{
@@ -17,7 +17,7 @@ use syn::parse::ParseStream;
 use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Token};
 
-/// The steps with an example of each, which is the help of every mistake in it.
+/// The steps with an example of each, which is the help for syntax errors in it.
 const STEPS: [(&str, &str); 18] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
@@ -39,11 +39,11 @@ const STEPS: [(&str, &str); 18] = [
     ("expect_overlap", "expect_overlap(A, 0.8)"),
 ];
 
-/// The patterns of inputs and outputs, as they are written.
+/// The patterns of inputs and outputs, as written.
 const PATTERNS: [&str; 7] =
     ["local", "broadcast(x, y)", "shift(x, 1)", "permute", "all_gather(x)", "halo(x: -1..=1)", "exchange"];
 
-/// Those of outputs alone.
+/// Further patterns, of outputs only.
 const SUMS: [&str; 3] = ["reduce(x)", "all_reduce(x)", "reduce_scatter(x)"];
 
 /// Reads the arguments of `method` to the end.
@@ -63,7 +63,7 @@ pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Resu
     })
 }
 
-/// The arguments, up to what may follow the last of them; the name is one of the table.
+/// The arguments, up to an optional comma after the last; the name is one of the table.
 fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     Ok(Written::Whole(match method.to_string().as_str() {
         "split" => {
@@ -143,7 +143,7 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             comma(input)?;
             Step::ExpectOverlap { tensor, share: share(input)? }
         }
-        // What is left of the table.
+        // The last step of the table.
         _ => Step::Reorder { order: list(input)? },
     }))
 }
@@ -156,7 +156,7 @@ fn three(input: ParseStream) -> syn::Result<(Name, Name, Name)> {
     Ok((first, second, ident(input)?))
 }
 
-/// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may stand in front of the chain instead.
+/// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may be before the chain instead.
 fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     let loops = list(input)?;
     comma(input)?;
@@ -199,12 +199,12 @@ fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
     }
 }
 
-/// A pattern as programs print it. One that is written as the method takes it, `Pattern::broadcast(["x"])`, has a list in its parentheses.
+/// A pattern as programs print it. In method syntax, `Pattern::broadcast(["x"])`, it has a list in its parentheses.
 fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
     let word: Ident = input.parse()?;
     let arguments = |input: ParseStream| {
         let content = inside(input)?;
-        // As many as there are, or a list of them, as the method takes it.
+        // Names separated by commas, or a list of them, as in method syntax.
         if !content.peek(Bracket) {
             return names(&content);
         }

@@ -1,4 +1,4 @@
-//! Chains as the steps they say, and their mistakes with the text that the error points at.
+//! Chains printed as steps, and their mistakes with the text that the error points at.
 
 use crate::tests::check_chain as check;
 use expect_test::expect;

@@ -1,7 +1,7 @@
 //! Accesses: of which tensor, with how many indices, written or read.
 //!
-//! The output is written and never read: `+=` and its like go on from what it holds, and there is no other order between the
-//! instances of a statement. An access with a mistake stays in the list, without its tensor, so that its indices still count as used.
+//! The output is written and never read: `+=` and its like update its value, and there is no other order between the instances of a
+//! statement. An access with a mistake stays in the list, without its tensor, so that its indices still count as used.
 
 use super::index;
 use crate::errors::{Errors, listed};
@@ -12,10 +12,10 @@ use polyshard_program::{Access, Affine};
 use quote::ToTokens;
 use syn::Ident;
 
-/// One access with what is known about it.
+/// One access with its tensor, affine form and identifiers.
 pub(crate) struct Site<'a> {
     pub(crate) syntax: &'a value::Access,
-    /// The tensor, `None` if the access has a mistake that makes its extents say nothing.
+    /// The tensor; `None` if a mistake in the access makes its extents meaningless.
     pub(crate) tensor: Option<&'a Tensor>,
     /// The access; an index that is not affine counts as 0.
     pub(crate) access: Access,
@@ -24,13 +24,13 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Whether all indices are inside of the tensor, so that they say how far they run.
+    /// Whether all indices are inside the tensor, so that its extents bound them.
     pub(crate) fn stays_inside(&self) -> bool {
         self.syntax.outside.is_none()
     }
 }
 
-/// Returns the access that is written, if it is the output's.
+/// Returns the access on the left, if it is to the output.
 pub(crate) fn target<'a>(block: &'a Block, errors: &mut Errors) -> Option<Site<'a>> {
     let (target, output) = (&block.statement.target, &block.output);
     if target.tensor == output.name {
@@ -71,7 +71,7 @@ pub(crate) fn inputs<'a>(block: &'a Block, errors: &mut Errors) -> Vec<Site<'a>>
     sites
 }
 
-/// What is known of an access, with an error for each index that is not affine.
+/// Analyses an access, with an error for each index that is not affine.
 fn site<'a>(syntax: &'a value::Access, tensor: Option<&'a Tensor>, errors: &mut Errors) -> Site<'a> {
     let counted = tensor.filter(|tensor| right_count(syntax, tensor, errors));
     let mut vars = Vec::new();

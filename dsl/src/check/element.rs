@@ -1,8 +1,8 @@
-//! Element types: one for all tensors, one of four or a name that stands for one of them.
+//! Element types: all tensors have the same, one of four or a name for one of them.
 //!
 //! ```text
-//! A: [f32; n]    known       A: [T; n]    a name of the surroundings, which rustc resolves
-//! A: [u8; n]     refused     A: [T; n], B: [f32; n]    refused, even if `T` is `f32`: the texts differ
+//! A: [f32; n]    known       A: [T; n]    a captured name, which rustc resolves
+//! A: [u8; n]     rejected    A: [T; n], B: [f32; n]    rejected, even if `T` is `f32`: the texts differ
 //! ```
 
 use crate::checked::Element;
@@ -39,7 +39,7 @@ fn text(element: &Type) -> String {
     element.to_token_stream().to_string()
 }
 
-/// The type, or `Some(None)` for a name that stands for it.
+/// The type, `Some(None)` for a name that stands for one, or `None` for anything else.
 fn element(element: &Type) -> Option<Option<DType>> {
     const OTHERS: [&str; 24] = [
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i128", "isize", "f16", "f128", "bool", "char", "str",

@@ -1,4 +1,4 @@
-//! Index variables: each has one range, which is stated or follows from where the index stands alone.
+//! Index variables: each has one range, which is stated or follows from an access in which the index stands alone.
 //!
 //! ```text
 //! C[i, j] = A[i, k] * B[k, j]           i, j and k stand alone somewhere
@@ -43,8 +43,8 @@ fn negative(block: &Block, ranges: &[Bounds], errors: &mut Errors) {
     }
 }
 
-/// Indices with two extents. The later place is the one to blame, the output last: it is what follows. A stated range holds whatever
-/// the extents, as long as accesses stay inside.
+/// Reports indices with two extents at the later place, the output last, since its extents follow from the inputs. A stated range
+/// may differ from the extents, as long as accesses stay inside.
 fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let mut known: Vec<(Name, i128, String)> = Vec::new();
     let mut reported: Vec<Name> = Vec::new();
@@ -77,7 +77,7 @@ fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     }
 }
 
-/// The range of `var` with which its accesses stay inside, as far as extents are numbers.
+/// The range of `var` that keeps its accesses inside, if extents are numbers.
 fn fitting(var: Name, sites: &[&Site]) -> Option<String> {
     let mut indices = Vec::new();
     for site in sites.iter().filter(|site| site.stays_inside()) {
@@ -90,7 +90,7 @@ fn fitting(var: Name, sites: &[&Site]) -> Option<String> {
     Some(format!("`for {var} in {}..{}`", range.start, range.end))
 }
 
-/// Indices that stand alone nowhere and have no range. Each is reported once, where it occurs first.
+/// Reports each index that never stands alone and has no range, once, where it occurs first.
 fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let output = &block.output.name;
     let mut seen: Vec<&Ident> = block.ranges.iter().map(|range| &range.var).collect();
@@ -103,7 +103,7 @@ fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
             let written = number == 0 && site.syntax.tensor == *output;
             let read = sites.iter().skip(1).any(|site| site.vars.contains(var))
                 || block.statement.value.names().contains(&var);
-            // With the right number of indices it may be another one.
+            // With the right number of indices, the access may have another index here.
             if written && site.tensor.is_none() {
                 continue;
             }

@@ -5,8 +5,8 @@
 //! sum    = sum ("+" | "-") sum | sum "*" sum | "-" sum | "(" sum ")" | name | number
 //! ```
 //!
-//! In a product, one side is a number. The modulus is any expression of the surroundings: `(i + n - 1) % n` is `(i - 1) % n`, since
-//! multiples of it change nothing.
+//! In a product, one side is a number. The modulus is any expression of the surrounding code. Multiples of it change nothing, so
+//! `(i + n - 1) % n` is `(i - 1) % n`.
 
 use crate::constant::evaluate;
 use crate::errors::error;
@@ -18,7 +18,7 @@ use syn::{BinOp, Expr, Ident, Result, UnOp};
 /// Returns the affine form of an index expression.
 ///
 /// # Errors
-/// On the part that is not affine.
+/// An error on the part that is not affine.
 pub(crate) fn affine(index: &Expr) -> Result<Affine> {
     let Some((inner, modulus)) = remainder(index) else { return narrow(index, sum(index)?) };
     let (inner_sum, value) = (without_multiples(inner, sum(inner)?, modulus)?, evaluate(modulus));
@@ -34,7 +34,7 @@ pub(crate) fn affine(index: &Expr) -> Result<Affine> {
     Ok(narrow(inner, inner_sum)?.modulo(modulus))
 }
 
-/// Returns what a remainder is taken of, and by what, if the index is one.
+/// Returns dividend and divisor, if the index is a remainder.
 pub(crate) fn remainder(index: &Expr) -> Option<(&Expr, &Expr)> {
     match index {
         Expr::Paren(inner) => remainder(&inner.expr),
@@ -44,7 +44,7 @@ pub(crate) fn remainder(index: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// The sum without multiples of a captured modulus, which make no difference: `(i + n - 1) % n`.
+/// The sum without multiples of a captured modulus, which change nothing: `(i + n - 1) % n`.
 fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> {
     let names: Vec<Name> = identifiers(modulus).iter().map(crate::name::name).collect();
     let Some(&(first, factor)) = sum.terms.iter().find(|term| names.contains(&term.0)) else { return Ok(sum) };
@@ -62,7 +62,7 @@ fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> 
     })
 }
 
-/// The sum in 64 bits, which all index arithmetic of the analysis has.
+/// The sum in 64 bits, as all index arithmetic of the analysis.
 fn narrow(index: &Expr, sum: Sum) -> Result<Affine> {
     let small = |number: i128| {
         i64::try_from(number).map_err(|_| error(index, format!("{number} does not fit 64 bits"), "use smaller numbers"))
@@ -78,7 +78,7 @@ pub(crate) fn identifiers(index: &Expr) -> Vec<Ident> {
         Expr::Paren(inner) => identifiers(&inner.expr),
         Expr::Group(inner) => identifiers(&inner.expr),
         Expr::Unary(inner) => identifiers(&inner.expr),
-        // What the modulus is made of is captured.
+        // The names in the modulus are captured.
         Expr::Binary(binary) if matches!(binary.op, BinOp::Rem(_)) => {
             let captured = identifiers(&binary.right);
             identifiers(&binary.left).into_iter().filter(|name| !captured.contains(name)).collect()
@@ -92,13 +92,13 @@ pub(crate) fn identifiers(index: &Expr) -> Vec<Ident> {
     }
 }
 
-/// Multiples of names and a number. They are kept wide, and are narrowed once the whole is known: `i * 2^63 - i * 2^63` is 0.
+/// Multiples of names and a number, in 128 bits. Only the result is narrowed: `i * 2^63 - i * 2^63` is 0.
 struct Sum {
     terms: Vec<(Name, i128)>,
     constant: i128,
 }
 
-/// The index as a sum; what is not affine is refused on the part of it that is not.
+/// The index as a sum, or an error on the part that is not affine.
 fn sum(index: &Expr) -> Result<Sum> {
     let wrong = || {
         let help = "an index is a sum of multiples of variables and a number, such as `2*i + r - 1`";
@@ -138,7 +138,7 @@ fn sum(index: &Expr) -> Result<Sum> {
                     let help = "an index may be the remainder of a sum as a whole, such as `(2*i + r - 1) % n`";
                     Err(error(index, "this remainder is inside of an index", help))
                 }
-                // A quotient of numbers would be a number, but reads as one of indices.
+                // A quotient of numbers would be a number, but reads like a quotient of indices.
                 _ => Err(wrong()),
             }
         }

@@ -1,7 +1,7 @@
-//! Periodic indices: `A[(i + 1) % n]`, whose modulus is a number or a name from the surroundings.
+//! Periodic indices: `A[(i + 1) % n]`, whose modulus is a number or captured from the surrounding code.
 //!
-//! An index that wraps is always inside of the tensor, so what is checked is the modulus: at most the extent, where both are numbers, and
-//! made of no index. The output is not written at an index that wraps: the inputs can wrap the other way.
+//! An index that wraps is always inside the tensor, so only its modulus is checked: it is at most the extent, if both are numbers, and
+//! uses no index. The output must not be written at an index that wraps: the inputs can wrap the other way instead.
 
 use super::access::Site;
 use super::index::{identifiers, remainder};

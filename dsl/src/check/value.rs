@@ -1,8 +1,8 @@
 //! Values: literals of the element type, scalars captured by name, functions that exist.
 //!
-//! A name that is neither tensor nor index is a scalar: what it is, rustc or a text's `--let` says. An index may stand in a value as a
-//! number, `(i + 1) * A[i]`. Where the element type is a name of the surroundings, what depends on it is left to them: whether literals fit,
-//! and whether `exp` exists.
+//! A name that is neither tensor nor index is a scalar; the surrounding Rust code or `--let` defines its value. An index may be used in a
+//! value as a number, `(i + 1) * A[i]`. If the element type is a name of the surrounding code, that code decides whether literals fit and
+//! whether `exp` exists.
 
 use super::access::Site;
 use crate::checked::Element;
@@ -24,10 +24,10 @@ pub(crate) fn check(
     Context { block, element, sites, scalars, errors }.value(&block.statement.value)
 }
 
-/// The least float that no integer type holds.
+/// The smallest float that is too large for every integer type.
 const TOO_LARGE: f64 = (1u64 << 63) as f64;
 
-/// What names mean, and what is found on the way: captured scalars and mistakes.
+/// What names mean, and the results: captured scalars and mistakes.
 struct Context<'a> {
     block: &'a Block,
     element: Option<&'a Element>,
@@ -37,7 +37,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Both sides of an operator are visited, whatever is wrong with the first.
+    /// Both sides of an operator are visited, even if the first has a mistake.
     fn value(&mut self, value: &Syntax) -> Option<Value> {
         match value {
             Syntax::Access(access) => {
@@ -77,7 +77,7 @@ impl Context<'_> {
         }
     }
 
-    /// A call of one of the [`FUNCTIONS`], with as many arguments as it takes, and of floats if it is a function of these.
+    /// A call of one of the [`FUNCTIONS`], with the right number of arguments, and on floats if it is a function of floats.
     fn call(&mut self, name: &Ident, arguments: &[Syntax]) -> Option<Value> {
         if super::tensors(self.block).any(|tensor| tensor.name == *name) {
             let help = format!("an access is written with brackets: `{name}[..]`");
@@ -151,7 +151,7 @@ impl Context<'_> {
         Some(Value::Scalar(crate::name::name(name)))
     }
 
-    /// Refuses the divisor 0 of integers, where it can be seen; of floats it gives infinities, and a scalar's value comes later.
+    /// Rejects division of integers by a literal 0; with floats it gives infinities, and values of scalars are not known yet.
     fn divisor(&mut self, divisor: &Syntax) {
         let integers = self.element.and_then(|element| element.known).is_some_and(|dtype| !dtype.is_float());
         if integers && number(divisor) == Some(0) {
@@ -160,7 +160,7 @@ impl Context<'_> {
         }
     }
 
-    /// A number of the element type, which has no suffix but that one. Where the type is not known yet, integers fit 64 bits.
+    /// A number of the element type, with no other type as its suffix. If the type is not known yet, integers must fit in 64 bits.
     fn literal(&mut self, literal: &Lit, negative: bool) -> Option<Value> {
         let known = self.element.and_then(|element| element.known);
         let suffix = match literal {
@@ -180,13 +180,13 @@ impl Context<'_> {
             Lit::Int(number) => {
                 let value = number.base10_parse().ok();
                 integer(value, known).map(|value| (value, negative)).or_else(|| {
-                    // The least integer has no positive counterpart, so its sign belongs to it.
+                    // The smallest integer has no positive counterpart, so its sign belongs to it.
                     let value = value?.checked_neg().filter(|_| negative);
                     integer(value, known).map(|value| (value, false))
                 })
             }
             .map(|(value, negative)| (Number::Int(value), negative)),
-            // As the value of a scalar, it may have been written without an exponent.
+            // The value of a scalar, which the user may have written as an integer without an exponent.
             Lit::Float(number)
                 if is_of_integers && number.base10_parse::<f64>().is_ok_and(|value| value >= TOO_LARGE) =>
             {

@@ -1,7 +1,8 @@
 //! Rounds around kernels of a file: `repeat(100, A = B, until s < 1e-9) { .. }`.
 //!
-//! In each round but the first, `A` is what `B` was in the round before; they end after 100, or after one in which `s`, a tensor of no
-//! dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by rounds inside of it.
+//! In each round but the first, `A` has the value that `B` had in the previous round. The rounds end after 100, or after one in which `s`,
+//! a tensor of no dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by
+//! rounds inside it.
 
 use super::values::{Values, written};
 use crate::check::index::identifiers;
@@ -25,33 +26,33 @@ use syn::{Expr, Lit, Result, Token, UnOp};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
-    /// The most rounds.
+    /// The maximum number of rounds.
     pub times: u64,
-    /// What goes from one round to the next: the first name is in the next round what the second is in this one.
+    /// Values passed to the next round: the first name has in the next round the value of the second in this one.
     pub carried: Vec<(Name, Name)>,
-    /// What ends the rounds before: a value without dimensions that is below a bound.
+    /// The condition that ends the rounds earlier: a value without dimensions is below a bound.
     pub until: Option<(Name, f64)>,
     /// The kernels, by number.
     pub kernels: Range<usize>,
-    /// Where the word `repeat` is in the text, in bytes; nowhere if they come from no text.
+    /// Where the word `repeat` is in the text, in bytes; empty if the rounds were not parsed from text.
     pub at: Range<usize>,
 }
 
 impl Rounds {
-    /// Returns `times` rounds of the kernels with these numbers, from which nothing goes on to the next yet.
+    /// Returns `times` rounds of the kernels with these numbers, which do not carry anything yet.
     #[must_use]
     pub fn new(times: u64, kernels: Range<usize>) -> Self {
         Self { times, carried: Vec::new(), until: None, kernels, at: 0..0 }
     }
 
-    /// Has `value` be in the next round what `next` is in this one.
+    /// Passes `next` to the next round as `value`.
     #[must_use]
     pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
         self.carried.push((value.into(), next.into()));
         self
     }
 
-    /// Has rounds end once a value without dimensions is below a bound.
+    /// Ends the rounds once a value without dimensions is below a bound.
     #[must_use]
     pub fn until(self, scalar: impl Into<Name>, below: f64) -> Self {
         Self { until: Some((scalar.into(), below)), ..self }
@@ -59,7 +60,7 @@ impl Rounds {
 }
 
 impl fmt::Display for Rounds {
-    /// As a file has them before the braces.
+    /// As in a file, before the braces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "repeat({}", self.times)?;
         self.carried.iter().try_for_each(|(value, next)| write!(f, ", {value} = {next}"))?;
@@ -68,7 +69,7 @@ impl fmt::Display for Rounds {
     }
 }
 
-/// Rounds as they are written.
+/// Rounds as written.
 pub(super) struct Repeated {
     at: Span,
     times: Expr,
@@ -77,7 +78,7 @@ pub(super) struct Repeated {
     pub(super) kernels: Range<usize>,
 }
 
-/// What stands in the parentheses.
+/// The contents of the parentheses.
 struct Header {
     times: Expr,
     carried: Vec<(Ident, Ident)>,
@@ -108,7 +109,7 @@ impl Parse for Header {
 }
 
 impl Repeated {
-    /// Reads what stands in the parentheses of rounds whose first kernel has this number.
+    /// Parses the parentheses of rounds whose first kernel has this number.
     pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
         let read = limited(header.stream()).and_then(|header| Header::parse.parse2(header)).map_err(|why| {
             let help =
@@ -120,13 +121,13 @@ impl Repeated {
         Ok(Self { at, times, carried, until, kernels: first..first })
     }
 
-    /// The names in the number of rounds, which is whole, and in the bound that ends them.
+    /// The names in the number of rounds, an integer, and in the bound that ends them.
     pub(super) fn open(&self) -> Vec<(Ident, bool)> {
         let below = self.until.iter().flat_map(|(_, below)| identifiers(below)).map(|ident| (ident, false));
         identifiers(&self.times).into_iter().map(|ident| (ident, true)).chain(below).collect()
     }
 
-    /// The rounds with numbers, of which there may be names in the text: `repeat(rounds, ..)` with `--let rounds=5`.
+    /// The rounds with numbers in place of names: `repeat(rounds, ..)` with `--let rounds=5`.
     pub(super) fn bound(&self, values: &Values) -> Result<Rounds> {
         let unknown = |expr: &Expr, what: &str, number: &str| match identifiers(expr)
             .into_iter()
@@ -164,7 +165,7 @@ impl Repeated {
     }
 }
 
-/// A number that is written, or the value of a name.
+/// A literal number, or the value of a name.
 fn number(expr: &Expr, values: &Values) -> Option<f64> {
     match expr {
         Expr::Lit(literal) => match &literal.lit {
@@ -182,7 +183,7 @@ fn number(expr: &Expr, values: &Values) -> Option<f64> {
     }
 }
 
-/// Checks that rounds carry what they have; `outputs` are what the kernels write.
+/// Checks that rounds carry values that they write; `outputs` are the outputs of the kernels.
 pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     let mut errors = Errors::default();
     for around in rounds {
@@ -192,7 +193,7 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
             let help = format!("carry `{written}` to the next round: `A = {written}`");
             errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
         }
-        // What a round writes: kernels do, and rounds in it carry.
+        // The values written in a round: by kernels, or carried by inner rounds.
         let mut written = outputs[around.kernels.clone()].to_vec();
         let within = |other: &&Repeated| {
             !std::ptr::eq(*other, around)

@@ -1,4 +1,4 @@
-//! Files as they are read, bound to arrays, and every mistake with its place.
+//! Files as parsed and bound to arrays, and every mistake with its place.
 
 use super::{Definitions, Given, Scheduled};
 use crate::einsum::Operand;
@@ -13,7 +13,7 @@ fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
 }
 ";
 
-/// Binds a text to arrays `A.npy`, `B.npy` and so on, of f32, and shows its kernels or its mistakes.
+/// Binds a text to arrays `A.npy`, `B.npy` and so on, of f32, and prints its kernels or its mistakes.
 fn check(text: &str, shapes: &[&[usize]], values: &[(&str, Number)], expect: Expect) {
     let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("{}.npy", char::from(b'A' + nth as u8))).collect();
     let arrays: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
@@ -225,7 +225,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: carry `B` to the next round: `A = B`
         "#]],
     );
-    // An array that would have to be given though no kernel says its shape.
+    // An array that would have to be given although no kernel declares its shape.
     check(
         &format!("repeat(3, before = A, A = B) {{ {half} }}"),
         &[],
@@ -235,7 +235,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: write or read `before` first, or leave `before = ..` out
         "#]],
     );
-    // The first kernel that reads it comes after the rounds.
+    // The first kernel that reads it follows the rounds.
     let last = "fn last(C: [T; n]) -> D: [T; n] { D[i] = C[i] } auto";
     check(
         &format!("repeat(3, A = B, C = B) {{ {half} }} {last}"),

@@ -1,12 +1,12 @@
-//! Names that have values: extents, moduli and scalars become numbers, as if they had been written so.
+//! Replaces names by their values: extents, moduli and scalars become numbers, as if written as numbers.
 //!
 //! ```text
 //! A: [f64; n, 2 * n]                  A: [f64; 5, 10]        with n = 5, alpha = 0.5
 //! B[i] = alpha * A[(i + 1) % n, j]    B[i] = 0.5 * A[(i + 1) % 5, j]
 //! ```
 //!
-//! This is done before the checks, so that these see literals, and messages quote numbers. Numbers take the spans of the names that they
-//! replace. An index keeps its name, also if a value is given for it.
+//! This happens before the checks, so that they see literals, and messages quote numbers. Numbers take the spans of the names that they
+//! replace. An index keeps its name, even if a value is given for it.
 
 use crate::check::index::{identifiers, remainder};
 use crate::constant::evaluate;
@@ -21,7 +21,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, Lit};
 
-/// The name that is all of an extent.
+/// The name, if an extent is a name alone.
 pub(super) fn alone(extent: &Expr) -> Option<&Ident> {
     match extent {
         Expr::Path(path) => path.path.get_ident(),
@@ -59,7 +59,7 @@ impl Values {
         expr
     }
 
-    /// Puts numbers in place of all names but those that are to be kept.
+    /// Replaces all names by numbers, except for those in `kept`.
     fn substitute(&self, expr: &mut Expr, kept: &[Ident]) {
         match expr {
             Expr::Paren(inner) => self.substitute(&mut inner.expr, kept),
@@ -83,7 +83,7 @@ impl Values {
         }
     }
 
-    /// Puts numbers in place of names in a kernel, and says which extents and bounds have no value.
+    /// Replaces names by numbers in a kernel, and collects extents and bounds without a value.
     pub(super) fn fill(&self, block: &mut Block, unknown: &mut Unknown) {
         let indices = indices(block);
         let Block { inputs, output, statement, ranges, .. } = block;
@@ -103,7 +103,7 @@ impl Values {
     /// An extent becomes one number, which messages can quote.
     fn extent(&self, extent: &mut Expr, unknown: &mut Unknown) {
         match self.evaluate(extent) {
-            // What is written as a number stays as it is written.
+            // A number stays as written.
             Some(_) if evaluate(extent).is_some() => {}
             Some(value) => *extent = literal(&value.to_string(), extent.span()).unwrap_or_else(|| extent.clone()),
             None => unknown.add(extent, self),
@@ -117,7 +117,7 @@ impl Values {
         }
     }
 
-    /// Puts numbers in place of scalars. A negative one becomes a sign and a number, as the grammar has it.
+    /// Replaces scalars by numbers. A negative one becomes a sign and a number, as in the grammar.
     fn value(&self, value: &mut Value, indices: &[Ident]) {
         match value {
             Value::Access(Access { indices: of_access, outside, .. }) => {
@@ -148,7 +148,7 @@ impl Values {
     }
 }
 
-/// The names of a kernel that numbers can stand for: extents, bounds and moduli, which are whole, and scalars, which need not be.
+/// The names of a kernel that numbers can replace: extents, bounds and moduli, which are integers, and scalars, which need not be.
 pub(super) fn open(block: &Block) -> Vec<(Ident, bool)> {
     let indices = indices(block);
     let bounds = block.ranges.iter().filter_map(|range| match &range.bounds {
@@ -161,7 +161,7 @@ pub(super) fn open(block: &Block) -> Vec<(Ident, bool)> {
     let accesses = block.statement.value.accesses().into_iter().chain([&block.statement.target]);
     let moduli = accesses.flat_map(|access| &access.indices).filter_map(remainder);
     let moduli = moduli.flat_map(|(left, right)| [identifiers(left), identifiers(right)].concat());
-    // An extent may be called as the index that runs over it; in an index the name is the index.
+    // An extent may have the name of the index that runs over it; in an index, the name is the index.
     let moduli = moduli.filter(|ident| !indices.contains(ident));
     let mut found: Vec<_> = extents.chain(moduli).map(|ident| (ident, true)).collect();
     scalars(&block.statement.value, &mut |ident| {
@@ -189,7 +189,7 @@ fn scalars(value: &Value, visit: &mut impl FnMut(&Ident)) {
     }
 }
 
-/// What has no value: each name is said once.
+/// Names and extents without a value; each name is reported once.
 #[derive(Default)]
 pub(super) struct Unknown {
     errors: Errors,
@@ -197,7 +197,7 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// Says which name of an expression has no value.
+    /// Reports the name in an expression that has no value.
     pub(super) fn add(&mut self, expr: &Expr, values: &Values) {
         match identifiers(expr).into_iter().find(|ident| values.get(name(ident)).is_none()) {
             Some(ident) => {
@@ -211,7 +211,7 @@ impl Unknown {
         }
     }
 
-    /// Says that a name has no value.
+    /// Reports that a name has no value.
     pub(super) fn name(&mut self, ident: &Ident, help: &str) {
         if !self.said.contains(ident) {
             self.said.push(ident.clone());
@@ -219,13 +219,13 @@ impl Unknown {
         }
     }
 
-    /// Stops if something has no value.
+    /// Stops if any value is missing.
     pub(super) fn stop(&mut self) -> syn::Result<()> {
         self.errors.stop()
     }
 }
 
-/// The names that are indices: those with a range, and those in accesses that no modulus has.
+/// The names that are indices: those with a range, and those in accesses but not in a modulus.
 fn indices(block: &Block) -> Vec<Ident> {
     let accesses = block.statement.value.accesses().into_iter().chain([&block.statement.target]);
     let in_accesses = accesses.flat_map(|access| &access.indices).flat_map(identifiers);
@@ -242,7 +242,7 @@ fn literal(text: &str, span: Span) -> Option<Expr> {
     syn::parse2(placed.collect()).ok()
 }
 
-/// The text of an expression as it was written.
+/// The text of an expression as written.
 pub(super) fn written(expr: &Expr) -> String {
     expr.span().source_text().unwrap_or_else(|| expr.to_token_stream().to_string())
 }

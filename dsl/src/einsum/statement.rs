@@ -1,4 +1,4 @@
-//! A kernel from one statement: the tensors' extents come from the arrays, and the output's from its indices.
+//! A kernel from one statement: the arrays define the tensors' extents, and the output's indices define its extents.
 //!
 //! ```text
 //! C[i, k] = A[i, j] * B[j, k]                                           with arrays of 4 x 6 and 6 x 5
@@ -7,15 +7,15 @@
 //!   }
 //! ```
 //!
-//! The statement is looked at only for its accesses before that text is read as any kernel. So what is wrong in it is found by the
-//! same checks, and its place is moved back by the line in front of it.
+//! Only the accesses of the statement are examined before that text is parsed like any kernel. So mistakes in it are found by the
+//! same checks, and their places are moved back by the line before it.
 
 use super::{EinsumError, Operand, Result};
 use crate::text::{self, parse_kernel};
 use polyshard_layout::DType;
 use polyshard_program::KernelSpec;
 
-/// An access as it is written: a tensor's name, and its indices.
+/// An access as written: a tensor's name, and its indices.
 struct Written<'a> {
     name: &'a str,
     index: Vec<&'a str>,
@@ -23,11 +23,11 @@ struct Written<'a> {
 
 /// The kernel of a statement over these arrays.
 pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadcasts: bool) -> Result<KernelSpec> {
-    // Where the text has no tokens, what looks like its accesses means nothing.
+    // If the text has no tokens, apparent accesses are meaningless.
     text::read(text, |_| Ok(())).map_err(EinsumError::Statement)?;
     let repeated = if broadcasts { repeated(text, operands) } else { text.to_owned() };
     let text = &repeated[..];
-    // What follows a statement is refused when it is read.
+    // Text after a statement is rejected when it is parsed.
     let accesses = accesses(text.split(';').next().unwrap_or(text));
     let Some((target, read)) = accesses.split_first().filter(|_| text.contains('=')) else {
         return Err(EinsumError::NoStatement);
@@ -45,7 +45,7 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadca
             of(access)?.shape.get(dim).copied()
         })
     };
-    // Two extents of one index are said with the names of files.
+    // The error on two extents of one index quotes the names of files.
     for (nth, access) in read.iter().enumerate() {
         let Some(operand) = of(access) else { continue };
         if operand.shape.len() != access.index.len() {
@@ -59,7 +59,7 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadca
                 let operand = of(other)?;
                 Some((*operand.shape.get(dim)?, operand)).filter(|(first, _)| *first != second)
             });
-            // An index with a range of its own fits several.
+            // An index with its own range fits several extents.
             if let Some((first, first_in)) = before.filter(|_| !has_range(text, index)) {
                 let [first_in, second_in] = [first_in, operand].map(Operand::to_string);
                 return Err(EinsumError::Extents { index: (*index).to_owned(), first, first_in, second, second_in });
@@ -88,7 +88,7 @@ fn declared(name: &str, dtype: DType, shape: &[usize]) -> String {
     if extents.is_empty() { format!("{name}: {dtype}") } else { format!("{name}: [{dtype}; {}]", extents.join(", ")) }
 }
 
-/// The arrays that are read, in the order in which they are read first.
+/// The arrays that are read, in the order of their first accesses.
 fn inputs<'a>(target: &Written<'_>, read: &[Written<'a>]) -> Vec<&'a str> {
     let mut inputs: Vec<&str> = Vec::new();
     for access in read {
@@ -99,7 +99,7 @@ fn inputs<'a>(target: &Written<'_>, read: &[Written<'a>]) -> Vec<&'a str> {
     inputs
 }
 
-/// The text with 0 for indices along extents of 1 that have another extent elsewhere; what follows them keeps its place.
+/// The text with 0 for indices along extents of 1 that have another extent elsewhere; the text after them keeps its place.
 fn repeated(text: &str, operands: &[Operand<'_>]) -> String {
     let accesses = accesses(text.split(';').next().unwrap_or(text));
     let Some((target, read)) = accesses.split_first() else { return text.to_owned() };
@@ -119,8 +119,7 @@ fn repeated(text: &str, operands: &[Operand<'_>]) -> String {
     repeated
 }
 
-/// The accesses of a text, as they follow one another: a word, and what is in the brackets behind it. Whether that is a statement is
-/// found later.
+/// The accesses of a text, in order: a word, and the contents of the brackets after it. Whether the text is a statement is checked later.
 fn accesses(text: &str) -> Vec<Written<'_>> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut found = Vec::new();

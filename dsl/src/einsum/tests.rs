@@ -2,7 +2,7 @@ use super::{Operand, einsum, einsum_broadcast};
 use expect_test::{Expect, expect};
 use polyshard_layout::DType;
 
-/// The kernel's text, or what is wrong, with arrays `A.npy`, `B.npy`, .. of these shapes.
+/// The kernel's text, or the error, with arrays `A.npy`, `B.npy`, .. of these shapes.
 fn said(text: &str, shapes: &[&[usize]]) -> String {
     let sources = ["A.npy", "B.npy", "C.npy", "D.npy"];
     let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
@@ -51,7 +51,7 @@ fn names_of_tensors_are_those_of_files_where_they_can_be() {
     };
     let product = "ij,jk->ik";
     assert_eq!(named(product, ["in/left.npy", "in/right.npy"], "C"), "C[i, k] = left[i, j] * right[j, k]");
-    // An index, what is no word, and a name that another has.
+    // Not possible as names: that of an index, one that is not a word, and one that is taken.
     assert_eq!(named("AB,BC->AC", ["A.npy", "B.npy"], "C"), "T2[A, C] = T0[A, B] * T1[B, C]");
     assert_eq!(named(product, ["my data.npy", "fn.npy"], "7"), "T2[i, k] = T0[i, j] * T1[j, k]");
     assert_eq!(named(product, ["a/X.npy", "b/X.npy"], "X"), "T2[i, k] = X[i, j] * T1[j, k]");

@@ -1,4 +1,4 @@
-//! Blocks that cannot be read, with the text that the error points at.
+//! Blocks that cannot be parsed, with the text that the error points at.
 
 use crate::tests::check_checked as check;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! The result of reading tokens as text, or its errors with the text that they point at; for the unit tests of the macros too.
+//! The result of parsing tokens, as text, or its errors with the text that they point at; also for the unit tests of the macros.
 
 use proc_macro2::TokenStream;
 use syn::Result;

@@ -1,4 +1,4 @@
-//! Steps read as they print, and every mistake of a text has its place.
+//! Steps are parsed as they print, and every mistake of a text has its place.
 
 use super::{parse_chain, parse_kernel};
 use crate::step::{Clause, Dim, Step};

@@ -1,4 +1,4 @@
-//! Functions, choices and ranges as they are written, and the errors on what is not one.
+//! Functions, choices and ranges as written, and the errors on invalid ones.
 
 use crate::tests::check_checked as check;
 use expect_test::expect;

@@ -7,7 +7,7 @@ fn elements(shape: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-/// Asks every rank for the owner of every element, and whether it is one.
+/// Checks that the owner which each rank computes for each element does own it.
 #[track_caller]
 fn check(sharding: &Sharding) {
     let mesh = sharding.mesh();
@@ -36,7 +36,7 @@ fn sharding(extents: &[usize], forms: &[(&[i64], i64, i64)]) -> Result<Sharding,
     Sharding::new(&mesh, &shape, &placed)
 }
 
-/// Whether every combination of blocks has a rank, by asking all of them.
+/// Whether every combination of blocks has an owner, by brute force over all ranks.
 fn all_owned(extents: &[usize], forms: &[(&[i64], i64, i64)]) -> bool {
     let digits: Vec<usize> = forms.iter().map(|form| form.2 as usize).collect();
     let mut owned = std::collections::BTreeSet::new();
@@ -60,7 +60,7 @@ fn two_skews_over_the_same_axes_are_solved_together() {
 
 #[test]
 fn rows_without_an_invertible_factor_are_combined() {
-    // The determinant is 2 * 2 - 3 * 3 = -5, which 6 has no divisor in common with.
+    // The determinant is 2 * 2 - 3 * 3 = -5, which is coprime to 6.
     check(&sharding(&[6, 6], &[(&[2, 3], 1, 6), (&[3, 2], 0, 6)]).expect("a bijection"));
 }
 
@@ -99,7 +99,7 @@ fn numbers_are_taken_modulo_the_modulus() {
     let nested = |by| (x.clone() * by * by * by + x.clone() * -by) % 5;
     let mesh = Mesh::new([("x", 5)]);
     for by in [i64::MAX, i64::MIN + 1, 1 << 40] {
-        // A refusal is fine, as an overflow is not.
+        // An error is acceptable, an overflow is not.
         if let Ok(sharding) = Sharding::new(&mesh, &[7], &[Placement::block(0, nested(by))]) {
             check(&sharding);
         }
@@ -121,7 +121,8 @@ fn the_order_of_clauses_is_no_matter() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Random systems: what is accepted has owners, and what is said to have none has none.
+    /// Random systems: accepted ones have an owner for every block, and those rejected for blocks without
+    /// owners have such blocks.
     #[test]
     fn random_skews_are_solved_or_refused_with_a_true_reason(
         extents in prop::collection::vec(1usize..7, 1..4),

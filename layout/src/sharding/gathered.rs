@@ -1,4 +1,4 @@
-//! Shards that follow one another in larger ones.
+//! Groups of ranks whose consecutive shards make up larger ones, as in an all-gather.
 
 use super::Sharding;
 use crate::dim::DimLayout;
@@ -8,13 +8,13 @@ use std::ops::Range;
 /// The indices that a rank owns along each dimension.
 type Bounds = Vec<Range<usize>>;
 
-/// Which copy a rank reads from, by coordinates, and what it gets of it.
+/// The copy that a rank reads from, by coordinates, and the indices that it needs.
 type Wanted = (Vec<usize>, Bounds);
 
 impl Sharding {
-    /// Returns the groups of ranks in which the members' shards, one after the other in the order of the ranks, are the shard that each of
-    /// them owns by `other`, which is what an all-gather makes (MPI 3.1, section 5.7); each ascending, and of two ranks at least. None if
-    /// not all elements that ranks lack come so. Takes time in proportion to the number of ranks, if shards grow.
+    /// Returns the groups whose all-gather (MPI 3.1, section 5.7) turns this sharding into `other`: the members' shards, concatenated in
+    /// rank order, are the shard that each of them owns in `other`. Each group is ascending and has at least two ranks. `None` if
+    /// all-gathers do not supply all elements that ranks lack. Takes time proportional to the number of ranks, if shards grow.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -35,7 +35,7 @@ impl Sharding {
         if self.shape != other.shape || other.mesh.size() != ranks || cyclic || !grows {
             return None;
         }
-        // Of several owners, a rank reads from the one that stands where it does itself.
+        // Of several owners, a rank reads from the one at its own coordinates.
         let copies: Vec<usize> = (0..self.mesh.ndim()).filter(|&axis| !self.places(axis)).collect();
         let mut groups: HashMap<Wanted, Vec<(usize, Bounds)>> = HashMap::new();
         for rank in 0..ranks {
@@ -64,7 +64,8 @@ impl Sharding {
         (!groups.is_empty()).then_some(groups)
     }
 
-    /// The indices that the rank at `coordinates` owns along each dimension, none of which is cyclic; no rank owns them if one is empty.
+    /// The indices that the rank at `coordinates` owns along each dimension, none of which is cyclic; the rank owns no element if one is
+    /// empty.
     fn bounds(&self, coordinates: &[usize]) -> Bounds {
         let range = |dim: usize| self.owned(dim, coordinates).run(0);
         (0..self.shape.len()).map(range).collect()

@@ -1,4 +1,4 @@
-//! Where the owners of what ranks want are, seen from these.
+//! Where the owners of the elements that ranks need are, relative to these ranks.
 
 use super::Sharding;
 #[cfg(doc)]
@@ -7,9 +7,9 @@ use crate::source::AxisSource;
 use crate::{Neighbours, Reach};
 
 impl Sharding {
-    /// Returns where the owners of what a rank wants by `target`, a sharding of the same array, are, seen from this rank: along which
-    /// axes at its own coordinate, along which perhaps at any. If the two are over different meshes, owners may be anywhere; write
-    /// them [over](Self::over) a [common refinement](Mesh::common_refinement) before.
+    /// Returns where the owners of a rank's elements in `target`, a sharding of the same array, are relative to this rank: along
+    /// which axes at its own coordinate, along which possibly at any. If the two are over different meshes, owners may be anywhere;
+    /// write them [over](Self::over) a [common refinement](Mesh::common_refinement) first.
     ///
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
@@ -29,12 +29,12 @@ impl Sharding {
         if self == target || self.mesh != target.mesh {
             return within(&is_own);
         }
-        // Who has the indices of a dimension that is laid out alike, has them by the same coordinates.
+        // If both have the same layout of a dimension, its indices have owners at the same coordinates in both.
         let alike = |dim: usize| self.dims[dim] == target.dims[dim];
-        // Coordinates that others come from are given before these.
+        // Each source depends on earlier ones only.
         for (axis, source) in &self.sources {
             is_own[*axis] = match source {
-                // Sums that are closed need the terms of all coordinates; those that stay open keep each term where it is.
+                // Closing a sum needs the terms of all coordinates; a sum that stays open keeps each term in place.
                 AxisSource::Reader => !self.partial.contains(axis) || target.partial.contains(axis),
                 AxisSource::Pin(at) => target.pins.contains(&(*axis, *at)),
                 AxisSource::Digit { digit, .. } => alike(digit.dim),
@@ -50,7 +50,7 @@ impl Sharding {
     }
 }
 
-/// Those at a rank's own coordinate along some axes, at any along the others.
+/// The ranks at a rank's own coordinate along some axes and at any along the others.
 fn within(is_own: &[bool]) -> Neighbours {
     Neighbours::in_box(is_own.iter().map(|&own| if own { Reach::OWN } else { Reach::All }).collect::<Vec<_>>())
 }

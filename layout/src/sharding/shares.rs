@@ -4,7 +4,7 @@ use super::Sharding;
 use crate::source::AxisSource;
 
 impl Sharding {
-    /// Returns how many ranks own each element, at least and at most; of partial sums, each term of it.
+    /// Returns the minimum and maximum number of ranks that own an element; with partial sums, a term of it.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -24,7 +24,7 @@ impl Sharding {
             match source {
                 AxisSource::Reader if self.partial.contains(axis) => [1, 1],
                 AxisSource::Reader => [extent, extent],
-                // Coordinates that are a multiple of the parts away own the same.
+                // Coordinates that differ by a multiple of the parts own the same.
                 AxisSource::Skew { parts, .. } => {
                     let parts = (*parts).max(1) as usize;
                     [(extent / parts).max(1), extent.div_ceil(parts)]
@@ -36,8 +36,8 @@ impl Sharding {
         all.fold([1usize, 1], |[least, most], [fewer, more]| [least.saturating_mul(fewer), most.saturating_mul(more)])
     }
 
-    /// Returns whether each element has one owner, and no rank owns more of them than an even share, rounded up; the
-    /// terms of partial sums are none.
+    /// Returns whether each element has one owner, and no rank owns more than an even share, rounded up; false for
+    /// partial sums.
     ///
     /// ```
     /// use polyshard::prelude::*;

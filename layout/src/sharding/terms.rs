@@ -27,7 +27,7 @@ impl Sharding {
         self.partial.iter().map(|&axis| self.mesh.as_slice()[axis].name).collect()
     }
 
-    /// Returns the sharding of the sum of the terms where each coordinate of the axes that now hold them owns it.
+    /// Returns the sharding of the reduced sum if each coordinate of the axes that now hold terms owns it.
     #[must_use]
     pub fn closed(&self) -> Self {
         self.closed_along(&self.partial)
@@ -40,8 +40,8 @@ impl Sharding {
         Self { partial, ..self.clone() }
     }
 
-    /// Returns the sharding of an array of which each coordinate along these axes, given as positions, holds a term, and on the
-    /// ranks that own it now. Along each of them, all coordinates own the same elements.
+    /// Returns the sharding of partial sums of which each coordinate along these axes, given as positions, holds a term, on the
+    /// ranks that own the array now. Along each of these axes, all coordinates own the same elements.
     #[must_use]
     pub fn opened_along(&self, axes: &[usize]) -> Self {
         let mut partial = [&self.partial[..], axes].concat();
@@ -50,11 +50,11 @@ impl Sharding {
         Self { partial, ..self.clone() }
     }
 
-    /// Returns the positions of the axes along which `target`, a sharding of the same array over as many ranks, sums up what
-    /// is open here.
+    /// Returns the positions of the axes along which `target`, a sharding of the same array over as many ranks, closes the sums
+    /// that are open here.
     ///
-    /// Terms stay open where the target has partial sums too, and then each has to stay on the ranks that hold it. That is so
-    /// on one mesh, and on two meshes if the axes of the terms divide the ranks alike:
+    /// Sums stay open where the target has partial sums too, and each term must then stay on the ranks that hold it. This holds
+    /// on one mesh, and on two meshes if the axes of the terms divide the ranks in the same way:
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -106,7 +106,7 @@ impl Sharding {
         for (axis, &extent) in self.mesh.extents().iter().enumerate().rev() {
             if self.partial.contains(&axis) {
                 match digits.last_mut() {
-                    // Digits that follow one another are one.
+                    // Adjacent digits are merged.
                     Some((start, count)) if *start * *count == stride => *count *= extent,
                     _ => digits.push((stride, extent)),
                 }

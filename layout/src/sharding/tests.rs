@@ -136,7 +136,7 @@ fn shardings() -> impl Strategy<Value = Sharding> {
     })
 }
 
-/// Ways of placing a dimension over the axes, among them several of writing the same.
+/// Placements of a dimension over the axes, some of which are equivalent.
 fn placements(dim: usize, [x, y]: [Axis; 2]) -> Vec<Placement> {
     let (wide, deep) = (x.extent as i64, y.extent as i64);
     let both = wide * deep;
@@ -184,8 +184,8 @@ fn ownership(sharding: &Sharding) -> (Vec<Vec<Vec<usize>>>, Vec<usize>) {
     ((0..mesh.size()).map(owned).collect(), sharding.partial().to_vec())
 }
 
-/// Whether each rank that the pins allow owns something, and levels of several have two turns of each that is cyclic, so that
-/// no two shardings are alike by accident of size.
+/// Whether each rank that the pins allow owns something, and of several levels each cyclic one has two turns, so that no two shardings are
+/// equivalent by coincidence of size.
 fn is_long(sharding: &Sharding) -> bool {
     let mut ranks = (0..sharding.mesh().size()).map(|rank| sharding.mesh().coordinates(rank));
     let mut dims = sharding.dims().iter().zip(sharding.shape());
@@ -197,7 +197,7 @@ fn is_long(sharding: &Sharding) -> bool {
         })
 }
 
-/// Checks that of these shardings those are equal that give every rank the same.
+/// Checks that shardings are equal exactly if they give every rank the same elements, except by coincidence of size.
 fn check_equality(shardings: &[Sharding]) {
     let owned: Vec<_> = shardings.iter().map(|sharding| (ownership(sharding), is_long(sharding))).collect();
     for (a, (owned_a, long_a)) in shardings.iter().zip(&owned) {
@@ -304,10 +304,10 @@ fn axes_that_number_all_remainders_may_be_turned() {
     let turned = Sharding::new(&mesh, &[12], &[Placement::block(0, (x + 2 * y + 1) % 6)]).expect("a sharding");
     assert_eq!(owned(&turned, 0)[..2], [[2, 3], [2, 3]], "w replicates");
     assert_eq!(turned.owner(&[0, 0, 1], &[0]), [1, 2, 1], "x + 2 * y = 5");
-    // Along with what other clauses place, and with a factor that no axis has as its stride.
+    // Next to another clause, and with a factor that is not the stride of any axis.
     let beside = [Placement::block(0, w), Placement::block(1, (3 * w - x - 2 * y) % 6)];
     assert!(Sharding::new(&mesh, &[4, 12], &beside).is_ok());
-    // Its axes are needed elsewhere.
+    // Another clause needs its axes.
     let shared = [Placement::block(0, (x + 2 * y + 1) % 6), Placement::block(1, x)];
     assert!(error(&mesh, &[12, 4], &shared).contains("some blocks have no owner"));
 }
@@ -319,7 +319,7 @@ fn elements(shape: &[usize]) -> Vec<Vec<usize>> {
 }
 
 proptest! {
-    /// Whoever asks, the owner named is one that owns the element.
+    /// Each reader is given an owner that does own the element.
     #[test]
     fn the_owner_of_an_element_owns_it(sharding in shardings()) {
         let mesh = sharding.mesh().clone();
@@ -331,7 +331,7 @@ proptest! {
         }
     }
 
-    /// No bound on what a rank owns is larger than it need be.
+    /// Bounds on the indices that a rank owns are tight.
     #[test]
     fn the_rank_with_the_first_blocks_owns_the_most(sharding in shardings()) {
         let mesh = sharding.mesh();
@@ -341,7 +341,7 @@ proptest! {
         }
     }
 
-    /// No element has fewer or more owners than is said, and shares are even if that is said.
+    /// The number of owners of an element is within the bounds returned, and shares that are reported as even are even.
     #[test]
     fn elements_have_as_many_owners_as_there_are_copies(sharding in shardings()) {
         let [least, most] = sharding.copies();
@@ -356,18 +356,18 @@ proptest! {
         let total: usize = ranks.iter().map(|rank| sharding.local_len(rank)).sum();
         let is_even = total == all && ranks.iter().all(|rank| sharding.local_len(rank) <= share);
         let said = sharding.is_in_even_shares();
-        // Where some elements would have more owners than others, those may be of no index.
+        // Blocks with more owners than others may be empty.
         prop_assert!(if least < most { !said || is_even } else { said == is_even }, "{sharding}: {said}");
     }
 
-    /// A sharding's clauses give it back.
+    /// A sharding's clauses make the same sharding.
     #[test]
     fn placements_round_trip(sharding in shardings()) {
         let again = Sharding::new(sharding.mesh(), sharding.shape(), &sharding.placements());
         prop_assert_eq!(again, Ok(sharding));
     }
 
-    /// The pieces of a dimension are what is owned, in order, packed from 0.
+    /// The pieces of a dimension are the owned indices, in order, packed from 0.
     #[test]
     fn pieces_are_what_is_owned(sharding in shardings(), from in 0usize..14, len in 0usize..14) {
         let mesh = sharding.mesh().clone();
@@ -388,7 +388,7 @@ proptest! {
                 for position in 0..owned.len() + 2 {
                     let run = indices.run(position);
                     let len = owned.iter().skip(position).zip(run.start..).take_while(|(own, i)| **own == *i).count();
-                    // Blocks of blocks may be neighbours.
+                    // Blocks of blocks may be adjacent.
                     prop_assert!(run.len() <= len && run.is_empty() == (len == 0), "{} of {}", position, sharding);
                 }
                 if let Some(&first) = owned.first() {
@@ -425,7 +425,7 @@ fn gathered() -> impl Strategy<Value = [Sharding; 2]> {
 }
 
 proptest! {
-    /// Where shards are gathered, the members' shards, one after the other, are what each member gets, and all others have what they want.
+    /// The concatenated shards of a gathered group are the shard that each member needs, and all other ranks have theirs.
     #[test]
     fn shards_that_are_gathered_follow_one_another([from, to] in gathered()) {
         let mesh = from.mesh();
@@ -464,10 +464,10 @@ proptest! {
     }
 }
 
-/// How a dimension is placed: in which way, along which axis, by blocks of how many, and with which other axis.
+/// How a dimension is placed: the kind, the axis, the block size and another axis.
 type Along = (usize, usize, usize, usize);
 
-/// Random shardings of an array over one mesh, each dimension placed in any way; those that are none are left out.
+/// Random shardings of an array over one mesh, each dimension placed in any way; invalid ones are filtered out.
 fn placed() -> impl Strategy<Value = [Sharding; 2]> {
     let along = (0usize..8, 0usize..2, 1usize..4, 0usize..3);
     let one = (along.clone(), along, 0usize..4);
@@ -496,7 +496,7 @@ fn placed() -> impl Strategy<Value = [Sharding; 2]> {
 }
 
 proptest! {
-    /// Whoever owns what a rank wants and has not is in reach, and where both lie alike, nobody but the rank itself.
+    /// The owners of elements that a rank needs and lacks are in reach; from a sharding to itself, only the rank itself is.
     #[test]
     fn owners_are_in_reach([from, to] in placed()) {
         let mesh = from.mesh();
@@ -512,7 +512,7 @@ proptest! {
         prop_assert_eq!(mesh.others_in_reach(&from.owners_of(&from)), 0, "{}", from);
     }
 
-    /// Over a mesh of digits, each rank owns what it owned, and reads from whom it read.
+    /// Over a mesh of digits, each rank owns the same elements and reads from the same ranks.
     #[test]
     fn a_sharding_is_the_same_over_digits([from, to] in placed(), halves in prop::collection::vec(any::<bool>(), 3)) {
         let mesh = from.mesh();

@@ -44,7 +44,7 @@ fn numbers_that_could_overflow_are_refused_where_they_are_written() {
              overflow; use smaller extents and coefficients"
         ],
     );
-    // Where an index has one value or none, what it is multiplied by and added to makes no difference.
+    // If an index has one value or none, its coefficient and the constant make no difference.
     for harmless in [convolution([i64::MAX, 0], [1, 1, 1, 1]), convolution([1, i64::MIN], [0, 1, 1, 1])] {
         Schedule::from_spec(harmless).lower().expect("nothing is large but what is not used");
     }
@@ -125,7 +125,7 @@ fn step(schedule: Schedule, kind: u8, at: usize, size: i64, loops: &mut Vec<Stri
     }
 }
 
-/// What a random schedule is made of.
+/// The numbers of a random schedule.
 type Numbers = ([i64; 4], [i64; 2], Vec<i64>, Vec<(u8, usize, i64)>, Vec<(u8, i64, i64, i64)>, (usize, bool));
 
 fn numbers() -> impl Strategy<Value = Numbers> {
@@ -140,14 +140,14 @@ fn numbers() -> impl Strategy<Value = Numbers> {
     )
 }
 
-/// The schedule of these numbers, if there can be such a mesh.
+/// The schedule of these numbers, if such a mesh is possible.
 fn schedule_of((extents, coefficients, axes, steps, placed, (nothing, fitting)): Numbers) -> Option<Schedule> {
     let (mut extents, [a, b]) = (extents.map(i128::from), coefficients.map(i128::from));
     if fitting {
         extents[3] = (a * (extents[0] - 1)).max(0) + extents[2] + b;
     }
     if let Some(extent) = extents.get_mut(nothing) {
-        // An empty index excuses all accesses from their bounds.
+        // With an empty index, no access is out of bounds.
         *extent = 0;
     }
     let size = axes.iter().try_fold(1i64, |size, &axis| size.checked_mul(axis));
@@ -180,7 +180,7 @@ fn schedule_of((extents, coefficients, axes, steps, placed, (nothing, fitting)):
     Some(schedule)
 }
 
-/// Whether the schedule has a program; if not, there must be a reason of the user's.
+/// Whether the schedule has a program; if not, the error must be the user's.
 fn lowers(schedule: &Schedule) -> bool {
     match schedule.lower() {
         Ok(program) => {
@@ -195,7 +195,7 @@ fn lowers(schedule: &Schedule) -> bool {
     }
 }
 
-/// The law below would hold of schedules that are all refused.
+/// Otherwise, the law below could hold because all schedules are rejected.
 #[test]
 fn many_schedules_of_large_numbers_are_legal() {
     let mut runner = TestRunner::deterministic();
@@ -207,7 +207,7 @@ fn many_schedules_of_large_numbers_are_legal() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// Whatever the numbers, there is a program, whose text can be printed, or a reason of the user's.
+    /// For any numbers, there is a program, whose text can be printed, or an error of the user's.
     #[test]
     fn no_number_overflows(numbers in numbers()) {
         if let Some(schedule) = schedule_of(numbers) {

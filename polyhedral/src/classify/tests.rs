@@ -7,7 +7,7 @@ use polyshard_dsl::{Var, pin};
 use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Access, Affine, Assign, Direction, KernelSpec, Value, example};
 
-/// The route of an input, the tests made, and what they proved.
+/// The route of an input, the tests made, and the claims that they proved.
 #[track_caller]
 fn check(schedule: &Schedule, tensor: &str, expect: Expect) {
     let context = Context::new(schedule).expect("the steps are legal");
@@ -140,7 +140,7 @@ fn what_the_neighbour_has_now_is_shifted() {
 
 #[test]
 fn what_each_owner_has_for_one_rank_is_permuted() {
-    // Each rank needs its rows of `A` at once, which lie transposed.
+    // Each rank needs its rows of `A` at once, but `A` is sharded transposed.
     let mesh = Mesh::new([("x", 3), ("y", 3)]);
     let [x, y] = mesh.axes();
     let transposed = Schedule::from_spec(example::matmul(12, 12, 12))

@@ -6,7 +6,7 @@ use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Affine, KernelSpec, Value, example};
 
-/// The operands that each transfer of `A` serves, and how each gets there.
+/// The operands that each transfer of `A` serves, and the pattern of each.
 #[track_caller]
 fn check(accesses: [[(&str, i64); 2]; 2], rows: i128, homed: bool, expect: &[(&[usize], &str)]) {
     let access = |index: [(&str, i64); 2]| {
@@ -49,7 +49,7 @@ fn rows_that_a_rank_owns_are_not_read_from_the_tile_of_all() {
 
 #[test]
 fn what_is_inside_of_a_tile_that_moves_is_read_from_it() {
-    // Columns of `A`, of which a rank needs some and all, lie by rows.
+    // One access reads some columns of `A`, the other all; `A` is sharded by rows.
     check([[("k", 0), ("m", 0)], [("k", 0), ("n", 0)]], 12, true, &[(&[0, 1], "all_gather(x)")]);
 }
 

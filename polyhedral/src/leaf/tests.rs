@@ -1,4 +1,4 @@
-//! What leaves are recognised, where they are, and why others are nests.
+//! Which leaves are recognised, where they are, and why others are nests.
 
 use super::*;
 use crate::Schedule;
@@ -109,7 +109,7 @@ fn fused_loops_are_a_leaf_if_their_instances_are_a_box() {
         fused.tensorize(["fi", "k"])
     };
     assert_eq!(found(&tiles(4)).1, 1);
-    // 6 of 8 by 8 instances at a time are parts of one row or of two.
+    // Tiles of 6 of the 8 by 8 instances are parts of one row or of two.
     let error = tiles(6).lower().expect_err("some tiles are no box");
     assert!(matches!(error.kind(), ErrorKind::NotABox { .. }), "{error}");
 }

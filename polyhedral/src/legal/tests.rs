@@ -1,4 +1,4 @@
-//! What each step allows and a later one breaks, and expectations.
+//! Properties that a step ensures and a later one breaks, and expectations.
 
 use crate::Schedule;
 use expect_test::{Expect, expect};
@@ -10,7 +10,7 @@ fn rows() -> Schedule {
     Schedule::from_spec(example::matmul(8, 6, 4)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
 }
 
-/// The step that is to blame, and why.
+/// The number of the faulty step, and the error.
 #[track_caller]
 fn check(schedule: &Schedule, expect: Expect) {
     let error = schedule.lower().expect_err("the schedule is illegal");
@@ -64,7 +64,7 @@ fn a_transfer_has_the_pattern_that_is_expected() {
             "Some(3): the transfer of `B` is all_gather(x), not local; `explain()` prints the tests that led to it"
         ],
     );
-    // What stays is no exchange, either.
+    // A tensor that stays in place is not an exchange, either.
     check(
         &gathered.expect("A", Pattern::Exchange),
         expect!["Some(3): the transfer of `A` is local, not exchange; `explain()` prints the tests that led to it"],
@@ -95,7 +95,7 @@ fn as_much_of_a_transfer_can_be_hidden_as_is_expected() {
              computed during the transfer of the first of 3 iterations of `ko`; expect 0.666 or less"
         ],
     );
-    // Of one panel nothing is hidden, whether it begins ahead or not.
+    // With one panel nothing is hidden, whether it begins ahead or not.
     let alone = rows().divide("k", "ko", "ki", 1).reorder(["ko", "mi", "n", "ki"]).shard("B", [k.at(x)]);
     let alone = || alone.clone().communicate("B", "ko");
     check(

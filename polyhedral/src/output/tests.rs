@@ -1,4 +1,4 @@
-//! Each way of the output to its owners on the smallest schedule that has it, with the tests that lead to it.
+//! Each route of the output to its owners on the smallest schedule that has it, with the tests that lead to it.
 
 use super::*;
 use crate::Schedule;
@@ -7,7 +7,7 @@ use polyshard_dsl::{Clause, Var, dim, partial, pin};
 use polyshard_layout::Mesh;
 use polyshard_program::{Access, Assign, KernelSpec, Value, example};
 
-/// The route of the output, the tests made, and what was proved of it.
+/// The route of the output, the tests made, and the proofs about it.
 #[track_caller]
 fn check(schedule: &Schedule, expect: Expect) {
     let context = Context::new(schedule).expect("the steps are legal");

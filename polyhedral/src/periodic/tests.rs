@@ -1,4 +1,4 @@
-//! What wraps, what is refused, and that the conditions isl reads say the same as arithmetic.
+//! Which indices wrap, which are rejected, and that the conditions given to isl agree with arithmetic.
 
 use super::*;
 use crate::Schedule;
@@ -113,7 +113,7 @@ fn a_dimension_wraps_at_one_place() {
         "`A[(i + 1) % 4]` and `A[i]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names"
     ];
     check(sum_of(8, 8, [index(1, 1, 4), index(1, 0, None)]), message);
-    // What stays inside both means the same with either.
+    // An index that stays below both moduli means the same with either.
     check(sum_of(4, 8, [index(1, 1, 4), index(1, 0, 8)]), expect!["B[i] = A[(i + 1) % 4] + A[i % 8] wraps at [4]"]);
 }
 
@@ -149,13 +149,13 @@ fn a_periodic_index_is_saved_and_read_again() {
     let kernel = sum_of(8, 8, [captured("n")]).check().expect("a kernel");
     let text = serde_json::to_string(&kernel).expect("plain data");
     assert_eq!(serde_json::from_str::<Kernel>(&text).expect("what was written"), kernel);
-    // What was saved before there were periodic indices has no modulus.
+    // Data saved before periodic indices existed have no modulus.
     let plain: Affine = serde_json::from_str(r#"{"terms":[["i",1]],"constant":2}"#).expect("an index");
     assert_eq!(plain, index(1, 2, None));
     assert_eq!(serde_json::to_string(&plain).expect("plain data"), r#"{"terms":[["i",1]],"constant":2}"#);
 }
 
-/// The condition by which isl knows the elements of a wrapped range, against counting.
+/// The condition for the elements of a wrapped range, compared with counting.
 #[test]
 fn elements_are_the_remainders_of_a_range() {
     let isl = Isl::new().expect("isl starts");
@@ -227,7 +227,7 @@ fn what_wraps_is_copied_even_if_it_is_there() {
     expect!["    A_tile[14] = A[(12*x - 1 .. +14) % 12]: gathered from own shard"].assert_eq(transfer);
 }
 
-/// Tiles that no rank has are empty, also where the hull of what is read is not.
+/// Tiles of ranks without work are empty, even if the hull of their reads is not.
 #[test]
 fn empty_tiles_read_nothing() {
     let program = ring(5, 8);

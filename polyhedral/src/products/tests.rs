@@ -43,7 +43,7 @@ fn check(formula: &str, extents: &[(char, i128)], expected: &Expect) {
     assert!(scratch <= super::SCRATCH_BYTES, "{scratch} bytes of scratch");
     assert_eq!(program.report().tile_bytes, scratch as u64, "nothing else is in tiles on one rank");
     let text = program.to_string();
-    // Without the indentation of what each rank does.
+    // Without the indentation of the block of each rank.
     let lines = text.lines().skip_while(|line| !line.contains("    //"));
     let leaf = lines.map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line).trim_end()));
     expected.assert_eq(&leaf.collect::<String>());
@@ -87,7 +87,7 @@ fn a_tensor_times_two_matrices_is_a_product_in_blocks() {
     );
 }
 
-/// With few rows, the tensor times either matrix would do as well, were not one of the two across its rows.
+/// With few rows, the tensor could be multiplied by either matrix first, but one of the two runs across its rows.
 #[test]
 fn operands_are_multiplied_along_their_rows() {
     check(

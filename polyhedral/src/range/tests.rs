@@ -99,7 +99,7 @@ fn fused_loops_are_quotient_and_remainder_inside_a_row() {
     let tiles = fused.clone().split("f", "fo", "fi", 10);
     check(&tiles, 1, "m", expect!["(10*fo) / 30..((10*fo) / 30) + 1, 1 values"]);
     check(&tiles, 1, "n", expect!["(10*fo) % 30..((10*fo) % 30) + 10, 10 values"]);
-    // A tile of 8 may go from one row of 30 to the next.
+    // A tile of 8 may cross from one row of 30 to the next.
     let crossing = fused.split("f", "fo", "fi", 8);
     check(
         &crossing,
@@ -135,6 +135,6 @@ fn a_hull_holds_all_spans_and_their_blocks() {
     let hull = Span::hull(&[every_four(0), every_four(1)], &ranges);
     let blocks = Blocks { size: Expr::constant(2), stride: 4 };
     assert_eq!(hull, Span { low: Expr::constant(0), high: Expr::constant(21), blocks: Some(blocks) });
-    // Points that are 4 apart and shifted by 0 to 3 are all there are.
+    // Points every 4, shifted by 0 to 3, are blocks of 4 every 4: all values.
     assert_eq!(Span::hull(&[every_four(0), every_four(3)], &ranges).blocks, None);
 }

@@ -1,4 +1,4 @@
-//! The regions that accesses touch, and what is refused of them.
+//! The regions that accesses touch, and tiles that are rejected.
 
 use super::*;
 use crate::Schedule;
@@ -72,7 +72,7 @@ fn a_tile_that_does_not_hold_what_is_read_is_a_bug() {
     let narrow = context.region(&accesses[..1], depth, &tensor.shape);
     let error = context.covers(&narrow, depth, &accesses, tensor).expect_err("element 2 is outside");
     assert!(matches!(error.kind(), ErrorKind::Unproved { .. }), "{error}");
-    // Nor may it hold what is not in the tensor.
+    // Nor may it hold elements outside the tensor.
     let wide = Region::of_ranges(vec![(Expr::constant(0), Expr::constant(15))]);
     let error = context.covers(&wide, depth, &accesses, tensor).expect_err("there are 14 elements");
     assert!(matches!(error.kind(), ErrorKind::Unproved { .. }), "{error}");

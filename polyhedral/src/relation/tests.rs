@@ -1,4 +1,4 @@
-//! The relations of shardings, against what the running program takes for its own, element by element.
+//! The relations of shardings, compared with the ownership that the running program computes, element by element.
 
 use super::*;
 use crate::isl::Isl;
@@ -18,7 +18,7 @@ fn shardings() -> impl Strategy<Value = Sharding> {
             let axis = |number: usize| AxisExpr::Axis(mesh.as_slice()[number % mesh.ndim()].name);
             let extent = |number: usize| mesh.extents()[number % mesh.ndim()] as i64;
             let list = || AxisExpr::List(mesh.as_slice().iter().map(|axis| axis.name).collect());
-            // Three dimensions of many indices are too many points to write down.
+            // Three dimensions with many indices have too many points to enumerate.
             let few = if dims.len() > 2 { 5 } else { 14 };
             let shape: Vec<_> = dims.iter().map(|dim| dim.0.min(few)).collect();
             let mut placements = Vec::new();
@@ -91,7 +91,7 @@ fn check(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// isl and the running program have one notion of who owns what.
+    /// isl and the running program agree on the owners of each element.
     #[test]
     fn owners_are_those_whose_pieces_hold_the_element(sharding in shardings()) {
         let mesh = sharding.mesh();
@@ -105,7 +105,7 @@ proptest! {
         check(&Isl::new().expect("isl"), &owners(&sharding), &pairs, [sharding.shape().len(), mesh.ndim()])?;
     }
 
-    /// isl and the running program read an element from the same one of its owners.
+    /// isl and the running program read an element from the same owner.
     #[test]
     fn the_owner_that_is_read_from_is_the_one_picked(sharding in shardings(), reader in 0usize..12) {
         let mesh = sharding.mesh();
@@ -206,7 +206,7 @@ fn closed_forms_are_what_they_count_to() {
     same(&relations.points(Depth(0), &[turned], &[]), &pairs([([0], [1]), ([1], [2]), ([2], [0])]));
     let before_two = [(x.clone(), Expr::constant(2))];
     same(&relations.points(Depth(0), &[x.div(2, &ranges)], &before_two), &pairs([([0], [0]), ([1], [0])]));
-    // Blocks of 1 every 2, from the rank on.
+    // Every second element, starting at the rank.
     let mut region = Region::of_ranges(vec![(x, Expr::constant(5))]);
     region.blocks[0] = Blocks::points(2);
     let elements = [([0], [0]), ([0], [2]), ([0], [4]), ([1], [1]), ([1], [3]), ([2], [2]), ([2], [4])];

@@ -1,4 +1,4 @@
-//! The steps that place data, choose transfers and make the leaf as methods, each documented by what it rewrites.
+//! The steps that place data, choose transfers and make the leaf, as methods, each documented by its rewrite rule.
 
 use super::{Schedule, names};
 use polyshard_dsl::{Clause, Share, Step};
@@ -6,7 +6,7 @@ use polyshard_layout::Name;
 use polyshard_program::{LeafKind, Pattern};
 
 impl Schedule {
-    /// Says which ranks own which elements of `tensor` before the program starts, or after it ends for the output.
+    /// Chooses which ranks own which elements of `tensor` before the program starts, or, for the output, after it ends.
     ///
     /// ```text
     /// shard("A", [m.at(x), k.at(y)])                block (x, y) of A
@@ -46,7 +46,7 @@ impl Schedule {
     /// # }
     /// ```
     ///
-    /// An axis that is not named replicates. Placement, or tensor distribution notation, in DISTAL.
+    /// An axis that is not named replicates. DISTAL calls this placement, or tensor distribution notation.
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such
@@ -59,7 +59,8 @@ impl Schedule {
         self.apply(Step::Shard { tensor: tensor.into(), clauses: clauses.into_iter().collect() })
     }
 
-    /// Fetches what one iteration of loop `at` reads of `tensor` at the iteration's head; writes the output back at its tail.
+    /// At the head of each iteration of loop `at`, fetches the elements of `tensor` that the iteration reads; writes an output back at its
+    /// tail.
     ///
     /// ```text
     /// for at { S(A) }
@@ -67,7 +68,7 @@ impl Schedule {
     /// for at { tile = what S reads of A; S(tile) }
     /// ```
     ///
-    /// For an output whose sums meet over ranks, that is how much of it meets at a time:
+    /// For an output that is summed over ranks, this decides how much of it is summed at once:
     ///
     /// ```text
     /// for mo { C_tile(mo) += S(mo) }; C = sum of C_tile over z
@@ -100,8 +101,8 @@ impl Schedule {
     /// # }
     /// ```
     ///
-    /// Chooses granularity, never correctness: a tensor without this step is fetched before the first
-    /// serial loop, as it is at a distributed loop. A loop that does not change what is read is skipped.
+    /// Chooses granularity, never correctness: a tensor without this step is fetched before the first serial loop, as with this step at a
+    /// distributed loop. A loop that does not change what is read is skipped.
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` or `UnknownLoop` if one of
@@ -113,8 +114,8 @@ impl Schedule {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
 
-    /// Lets what is communicated at loop `t` begin to come `depth` iterations before the one that reads it, and an output have left `depth`
-    /// iterations after the one that computes it, while these are computed.
+    /// Overlaps the transfers at loop `t` with computation: an input's begin `depth` iterations before the one that reads it, an output's
+    /// are awaited `depth` iterations after the one that computes it.
     ///
     /// ```text
     /// for t { tile = what S reads of A; S(tile) }
@@ -128,11 +129,11 @@ impl Schedule {
     /// await C(n - 1)
     /// ```
     ///
-    /// The first `depth` iterations of an input begin before the loop, and the last of an output are awaited after it; each tile has a buffer
-    /// more than that. Of `n` iterations of equal panels, all but the first come while others are computed, and all but the last leave, so a
-    /// depth of 1 suffices; more of it evens out messages that come late. What ranks read in memory that they share is read when it is
-    /// wanted, and sums of tiles that they see are taken at once: nothing begins for them. The step does not change the bits of the
-    /// result: sums that arrive are combined in the order of iterations.
+    /// The first `depth` transfers of an input begin before the loop, and the last `depth` of an output are awaited after it; each tile has
+    /// `depth + 1` buffers. With `n` iterations of equal panels, all transfers of an input but the first, and all of an output but the
+    /// last, overlap computation, so a depth of 1 suffices; a larger one compensates for late messages. Data in shared memory are read in
+    /// place when they are needed, and sums of tiles in shared memory are computed at once: nothing begins ahead for them. The step does
+    /// not change the bits of the result: sums that arrive are combined in the order of iterations.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -172,19 +173,19 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop`, `Distributed` or `Tensorized` if `t` is no
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop`, `Distributed` or `Tensorized` if `t` is not a
     /// serial loop outside the leaf, `BadDepth` if `depth` is 0 or more than 64, `Twice` if it is pipelined already, `NothingAhead` if
-    /// nothing is communicated at it, and `NotAhead` if an input that is communicated there is passed on by two legs, or travels from
-    /// neighbour to neighbour and is to begin more than one iteration ahead, or if the output's sums travel, or are
-    /// [reassociated](Self::reassociate).
+    /// nothing is communicated at it, and `NotAhead` if one leg of an input that is communicated there forwards the tiles of another, or
+    /// the input shifts between neighbours and would begin more than one iteration ahead, or if the output's sums shift between neighbours,
+    /// or are [reassociated](Self::reassociate).
     #[track_caller]
     #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn pipeline(self, t: impl Into<Name>, depth: usize) -> Self {
         self.apply(Step::Pipeline { t: t.into(), depth })
     }
 
-    /// Applies the kernel `steps` times with one halo of `tensor`, its input, that is wide enough for all of them: each application but the
-    /// first reads what the one before wrote.
+    /// Applies the kernel `steps` times with one halo of `tensor`, its input, that is wide enough for all of them (temporal blocking): each
+    /// application but the first reads the output of the one before.
     ///
     /// ```text
     /// v = f(u)
@@ -192,12 +193,12 @@ impl Schedule {
     /// v = f(f(f(u)))
     /// ```
     ///
-    /// So there is a third of the messages, and ranks compute what their neighbours do as well, in a rim that shrinks from one application to
-    /// the next. It pays where messages take long for what they carry. What the program computes is another function than without: of `n`
-    /// rounds of one step, `n / steps` rounds are left. isl proves that each application finds what it reads.
+    /// So a third of the messages remain, and ranks also compute elements of their neighbours, in a rim that shrinks with each application.
+    /// It pays if latency dominates the time of messages. The program computes another function than without this step: `n` rounds of one
+    /// step become `n / steps` rounds. isl proves that each application finds all elements that it reads.
     ///
-    /// The output lies where the input does, each rank computes one block without loops around the leaf, and the halo does not reach
-    /// beyond the neighbours' blocks.
+    /// The output must have the sharding of the input, each rank must compute one block without loops around the leaf, and the halo must
+    /// not reach beyond the neighbours' blocks.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -217,16 +218,16 @@ impl Schedule {
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadTimeSteps` if
-    /// `steps` is 0 or more than 64, `NoTimeSteps` if the kernel cannot be applied to what it writes, or not with one halo, and `Twice` if
-    /// the step was there already.
+    /// `steps` is 0 or more than 64, `NoTimeSteps` if the kernel cannot be applied to its own output, or not with one halo, and `Twice` if
+    /// the schedule has the step already.
     #[track_caller]
     #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn halo(self, tensor: impl Into<Name>, steps: usize) -> Self {
         self.apply(Step::Halo { tensor: tensor.into(), steps })
     }
 
-    /// Computes the interior of the leaf, which reads nothing of the halo of `tensor` but what its rank owns, while the halo comes from
-    /// the neighbours, and the rims after that.
+    /// Computes the interior of the leaf, which reads only elements of `tensor` that its rank owns, while the halo is in flight, and then
+    /// the rims.
     ///
     /// ```text
     /// u_tile = u[..]: halo; for i, j { v[i, j] = .. }
@@ -234,9 +235,9 @@ impl Schedule {
     /// begin u_tile; for i, j of the interior { v[i, j] = .. }; await u_tile; for all other i, j { v[i, j] = .. }
     /// ```
     ///
-    /// isl proves that the interior reads no element that another rank owns. Each element of the output has the same bits as without.
-    /// Where ranks share memory the halo is read there, and nothing is sent. It takes some time to begin in several places, so it pays
-    /// where links are slow for what a leaf computes.
+    /// isl proves that the interior reads no element that another rank owns. Each element of the output has the same bits as without this
+    /// step. Where ranks share memory, the halo is read in place, and nothing is sent. Computing the leaf in several parts takes extra
+    /// time, so the step pays if links are slow relative to the leaf.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -259,14 +260,14 @@ impl Schedule {
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `NoInterior` if it
-    /// is not fetched as a halo, or the leaf cannot be cut, and `Twice` if the step was there already.
+    /// is not fetched as a halo, or the leaf cannot be cut, and `Twice` if the schedule has the step already.
     #[track_caller]
     #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn interior_first(self, tensor: impl Into<Name>) -> Self {
         self.apply(Step::InteriorFirst { tensor: tensor.into() })
     }
 
-    /// Leaves the order in which ranks' partial sums of the output are added up to the communication library.
+    /// Lets the communication library choose the order in which the ranks' partial sums of the output are added.
     ///
     /// ```text
     /// C = ((t0 + t1) + t2) + t3        in the order of the ranks, the same bits on every run and back end
@@ -274,8 +275,8 @@ impl Schedule {
     /// C = (t0 + t1) + (t2 + t3)        or in any other order
     /// ```
     ///
-    /// For reductions, all-reductions and reduce-scatters, which may then be faster; sums that travel a ring, and those
-    /// that are exchanged, keep their order, and sums of integers are the same in any.
+    /// For reductions, all-reductions and reduce-scatters, which may then be faster. Sums that shift around a ring, and those that are
+    /// exchanged, keep their order, and sums of integers are the same in any order.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -300,8 +301,8 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such
-    /// tensor, `NotSummed` if it is an input, and `Twice` if the step was there already.
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `NotSummed` if it is
+    /// an input, and `Twice` if the schedule has the step already.
     #[track_caller]
     #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn reassociate(self, tensor: impl Into<Name>) -> Self {
@@ -331,7 +332,7 @@ impl Schedule {
         self.apply(Step::Tensorize { loops: names(loops), kind: None })
     }
 
-    /// As [`tensorize`](Self::tensorize), and refuses a leaf of another kind.
+    /// As [`tensorize`](Self::tensorize), but rejects a leaf of another kind.
     ///
     /// # Errors
     /// As [`tensorize`](Self::tensorize); `OtherLeaf` if the leaf is of another kind.
@@ -350,11 +351,10 @@ impl Schedule {
     /// block_product(C_tile, [A_tile, B_tile])
     /// ```
     ///
-    /// Lowering works out what the leaf must compute: the kernel's statement over tiles, where a tile has a dimension
-    /// per leaf loop that its access moves with. Windows, `A[i + r]`, are tiles `A[i, r]` whose elements overlap; two
-    /// dimensions of the output may not. `=` becomes `+=`, since the output starts from zeros. Scalars of the kernel are
-    /// operands without dimensions. A program whose leaf is not registered, or computes something else, is refused when
-    /// it is about to run, before ranks communicate.
+    /// Lowering works out what the leaf must compute: the kernel's statement over tiles, where a tile has a dimension per leaf loop that
+    /// its access moves with. Windows, `A[i + r]`, are tiles `A[i, r]` whose elements overlap; two dimensions of the output may not. `=`
+    /// becomes `+=`, since the output starts from zeros. Scalars of the kernel are operands without dimensions. A program whose leaf is not
+    /// registered, or computes something else, is rejected at the start of a run, before ranks communicate.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -380,8 +380,8 @@ impl Schedule {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(LeafKind::Named(leaf.into())) })
     }
 
-    /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
-    /// regions has a transfer for each: then all of them have it, but for those that are local.
+    /// Rejects the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several regions has a transfer
+    /// for each: then all of them must have it, except those that are local.
     ///
     /// # Errors
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` or `UnknownAxis` if one
@@ -392,12 +392,12 @@ impl Schedule {
         self.apply(Step::Expect { tensor: tensor.into(), pattern })
     }
 
-    /// Refuses the schedule unless at least this share of the transfer of `tensor`, from 0 to 1, can be hidden: can come, or leave, while
-    /// iterations of the loop at which it is communicated are computed. Of `n` iterations in a [pipeline](Self::pipeline) that is `1 - 1/n`,
-    /// since nothing is computed while the first comes or the last leaves, and all where a rotation has each rank begin with what it owns.
-    /// What is not moved cannot be hidden, unless there is one rank.
+    /// Rejects the schedule unless at least this share of the transfer of `tensor`, from 0 to 1, can be hidden: can be in flight while
+    /// iterations of the loop at which it is communicated are computed. In a [pipeline](Self::pipeline) of `n` iterations that is
+    /// `1 - 1/n`, since nothing is computed during the first transfer of an input or the last of an output, and 1 if a rotation lets each rank
+    /// begin with elements that it owns. A tensor that is not moved is an error, unless there is one rank.
     ///
-    /// That is what the program allows, not what a machine does: how much is hidden there depends on how long the leaf takes, and on
+    /// That is what the program allows, not what a machine achieves: how much is really hidden depends on the time of the leaf, and on
     /// whether ranks share memory, where nothing is sent.
     ///
     /// ```

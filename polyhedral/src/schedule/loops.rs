@@ -1,4 +1,4 @@
-//! The steps that make and move loops as methods, each documented by what it rewrites.
+//! The steps that make and move loops, as methods, each documented by its rewrite rule.
 
 use super::{Schedule, names};
 use polyshard_dsl::Step;
@@ -73,7 +73,7 @@ impl Schedule {
         self.apply(Step::Divide { i: i.into(), outer: outer.into(), inner: inner.into(), parts })
     }
 
-    /// Puts the listed loops, among the places they hold, into the order given.
+    /// Reorders the listed loops among the places that they hold.
     ///
     /// ```text
     /// for i { for j { for k { S } } }
@@ -81,7 +81,7 @@ impl Schedule {
     /// for k { for j { for i { S } } }
     /// ```
     ///
-    /// A distributed loop may be listed where it stands, but keeps its place.
+    /// A distributed loop may be listed at its own position only: it cannot be moved.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -141,9 +141,9 @@ impl Schedule {
     /// for ii in 0..ceil(m / x) { for ji in 0..ceil(n / y) { S(x*ceil(m / x) + ii, y*ceil(n / y) + ji) } }
     /// ```
     ///
-    /// A loop that writes a dimension of the output is divided as that dimension is, not as its own range: ranks compute
-    /// what they own. So the interior of a stencil is computed where it lies, for any extent and number of ranks. Which
-    /// dimension it is, the output's access says: the first one whose index is the loop's, perhaps with a constant.
+    /// A loop that writes a dimension of the output is divided like that dimension, not like its own range: ranks compute the
+    /// elements that they own. So the interior of a stencil is computed in place, for any extent and number of ranks. The
+    /// dimension is the first one in the output's access whose index is the loop's variable, optionally plus a constant.
     ///
     /// ```text
     /// for i in 1..n - 1 { S(i) }, where S(i) writes B[i], which has n elements
@@ -151,8 +151,8 @@ impl Schedule {
     /// for ii in max(0, 1 - x*b)..min(b, n - 1 - x*b) { S(x*b + ii) }
     /// ```
     ///
-    /// Other loops are divided as their ranges are: contracted ones, those that other steps have made, and index
-    /// variables whose range [`divide`](Self::divide) or [`split`](Self::split) has divided before.
+    /// Other loops are divided like their ranges: contracted ones, those that other steps have made, and index variables whose
+    /// range [`divide`](Self::divide) or [`split`](Self::split) has divided before.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -172,7 +172,7 @@ impl Schedule {
     /// # }
     /// ```
     ///
-    /// A contracted loop is divided like any other. Each rank then has a term of every sum, and the terms meet where the
+    /// A contracted loop is divided like any other. Each rank then has a term of every sum, and the terms are added where the
     /// output's sharding says:
     ///
     /// ```text
@@ -205,11 +205,11 @@ impl Schedule {
     /// # }
     /// ```
     ///
-    /// May be used again, over an inner mesh with axes of its own. After DISTAL's `distribute`.
+    /// The step can be used again, over an inner mesh with its own axes. Named after DISTAL's `distribute`.
     ///
-    /// Each rank gets one block of iterations. Two splits before make it block-cyclic, ScaLAPACK's distribution: below, rank
-    /// `x` has the blocks `x`, `x + 4`, .. of 16 rows. A transfer outside of the loop over rounds, `mt`, takes all blocks of
-    /// a rank at once, without what is between them.
+    /// Each rank gets one block of iterations. Two splits before it make it block-cyclic, ScaLAPACK's distribution: below, rank
+    /// `x` has the blocks `x`, `x + 4`, .. of 16 rows. A transfer outside of the loop over rounds, `mt`, moves all blocks of a
+    /// rank at once, without the gaps between them.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -243,8 +243,8 @@ impl Schedule {
         self.apply(Step::Distribute { loops, outer, inner, mesh: mesh.clone() })
     }
 
-    /// Adds axes to the mesh along which all ranks run all iterations, each for itself: what another axis makes small enough is
-    /// not worth sending.
+    /// Adds axes to the mesh along which all ranks redundantly run all iterations: it pays if other axes make the work so small
+    /// that sending results would take longer.
     ///
     /// ```text
     /// for i { S(i) }
@@ -252,8 +252,8 @@ impl Schedule {
     /// y = 0: for i { S(i) }      y = 1: for i { S(i) }
     /// ```
     ///
-    /// Inputs may lie in any way along these axes. Each rank keeps its own copy of the output, which is therefore sharded along
-    /// other axes only, and sums meet along these only.
+    /// Inputs may be sharded in any way along these axes. Each rank keeps its own copy of the output, which is therefore sharded
+    /// and summed along other axes only.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
@@ -286,7 +286,7 @@ impl Schedule {
         self.apply(Step::Replicate { mesh: mesh.clone() })
     }
 
-    /// Lets loop `t` start elsewhere on each rank: it visits `(t + sum of by) % extent`.
+    /// Makes loop `t` start at another iteration on each rank: it visits `(t + sum of by) % extent`.
     ///
     /// ```text
     /// for p { for t in 0..n { S(p, t) } }
@@ -294,11 +294,10 @@ impl Schedule {
     /// for p { for t in 0..n { S(p, (t + p) % n) } }
     /// ```
     ///
-    /// A permutation of the loop's iterations, for all operands alike; `by` are loops outside it. DISTAL's
-    /// code calls this `stagger`.
+    /// A permutation of the loop's iterations, the same for all operands; `by` are loops outside it. DISTAL's code calls this `stagger`.
     ///
-    /// Rotated by a contracted loop that is distributed, ranks work on different parts of the output at any time. Where
-    /// each part meets its sums once per iteration, these travel from neighbour to neighbour, which add their terms:
+    /// If the loop is rotated by a distributed contracted loop, ranks work on different parts of the output at any time. If the
+    /// output is communicated in each iteration, its partial sums shift from neighbour to neighbour, and each adds its terms:
     ///
     /// ```text
     /// for ko { for mo in 0..n { C(mo) += S(ko, mo) } }

@@ -1,4 +1,4 @@
-//! Where an element of an array of 24 by 10 is read from, and who is read by whom.
+//! Where an element of an array of 24 by 10 is read from, and which rank reads from which.
 
 use super::*;
 use crate::nest::Nest;
@@ -25,7 +25,7 @@ fn ranges() -> Ranges {
     Ranges { coordinates: vec![4, 3], counters: vec![24, 10] }
 }
 
-/// The coordinates of the rank from which element `(i, j)` is read, and what isl says of them.
+/// The coordinates of the rank from which element `(i, j)` is read, and isl's decision about them.
 #[track_caller]
 fn check(placements: &[Placement], expect: Expect) {
     let (mesh, _) = mesh();
@@ -37,7 +37,7 @@ fn check(placements: &[Placement], expect: Expect) {
     let region = Region::of_ranges(element.map(|index| (index.clone(), index.offset_by(1))).into());
     let from = sources.at_low(&region);
     expect.assert_eq(&shown(&from));
-    // The closed forms say what the running program does.
+    // The closed forms agree with the running program.
     for (i, j, rank) in (0..24).flat_map(|i| (0..10).flat_map(move |j| (0..12).map(move |rank| (i, j, rank)))) {
         let reader = mesh.coordinates(rank);
         let own: Vec<_> = reader.iter().map(|&at| at as i64).collect();

@@ -1,4 +1,4 @@
-//! Loops that are distributed block-cyclically: one transfer takes all blocks of a rank, and nothing else.
+//! Loops that are distributed block-cyclically: one transfer moves all blocks of a rank, and nothing else.
 
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var};
@@ -35,7 +35,7 @@ fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"))
 }
 
-/// How the tensors are transferred, as the explanation has it.
+/// How the tensors are transferred, as `explain()` prints it.
 fn check(schedule: Schedule, expect: Expect) {
     let text = lowered(&schedule).explain();
     expect.assert_eq(text.split("proved\n").next().expect("a text has a beginning"));
@@ -212,7 +212,7 @@ fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
     }
 }
 
-/// What is short or missing at the end changes nothing.
+/// Short or missing blocks at the end change nothing.
 #[test]
 fn ragged_blocks_and_ranks_without_blocks_keep_the_patterns() {
     for (rows, ranks, block) in [(61, 4, 4), (3, 4, 4), (17, 5, 2), (1, 3, 1), (13, 3, 5), (0, 2, 4)] {

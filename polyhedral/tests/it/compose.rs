@@ -100,7 +100,7 @@ fn ragged_sizes_have_the_routes_of_even_ones() {
     }
 }
 
-/// Traffic is stated as what the steps move together.
+/// The traffic stated is the sum of both steps.
 #[test]
 fn a_rank_may_receive_a_tile_in_each_step() {
     let program = lowered(&layers([64, 64, 64], [4, 4]));
@@ -109,7 +109,7 @@ fn a_rank_may_receive_a_tile_in_each_step() {
     assert!(program.report().traffic_bytes >= 4 * tile);
 }
 
-/// All layers need what one of them has in another order.
+/// All layers need the elements of one layer in another order.
 #[test]
 fn what_all_layers_need_is_permuted_in_one_and_broadcast() {
     let mesh = Mesh::new([("x", 3), ("y", 3), ("z", 2)]);
@@ -120,7 +120,7 @@ fn what_all_layers_need_is_permuted_in_one_and_broadcast() {
         .shard("B", [dim(0).at(z), dim(1).at(y), pin(x, 0)])
         .shard("P", [dim(1).at(x), dim(2).at(y), dim(0).at(z)]);
     lowered(&schedule.expect("A", Pattern::broadcast(["y"])).expect("B", Pattern::broadcast(["x"])));
-    // The transpose of a matrix that lies on one layer, for all layers.
+    // The transpose of a matrix on one layer, for all layers.
     let mut spec = terms(30, 30, 8);
     spec.inputs[0].1 = vec![30, 30];
     spec.value = polyshard_program::Value::Mul(

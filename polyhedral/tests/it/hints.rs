@@ -1,4 +1,4 @@
-//! Hints at slow schedules, each with what cures it, and what a report says was proved.
+//! Hints on slow schedules, each with its cure, and the proofs in a report.
 
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel, pin};
@@ -52,7 +52,7 @@ fn a_product_wants_a_leaf() {
             the statement is a product, but runs element by element: add `.tensorize([mi, ni, ki])`
         "#]],
     );
-    // What the hint says is legal, and cures it.
+    // The cure that the hint suggests is legal, and works.
     assert_eq!(lowered(&schedule.tensorize(["mi", "ni", "ki"])).hints(), []);
 }
 
@@ -221,7 +221,7 @@ fn a_report_says_what_was_asked_of_each_tensor() {
 
 #[test]
 fn nothing_is_said_of_what_was_not_asked() {
-    // One rank: nobody communicates, so nothing has to match.
+    // With one rank nothing is communicated, so nothing has to match.
     let alone = lowered(&Schedule::from_spec(example::matmul(4, 4, 4)));
     assert_eq!(claims(&alone, Property::Matching), "");
     // Nothing is sharded, so no element is read from another rank.
@@ -409,7 +409,7 @@ fn a_factor_that_keeps_a_matrix_product_away_is_pointed_out() {
             the statement runs element by element, and would be a matrix product but for the factors `A[i, l] + 1` and `exp(-B[l, j])`: compute them in kernels of their own before, `T[i, l] = A[i, l] + 1` and `T2[l, j] = exp(-B[l, j])`, and write `T[i, l]` and `T2[l, j]` here
         "#]],
     );
-    // What is a product, and what a kernel before would have to keep for each instance of the statement.
+    // Products, and factors that an earlier kernel would have to store for each instance of the statement.
     for fine in ["A[i, l] * B[l, j]", "max(A[i, l], B[l, j]) * B[l, j]", "max(A[i, l], B[l, j])"] {
         check(product(fine), expect![""]);
     }
@@ -433,6 +433,6 @@ fn what_is_not_moved_hides_nothing() {
     let error = scaled(4).expect_overlap("A", 0.5).lower().expect_err("nothing moves");
     assert_eq!(error.message(), "`A` is not moved, since each rank owns all that it uses of it");
     assert_eq!(error.help().as_deref(), Some("leave `expect_overlap` out"));
-    // One program is written for several numbers of ranks, of which one may be 1.
+    // One program is written for several numbers of ranks, and 1 may be among them.
     check(scaled(1).interior_first("A").expect_overlap("A", 0.5), expect![""]);
 }

@@ -1,5 +1,5 @@
 //! Loops over a part of the dimension that they write: blocks are those of the dimension, so that the interior of a stencil
-//! is computed where it lies.
+//! is computed in place.
 
 use polyshard_dsl::{Var, parse_kernel};
 use polyshard_layout::Mesh;
@@ -55,7 +55,7 @@ fn blocks_are_those_of_the_dimension_that_is_written() {
     assert!(text.contains("[max(3, 8*x)..min(23, 8*x + 8)]"), "{text}");
 }
 
-/// A range is divided by a step of its own, and that costs an exchange.
+/// A separate step divides a range, and that costs an exchange.
 #[test]
 fn a_range_that_is_divided_before_is_divided_itself() {
     let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));

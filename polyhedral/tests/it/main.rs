@@ -1,4 +1,4 @@
-//! What schedules lower to: blocks, routes, patterns, sums, and hints at slow ones.
+//! What schedules lower to: blocks, routes, patterns, sums, and hints on slow ones.
 
 mod blocks;
 mod compose;

@@ -201,7 +201,7 @@ fn an_access_that_is_local_does_not_speak_for_another() {
     schedule.expect("A", Pattern::Local).lower().expect_err("one of them moves");
 }
 
-/// What moves anyway is not fetched twice.
+/// Elements that are fetched anyway are not fetched twice.
 #[test]
 fn a_region_inside_of_another_is_read_from_its_tile() {
     let mesh = Mesh::new([("x", 4)]);
@@ -299,7 +299,7 @@ fn an_expected_pattern_is_asserted() {
 }
 
 /// Ranks are never enumerated: the texts given to isl differ in constants alone, so programs differ in them alone.
-/// One further and one back are the same neighbour of two.
+/// With two coordinates, one further and one back are the same neighbour.
 #[test]
 fn an_expected_shift_counts_modulo_the_axis() {
     let mesh = mesh(2, 2);

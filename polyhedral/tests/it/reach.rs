@@ -1,4 +1,4 @@
-//! How far owners are from readers: stencils talk to neighbours, whatever the mesh.
+//! How far owners are from readers: stencils communicate with neighbours, whatever the mesh.
 
 use expect_test::expect;
 use polyshard_dsl::{dim, pin};
@@ -6,7 +6,8 @@ use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value};
 
-/// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of what has all its neighbours, or periodic.
+/// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of the elements that have all their
+/// neighbours, or periodic.
 fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {
     let of = |name: &str, by: i64| {
         let index = Affine::new([(name.into(), 1)], by);
@@ -64,7 +65,7 @@ fn a_stencil_talks_to_its_neighbours_whatever_the_mesh() {
     }
 }
 
-/// The most others that a rank exchanges messages with where a stencil reads corners, and where it does not.
+/// The maximum number of ranks that a rank exchanges messages with, if a stencil reads corners and if it does not.
 #[test]
 fn corners_that_are_not_read_are_left_out() {
     let star = |extent: usize, offsets: &[[i64; 2]], periodic: bool, mesh: [usize; 2]| {
@@ -88,7 +89,7 @@ fn corners_that_are_not_read_are_left_out() {
         if periodic {
             assert_eq!(star(80, &[[0, 0], [-17, 0], [0, 3]], periodic, [8, 8]), (true, 3));
             assert_eq!(star(80, &[[0, 0], [-17, 0], [0, 3], [-1, 3]], periodic, [8, 8]), (false, 5));
-            // Half of the array away, which is a halo no more.
+            // Half of the array away, which is not a halo any more.
             assert!(star(80, &[[0, 0], [-40, 0], [0, 40]], periodic, [8, 4]).0);
         }
         // Short tiles, and empty ones: 7 rows are 2, 2, 2, 1 and of 5 on 4 ranks the last has none.
@@ -100,7 +101,7 @@ fn corners_that_are_not_read_are_left_out() {
     }
 }
 
-/// Whoever reads a program of a file is told if its leaf reads what does not come.
+/// A program from a file is rejected if its leaf reads elements that are not fetched.
 #[test]
 fn a_file_that_leaves_out_corners_that_are_read_is_refused() {
     let read = |offsets: &[[i64; 2]], periodic| {
@@ -154,7 +155,7 @@ fn blocks_of_blocks_have_neighbours() {
     }
 }
 
-/// What a halo costs is said without a run.
+/// The cost of a halo is stated without a run.
 #[test]
 fn an_explanation_says_whom_a_rank_looks_at() {
     let text = lowered(&tiled(stencil(100, &[[0, 0], [1, 0], [0, -1]], true), [4, 5])).explain();

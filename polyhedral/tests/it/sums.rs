@@ -39,7 +39,7 @@ fn check(program: &Program, expect: Expect) {
     expect.assert_eq(&text);
 }
 
-/// Sums along z, which each rank along the axis of copies closes for itself.
+/// Sums along z, which each copy closes separately.
 #[test]
 fn copies_close_their_own_sums() {
     let [m, n] = ["m", "n"].map(Var::new);
@@ -197,7 +197,7 @@ fn the_order_of_sums_is_left_to_the_library_where_the_schedule_says_so() {
     let shown = in_any.to_string();
     expect!["    C <- C_tile: reduce along z to z = 0, in any order"]
         .assert_eq(shown.lines().find(|line| line.contains("C <- C_tile")).unwrap_or_default());
-    // What no collective adds up has the order that it has.
+    // Sums that no collective adds up keep their order.
     let scattered = cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(y), n.at(x), pin(z, 0)]).reassociate("C");
     assert!(!lowered(&scattered).nest().any_order());
 

@@ -1,4 +1,4 @@
-// What the rewrite laws in the documentation of schedules have in common; included by these examples.
+// Shared by the rewrite laws in the documentation of schedules, whose examples include this file.
 
 /// Runs the program on arrays filled from their indices, closes the sums that it leaves open, and compares with the
 /// sequential result.

@@ -1,4 +1,4 @@
-//! Periodic indices as they are read, and every mistake with the text that its error points at.
+//! Periodic indices as parsed, and every mistake with the text that its error points at.
 
 use crate::tests::check_checked as check;
 use expect_test::expect;
