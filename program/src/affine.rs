@@ -10,7 +10,7 @@ use std::ops::Range;
 pub struct Affine {
     /// Variables with their coefficients; no variable twice, no coefficient 0.
     pub terms: Vec<(Name, i64)>,
-    /// What is added.
+    /// The constant term.
     pub constant: i64,
     /// Where the index starts again from 0; the remainder is never negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ impl Affine {
         let mut sum: Vec<(Name, i64)> = Vec::new();
         for (name, factor) in terms {
             match sum.iter_mut().find(|term| term.0 == name) {
-                // What saturates is beyond what a checked kernel may hold.
+                // A sum that saturates exceeds what a checked kernel may hold.
                 Some(term) => term.1 = term.1.saturating_add(factor),
                 None => sum.push((name, factor)),
             }
@@ -42,9 +42,9 @@ impl Affine {
         }
     }
 
-    /// Returns the values of `var` with which all indices that hold no other variable stay inside their extents.
+    /// Returns the values of `var` for which all indices in `var` alone stay inside their extents.
     ///
-    /// `None` if no such index holds it, or no value does.
+    /// `None` if there is no such index, or no such value.
     ///
     /// ```
     /// use polyshard::program::Affine;
@@ -121,8 +121,8 @@ impl Affine {
         })
     }
 
-    /// Returns an expression without a modulus whose remainder is this one: coefficients and constant are the
-    /// ones nearest to 0 that have the same remainders, so that what an iteration reads stays close together.
+    /// Returns an expression without a modulus whose remainder is this one: coefficients and constant are those
+    /// nearest to 0 with the same remainders, so that the elements that an iteration reads stay close together.
     ///
     /// ```
     /// use polyshard::program::{Affine, Modulus};

@@ -14,7 +14,8 @@ use crate::value::Access;
 /// The greatest reach of a loop or an index.
 pub const LIMIT: i128 = 1 << 60;
 
-/// The kernel's own numbers are within the limit: what its indices count to, and what of them is added up.
+/// Checks that the kernel's own numbers are within the limit: the extents of its variables and its index
+/// expressions.
 pub(crate) fn kernel(kernel: &Kernel) -> Result<(), KernelError> {
     let extents: Vec<_> = kernel.vars().iter().map(|var| (var.extent as i128).max(1)).collect();
     if let Some((var, _)) = kernel.vars().iter().zip(&extents).find(|(_, extent)| **extent > LIMIT) {
@@ -26,10 +27,10 @@ pub(crate) fn kernel(kernel: &Kernel) -> Result<(), KernelError> {
     }
 }
 
-/// The first index expression that goes beyond the limit, if the variables reach this far.
+/// Returns the first index expression beyond the limit, for variables with these reaches.
 pub fn beyond(kernel: &Kernel, reaches: &[i128]) -> Option<String> {
     let is_beyond = |index: &Affine| {
-        // What a modulus takes away need not be counted to.
+        // Multiples of the modulus need not be counted.
         let index = index.unwrapped();
         let terms = kernel
             .vars()

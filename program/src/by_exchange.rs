@@ -1,4 +1,4 @@
-//! The program whose transfers are all exchanges: what any other must agree with.
+//! The same program with every transfer as an exchange: the reference for all other routes.
 
 use crate::matching::Matching;
 use crate::nest::{Direction, Leg, Nest};
@@ -6,12 +6,12 @@ use crate::proof::{Proof, Property, SENT};
 use polyshard_layout::{Neighbours, Reach};
 
 impl Nest {
-    /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
-    /// other patterns are tested against.
+    /// Returns the same program with every transfer as an exchange, which is correct for any region and sharding:
+    /// the reference that other patterns are tested against.
     ///
-    /// The report says no more than holds of this program: what was proved of other routes is gone, and the bounds
-    /// are its own. That tiles stay inside their tensors and that elements are read from owners is all that an
-    /// exchange needs, and was asked already.
+    /// The report claims only what holds for this program: proofs about other routes are dropped, and the bounds
+    /// are its own. An exchange needs only that tiles stay inside their tensors and that elements are read from
+    /// owners, which is already proved.
     ///
     /// # Panics
     /// If ranks would not agree on an exchange: a bug in polyshard.

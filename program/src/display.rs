@@ -1,4 +1,4 @@
-//! A program as one page of pseudo-code. Tests: `polyhedral/tests/it/sums.rs`.
+//! Prints a program as a page of pseudo-code. Tests: `polyhedral/tests/it/sums.rs`.
 
 use crate::expr::Expr;
 use crate::ids::{BlockDepth, LeafLoopId, LoopId, TensorId, TileId, TransferId};
@@ -9,7 +9,7 @@ use crate::statement::{Iteration, Statement};
 use polyshard_layout::{Sharding, counted};
 use std::fmt;
 
-/// Writes a nest, which runs these statements, as a page.
+/// Writes a nest that runs these statements as a page.
 pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "// {}: {}, {}", nest.kernel.name(), nest.kernel.statement(), nest.kernel.dtype())?;
     let size = nest.mesh.size();
@@ -23,7 +23,7 @@ pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter
 }
 
 impl Nest {
-    /// Returns the sharding of a tensor as text, with dimensions by the index that walks them where there is one: `m @ x, k @ y`.
+    /// Returns the sharding of a tensor as text, with dimensions named by their index if it is a single variable: `m @ x, k @ y`.
     #[must_use]
     pub fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
         let accesses = self.kernel.written_accesses_of(tensor.into());
@@ -60,7 +60,7 @@ impl Nest {
         format!("[{ranges}]{when}")
     }
 
-    /// What a transfer does, as text.
+    /// A transfer's route as text.
     pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
         let Transfer { route, direction, tile, .. } = transfer;
         let expr = |expr: &Expr| self.show(expr);
@@ -83,7 +83,7 @@ impl Nest {
         }
     }
 
-    /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
+    /// What a transfer moves: the tensor's name, or, if the tensor has several transfers, the accesses that read this one.
     pub(crate) fn show_moved(&self, transfer: &Transfer) -> String {
         let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
         if same == 1 {
@@ -94,7 +94,7 @@ impl Nest {
         read.join(", ")
     }
 
-    /// Another iteration of a loop than the present one.
+    /// An iteration of a loop other than the current one, as text.
     fn show_iteration(&self, counter: LoopId, iteration: Iteration) -> String {
         let Loop { name, extent, .. } = &self.loops[counter.0];
         match iteration {
@@ -256,7 +256,7 @@ impl Page<'_, '_, '_> {
         }
     }
 
-    /// The products of a leaf of several operands, inside the blocks that they run in.
+    /// The products of a leaf of several operands, inside their blocks.
     fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
         let path = self.nest.path();
         let var = |l: LeafLoopId| self.nest.leaf.loops[l.0].var;

@@ -1,4 +1,4 @@
-//! Kernels to try things on: what `kernel!` expands to, written out.
+//! Example kernels, written out as `kernel!` expands them.
 
 use crate::{Access, Assign, DType, KernelSpec, Value};
 use polyshard_layout::Name;

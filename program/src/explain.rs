@@ -176,7 +176,7 @@ impl Nest {
         Ok(())
     }
 
-    /// Why the bound differs for a tensor that has not exactly one copy.
+    /// Why the bound differs for a tensor that does not have exactly one copy.
     fn show_copies(&self, name: Name, sharding: &Sharding) -> Option<String> {
         let terms = self.mesh.group_size(sharding.partial());
         let [least, most] = sharding.copies();

@@ -1,18 +1,18 @@
 //! Index expressions of programs: linear forms over mesh coordinates and loop counters.
 //!
 //! A form is kept as a sorted sum of atoms, so that equal forms are equal values and simple ones print
-//! as people write them: `256*((y + ko) % 8)`. What can be decided from the ranges of coordinates and
-//! counters is decided when a form is built; whether a form is *right* is isl's business.
+//! as people write them: `256*((y + ko) % 8)`. Everything that follows from the ranges of coordinates and
+//! counters is decided when a form is built; whether a form is *right* is for isl to decide.
 //!
-//! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
-//! nevertheless, it saturates: then it is wrong, and isl says so.
+//! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). If one did
+//! nevertheless, it would saturate: the form is then wrong, and isl rejects it.
 
 use crate::ids::{AxisId, LoopId};
 use polyshard_layout::LinearAxes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Something that varies: what the atoms of an expression stand for.
+/// A variable of expressions: a mesh coordinate or a loop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Symbol {
     /// This rank's coordinate along an axis.
@@ -44,7 +44,7 @@ pub struct Expr {
     constant: i64,
 }
 
-/// An expression as it stands in a file, where keys of maps are strings.
+/// An expression as stored in a file, where keys of maps are strings.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Expr", deny_unknown_fields)]
 struct Written {
@@ -66,7 +66,7 @@ impl TryFrom<Written> for Expr {
         if terms.iter().any(|(atom, _)| divides(atom)) {
             return Err("an expression divides by a number below 1".into());
         }
-        // The least number has no negative.
+        // The smallest number has no negation.
         if terms.iter().map(|term| term.1).chain([constant]).any(|number| number == i64::MIN) {
             return Err(format!("an expression has the number {}, whose negative does not fit in 64 bits", i64::MIN));
         }
@@ -123,7 +123,7 @@ impl Expr {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Returns the digit that a rank has by its coordinates.
+    /// Returns the digit of a rank that its coordinates give.
     #[must_use]
     pub fn of_rank(at: &LinearAxes, ranges: &Ranges) -> Self {
         let terms =
@@ -235,7 +235,7 @@ impl Expr {
         Self::atom(Atom::Mod(Box::new(rest), modulus))
     }
 
-    /// The sum without inner remainders that a remainder by `modulus` takes anyway.
+    /// The sum without inner remainders that the remainder by `modulus` makes redundant.
     fn flattened(&self, modulus: i64) -> Self {
         self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| match atom {
             Atom::Mod(inner, m) if m % modulus == 0 => sum.add_multiple(&inner.flattened(modulus), factor),
@@ -345,7 +345,7 @@ impl Expr {
         self.replace_all(&|other| (other == symbol).then(|| by.clone()), ranges)
     }
 
-    /// Returns the expression with all symbols replaced at once for which there is a value, simplified again.
+    /// Returns the expression with every symbol that has a value replaced, all at once, and simplified again.
     #[must_use]
     pub fn replace_all(&self, value: &impl Fn(Symbol) -> Option<Self>, ranges: &Ranges) -> Self {
         let replaced = |e: &Self| e.replace_all(value, ranges);
@@ -361,8 +361,7 @@ impl Expr {
         })
     }
 
-    /// Returns the value, given the coordinates by axis and the counters by loop number; what is beyond 64 bits is the nearest
-    /// number that is not.
+    /// Returns the value, given the coordinates by axis and the counters by loop number; arithmetic saturates at 64 bits.
     #[must_use]
     pub fn eval(&self, coordinates: &[i64], counters: &[i64]) -> i64 {
         let value = |e: &Self| e.eval(coordinates, counters);
@@ -379,14 +378,15 @@ impl Expr {
         })
     }
 
-    /// The minimum or maximum that this is, if it is one and a number: `min(a, 7) + 1` reads better as `min(a + 1, 8)`.
+    /// The expression as a minimum or maximum alone, if it is one plus a constant:
+    /// `min(a, 7) + 1` reads better as `min(a + 1, 8)`.
     fn distributed(&self) -> Option<Atom> {
         let (atom, &factor) = self.terms.first_key_value()?;
         let alone = self.terms.len() == 1 && factor == 1 && self.constant != 0;
         if alone { atom.offset_by(self.constant) } else { None }
     }
 
-    /// Returns the text that people read, with symbols named by `name`.
+    /// Returns the expression as text for people, with symbols named by `name`.
     #[must_use]
     pub fn show(&self, name: &impl Fn(Symbol) -> String) -> String {
         self.text(name)
@@ -419,7 +419,7 @@ impl Expr {
 }
 
 impl Atom {
-    /// The minimum or maximum with `value` added to what it is of.
+    /// The minimum or maximum with `value` added to both operands.
     fn offset_by(&self, value: i64) -> Option<Self> {
         let moved = |e: &Expr| Box::new(e.offset_by(value));
         match self {

@@ -2,7 +2,7 @@
 
 /// An integer that can be a tensor's extent.
 pub trait Extent {
-    /// Returns the value; a `u128` beyond `i128` becomes the greatest, which no tensor can have either.
+    /// Returns the value; a `u128` beyond `i128` becomes `i128::MAX`, which no tensor can have either.
     fn extent(self) -> i128;
 }
 
@@ -23,7 +23,7 @@ impl<E: Extent + Copy> Extent for &E {
     }
 }
 
-/// Returns an extent as [`KernelSpec`](crate::KernelSpec) takes it; negative ones are refused there.
+/// Returns an extent as [`KernelSpec`](crate::KernelSpec) takes it; negative extents are refused there.
 pub fn extent<E: Extent>(extent: E) -> i128 {
     extent.extent()
 }

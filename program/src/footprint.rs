@@ -1,5 +1,5 @@
-//! Which elements of a tensor a kernel touches, as boxes of indices at equal distances: what is compared where one kernel reads what
-//! another one has written.
+//! Which elements of a tensor a kernel touches, as boxes of evenly spaced indices: to compare the elements that one kernel reads with
+//! those that another has written.
 
 use crate::affine::Affine;
 use crate::kernel::Kernel;
@@ -7,18 +7,18 @@ use crate::value::Access;
 use polyshard_layout::Name;
 use std::fmt;
 
-/// Indices of one dimension at equal distances.
+/// Evenly spaced indices of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progression {
     /// The first one.
     pub first: i64,
-    /// How far each is from the one before, 1 or more.
+    /// The distance from one index to the next, 1 or more.
     pub step: i64,
-    /// How many there are.
+    /// The number of indices.
     pub count: i64,
 }
 
-/// A box of elements of a tensor: those of which each index is one of a progression.
+/// A box of elements of a tensor, with a progression of indices in each dimension.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -41,12 +41,12 @@ pub struct Footprint {
 impl Progression {
     const EMPTY: Self = Self { first: 0, step: 1, count: 0 };
 
-    /// The last index, if there is one.
+    /// The last index, if any.
     fn last(&self) -> i128 {
         i128::from(self.first) + i128::from(self.step) * (i128::from(self.count) - 1)
     }
 
-    /// Whether all indices of another one are among these.
+    /// Whether it contains all indices of another progression.
     fn holds(&self, other: &Self) -> bool {
         let (own, others) = (i128::from(self.step), i128::from(other.step));
         let distance = i128::from(other.first) - i128::from(self.first);
@@ -95,8 +95,9 @@ impl fmt::Display for Footprint {
 }
 
 impl Kernel {
-    /// Returns a box that has all elements of an input that the statement reads by an access; what lies outside of the tensor is no
-    /// element. It is what the closed form of the index says: `polyshard-polyhedral` proves of what it lowers that nothing else is read.
+    /// Returns a box that contains all elements of an input that the statement reads by an access; indices outside of the tensor are not
+    /// elements. The box follows from the closed form of the index: `polyshard-polyhedral` proves for each lowered kernel that nothing
+    /// else is read.
     #[must_use]
     pub fn reads_at_most(&self, access: &Access) -> Footprint {
         let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
@@ -107,8 +108,8 @@ impl Kernel {
         Footprint { dims: access.index.iter().zip(shape).map(along).collect() }
     }
 
-    /// Returns a box of elements of the output that the statement writes, all of them; none if no box is known to be, as where two dimensions
-    /// share a variable. A contracted variable without values counts as one that has some: the sum is empty, and written.
+    /// Returns a box of output elements that the statement writes, all of them; none if no box is known, as where two dimensions share a
+    /// variable. A contracted variable without values still counts: its sum is empty, and is written.
     #[must_use]
     pub fn writes_at_least(&self) -> Option<Footprint> {
         let index = &self.target.index;
@@ -121,13 +122,13 @@ impl Kernel {
         Some(Footprint { dims })
     }
 
-    /// What each variable of an index moves it by, and how many values it has.
+    /// The step of each variable of an index, and its number of values.
     fn moved<'a>(&'a self, index: &'a Affine) -> impl Iterator<Item = (i128, i128)> + 'a {
         let extent = |name: Name| self.vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128);
         index.terms.iter().map(move |&(name, factor)| (i128::from(factor), extent(name)))
     }
 
-    /// The least progression that has all values of an index that are inside of its dimension.
+    /// The smallest progression that contains all values of an index inside its dimension.
     fn spanned(&self, index: &Affine, extent: usize) -> Progression {
         let (mut least, mut most, mut step) = (i128::from(index.constant), i128::from(index.constant), 0);
         for (factor, extent) in self.moved(index) {
@@ -140,7 +141,7 @@ impl Kernel {
         }
         let step = step.max(1);
         let end = match index.period().map(i128::from) {
-            // It goes round, to any place.
+            // It wraps around and may reach any index.
             Some(period) if least < 0 || most >= period => return clamped([0, period - 1], 1, period),
             Some(period) => period,
             None => extent as i128,
@@ -148,13 +149,13 @@ impl Kernel {
         clamped([least, most], step, end)
     }
 
-    /// Whether an index takes all values between the least and the greatest at the distances that its variables move it by.
+    /// Whether an index takes all values between its minimum and maximum that its steps allow.
     fn has_no_gaps(&self, index: &Affine) -> bool {
         let mut factors: Vec<_> = self.moved(index).filter(|&(_, extent)| extent > 1).collect();
         factors.iter_mut().for_each(|(factor, _)| *factor = factor.abs());
         factors.sort_unstable();
         let step = factors.iter().fold(0, |step, &(factor, _)| greatest_divisor(step, factor));
-        // Where the next variable moves the index by at most one step more than those before it reach, none is left out.
+        // There is no gap if the next variable's step is at most one step more than the range of those before it.
         let mut reached = 0i128;
         factors.into_iter().all(|(factor, extent)| {
             let follows = factor <= reached.saturating_add(step);
@@ -164,7 +165,7 @@ impl Kernel {
     }
 }
 
-/// Those indices from the least to the most, at these distances, that are in `0..end`.
+/// The indices of a progression from `least` to `most` with this step that are in `0..end`.
 fn clamped([least, most]: [i128; 2], step: i128, end: i128) -> Progression {
     let skipped = if least < 0 { (-least + step - 1) / step } else { 0 };
     let first = least + skipped * step;

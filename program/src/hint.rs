@@ -1,4 +1,4 @@
-//! Hints: legal but likely slow schedules and statements, each with a cure.
+//! Hints: legal but likely slow schedules and statements, each with a fix.
 //!
 //! A hint never stops a program and never changes it. Each is decided from the closed forms of the proved program, without
 //! asking isl; doubtful cases get no hint. Tests: `polyhedral/tests/it/hints.rs`.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// Something legal that is likely slow or not intended; its text names the cure.
+/// Something legal that is likely slow or not intended; its text names the fix.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -50,12 +50,12 @@ pub enum Hint {
         /// The step that made the loop, as text.
         step: String,
     },
-    /// Ranks have nothing to compute, since a loop is divided as the dimension that it writes is, of which its range is
-    /// only a part.
+    /// Ranks have nothing to compute, since a loop is divided like the dimension that it writes, but its range covers only
+    /// a part of that dimension.
     ShortRange {
         /// The loop.
         name: Name,
-        /// Its range, as it is stated.
+        /// Its range, as stated.
         range: String,
         /// The output.
         tensor: Name,
@@ -75,25 +75,25 @@ pub enum Hint {
         /// The loop in whose iterations it moves.
         at: Name,
     },
-    /// What is pipelined has nothing to hide behind.
+    /// A pipelined transfer has no computation to overlap.
     NothingHidden {
         /// The tensor.
         tensor: Name,
         /// The loop.
         at: Name,
     },
-    /// What is pipelined is computed in less time than a message takes to begin.
+    /// An iteration of a pipelined loop takes less time than the latency of a message.
     SmallSteps {
         /// The tensor.
         tensor: Name,
         /// The loop.
         at: Name,
-        /// The operations of one iteration of it, at most.
+        /// The operations of one iteration of the loop, at most.
         operations: u64,
     },
-    /// The blocks of ranks are too small for an interior that is computed while a halo comes.
+    /// The blocks of ranks are too small to have an interior to compute while a halo is in flight.
     NoInterior {
-        /// The tensor that comes as a halo.
+        /// The tensor with the halo.
         tensor: Name,
     },
     /// `interior_first` of an input without halo.
@@ -106,13 +106,13 @@ pub enum Hint {
         /// The tensor.
         tensor: Name,
     },
-    /// A panel lies in the blocks of two owners.
+    /// A panel spans the blocks of two owners.
     CrossedBlocks {
         /// The tensor.
         tensor: Name,
         /// The dimension.
         dim: usize,
-        /// The index that walks the dimension, if one does alone.
+        /// The index of the dimension, if it is a single variable.
         index: Option<Name>,
         /// Indices in a panel.
         panel: i64,
@@ -125,14 +125,14 @@ pub enum Hint {
     MovedOutput {
         /// The output.
         tensor: Name,
-        /// The index that walks the dimension.
+        /// The index of the dimension.
         index: Name,
         /// The mesh axis along which the dimension is sharded.
         axis: Name,
         /// The mesh axis over which the index is distributed, if it is.
         over: Option<Name>,
     },
-    /// A term of a sum does not depend on an index that is summed over, and so is added once for each of its values.
+    /// A term of a sum does not depend on an index that is summed over, so it is added once for each value of that index.
     RepeatedTerm {
         /// The term, as it is written.
         term: String,
@@ -156,7 +156,7 @@ pub enum Hint {
     FactorsOfProduct {
         /// The factors, as they are written.
         factors: Vec<String>,
-        /// For each, the access to its values if a kernel before computes them, `T[i, l]`.
+        /// For each, the access to its values if an earlier kernel computes them, `T[i, l]`.
         held: Vec<String>,
     },
     /// The output is replicated because no step shards it.
@@ -178,10 +178,10 @@ pub enum Hint {
         by: Name,
         /// The elements that are known to be written, as a box, if any are.
         written: Option<String>,
-        /// What the others hold.
+        /// The value of the other elements, as text.
         held: String,
     },
-    /// A tile holds far more than is read of it.
+    /// A tile holds far more elements than are read.
     LooseTile {
         /// The tensor.
         tensor: Name,
@@ -193,7 +193,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Returns whether it is about what is computed, whatever the schedule.
+    /// Returns whether it concerns the statement itself, whatever the schedule.
     #[must_use]
     pub fn is_of_statement(&self) -> bool {
         matches!(
@@ -342,7 +342,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// The numbers from `start` to below `end`, of which there is one at least.
+/// The numbers from `start` to below `end`, at least one, as text.
 fn numbers(start: i64, end: i64) -> String {
     if end - start == 1 { start.to_string() } else { format!("{start} to {}", end - 1) }
 }

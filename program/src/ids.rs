@@ -1,10 +1,10 @@
-//! Numbers of what a program is made of, each a type of its own.
+//! Numbers of the parts of a program, a type for each kind.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::Deref;
 
-/// Declares a number of its own for each of these.
+/// Declares a number type for each of these names.
 macro_rules! ids {
     ($($(#[$attribute:meta])* $id:ident;)*) => { $(
         $(#[$attribute])*
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Axes {
 }
 
 impl Axes {
-    /// Returns whether there are none.
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -112,7 +112,7 @@ impl Depth {
     }
 }
 
-/// A transfer of a program, by what is at the other end of its array.
+/// A transfer of a program: between an array and a tile, or between two arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TransferId {
     /// A tile of a nest.

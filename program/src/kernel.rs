@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// What the statement does with the value it computes.
+/// How the statement assigns the value that it computes.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -27,10 +27,10 @@ pub enum Assign {
     /// `=`: the output becomes the sum over the contracted indices, as in einsum.
     #[serde(rename = "=")]
     Set,
-    /// `+=`: adds to what the output holds.
+    /// `+=`: adds to the output's values.
     #[serde(rename = "+=")]
     Add,
-    /// `*=`: multiplies what the output holds.
+    /// `*=`: multiplies the output's values.
     #[serde(rename = "*=")]
     Mul,
     /// `max=`: keeps the greatest.
@@ -42,7 +42,7 @@ pub enum Assign {
 }
 
 impl Assign {
-    /// How a part of what the statement writes meets the other parts: as it is assigned, but `=` sums up.
+    /// The operation that combines partial results: the statement's own, or `+=` for `=`.
     #[must_use]
     pub fn accumulating(self) -> Self {
         match self {
@@ -51,7 +51,7 @@ impl Assign {
         }
     }
 
-    /// Returns whether what is combined in another order may be rounded otherwise.
+    /// Returns whether the order of combining values may affect rounding.
     #[must_use]
     pub fn depends_on_order(self, dtype: DType) -> bool {
         dtype.is_float() && !matches!(self, Self::Max | Self::Min)
@@ -95,7 +95,7 @@ pub struct IndexVar {
 }
 
 impl IndexVar {
-    /// Returns the range as it is stated: `for i in 1..17`.
+    /// Returns the range as stated: `for i in 1..17`.
     #[must_use]
     pub fn range(&self) -> String {
         format!("for {} in {}..{}", self.name, self.start, i128::from(self.start) + self.extent as i128)
@@ -130,7 +130,7 @@ pub struct KernelSpec {
     pub target: Access,
     /// How it writes.
     pub assign: Assign,
-    /// What it writes.
+    /// The value that it writes.
     pub value: Value,
 }
 
@@ -228,7 +228,7 @@ impl Kernel {
         self.assign
     }
 
-    /// Returns what it writes, with indices that count from 0.
+    /// Returns the value that it writes, with indices that count from 0.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
@@ -240,7 +240,7 @@ impl Kernel {
         &self.written.target
     }
 
-    /// Returns what it writes, as it was written: indices run over their own ranges.
+    /// Returns the value that it writes, as it was written: indices run over their own ranges.
     #[must_use]
     pub fn written_value(&self) -> &Value {
         &self.written.value

@@ -1,4 +1,4 @@
-//! From what was written to a kernel: names resolved, extents inferred, bounds proved.
+//! Checks a kernel as written: resolves names, infers extents, proves bounds.
 
 use crate::affine::Affine;
 use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
@@ -62,14 +62,14 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     good?;
     let vars = variables(&spec, &inputs, &output)?;
     kernel_numbers::check(&mut spec)?;
-    // A product of several tensors may be computed as kernels of two each, whose extents are checked by themselves.
+    // A product of several tensors may be computed as kernels of two each, whose extents are checked separately.
     if spec.value.factors().is_none_or(|factors| factors.len() < 3) {
         points("the index variables", &vars)?;
     }
     in_bounds(&spec, &vars, &inputs, &output)?;
     numbers_fit(&spec, &vars)?;
     let nothing_runs = vars.iter().any(|var| var.extent == 0);
-    // With no values of a contracted index, `=` still writes empty sums, where the target says.
+    // With no values of a contracted index, `=` still writes empty sums to the target.
     let target = counted(&spec.target, &vars, is_empty(&spec.target, &vars));
     let mut value = spec.value.clone();
     value.rewrite(&mut |value| match value {
@@ -95,7 +95,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     Ok(kernel)
 }
 
-/// Names are printed into source and messages, so they are what one can write in a kernel.
+/// Checks that names can be written in a kernel, since they are printed into source and messages.
 fn names(spec: &KernelSpec) -> Result<(), KernelError> {
     let tensors = spec.inputs.iter().chain([&spec.output]).map(|tensor| tensor.0);
     let places = [&spec.target].into_iter().chain(spec.value.accesses()).flat_map(|access| &access.index);
@@ -118,10 +118,10 @@ fn tensor((name, extents): &(Name, Vec<i128>), dtype: DType) -> Result<Tensor, K
     Ok(Tensor { name: *name, shape: extents.iter().map(|&extent| extent as usize).collect() })
 }
 
-/// The most factors that a message lists.
+/// Maximum number of factors that a message lists.
 const MAX_SHOWN: usize = 6;
 
-/// All values of the indices together can be counted.
+/// Checks that the number of points, over all values of the indices, can be counted.
 fn points(what: &str, vars: &[IndexVar]) -> Result<(), KernelError> {
     fits(what, &vars.iter().map(|var| var.extent as i128).collect::<Vec<_>>(), 1)
 }
@@ -167,7 +167,7 @@ fn index_count(access: &Access, tensor: &Tensor) -> Result<(), KernelError> {
     })
 }
 
-/// What is read outside of inputs is a number, and nothing is written outside of the output.
+/// Checks that the value read outside of an input is a number, and that nothing is written outside of the output.
 fn outside(spec: &KernelSpec) -> Result<(), KernelError> {
     if spec.target.outside.is_some() {
         return Err(KernelError::OutsideOutput { access: spec.target.to_string() });
@@ -229,7 +229,7 @@ fn variables(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Ve
         .collect()
 }
 
-/// Bounds of ranges beyond this would not leave room for sums of a few of them.
+/// Range bounds beyond this would leave no room for sums of a few of them.
 const MAX_BOUND: i128 = 1 << 62;
 
 fn stated((name, range): &(Name, Range<i128>)) -> Result<IndexVar, KernelError> {
@@ -304,7 +304,7 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
     Ok(())
 }
 
-/// Whether elements can be what indices are as numbers.
+/// Checks that the values of indices used as numbers fit the element type.
 fn numbers_fit(spec: &KernelSpec, vars: &[IndexVar]) -> Result<(), KernelError> {
     for index in spec.value.indices() {
         if index.modulus.is_some() {
@@ -358,7 +358,7 @@ fn counted_index(index: &Affine, vars: &[IndexVar], empty: bool) -> Affine {
     index
 }
 
-/// The index expression as [`Affine`] promises it to be, whoever built it: no variable twice, no factor 0.
+/// Brings index expressions into the form that [`Affine`] promises, however they were built: no variable twice, no factor 0.
 fn merged(access: &mut Access) -> Result<(), KernelError> {
     let Access { tensor, index, .. } = access;
     index.iter_mut().try_for_each(|index| merged_index(index, || format!("an index of `{tensor}`")))

@@ -1,4 +1,4 @@
-//! What can be wrong with a kernel.
+//! Errors in kernels.
 
 use polyshard_layout::{Name, NotNative, counted};
 
@@ -36,16 +36,16 @@ pub enum KernelError {
     /// A value is given for a scalar that the kernel does not have.
     NoScalar {
         name: Name,
-        /// The scalars that there are, as text.
+        /// The kernel's scalars, as text.
         scalars: String,
     },
     /// A scalar is given two values.
     ScalarTwice { name: Name },
-    /// The statement writes something else than the output.
+    /// The statement writes something other than the output.
     NotTheOutput { name: Name, output: Name },
     /// The output is read on the right.
     OutputRead { name: Name },
-    /// An access has not one index per dimension.
+    /// An access does not have one index per dimension.
     WrongIndexCount { tensor: Name, ndim: usize, access: String, given: usize },
     /// An index variable without a range has two extents.
     TwoExtents {
@@ -99,7 +99,7 @@ pub enum KernelError {
     PeriodicNumber { index: String },
     /// A literal that is not a number.
     NotFinite { number: String },
-    /// A number that no element can be.
+    /// A number that does not fit the element type.
     NumberTooLarge {
         /// The number; a scalar with its name.
         number: String,

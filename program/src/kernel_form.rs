@@ -1,4 +1,4 @@
-//! The form in which kernels are written to files: what the user wrote, checked again when it is read.
+//! The form in which kernels are written to files: as the user wrote them, and checked again when they are read.
 
 use crate::kernel::{Assign, Kernel, KernelSpec, Tensor};
 use crate::kernel_error::KernelError;
@@ -9,7 +9,7 @@ use polyshard_layout::{DType, Name};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A kernel as it stands in a file; [`Kernel`] is what is left of it when it has been checked.
+/// A kernel as stored in a file; checking it yields a [`Kernel`].
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KernelForm {
@@ -20,7 +20,7 @@ struct KernelForm {
     /// Stated ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ranges: Vec<RangeForm>,
-    /// All indices with their extents, which files had before ranges could start anywhere.
+    /// All indices with their extents, in files written before ranges could start anywhere.
     #[serde(default, skip_serializing)]
     vars: Vec<VarForm>,
     scalars: Vec<(Name, Number)>,

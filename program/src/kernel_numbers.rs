@@ -1,4 +1,4 @@
-//! Numbers and functions of a kernel: whether they are of its element type.
+//! Checks that numbers and functions of a kernel fit its element type.
 
 use crate::kernel::KernelSpec;
 use crate::kernel_error::KernelError;
@@ -8,7 +8,7 @@ use polyshard_layout::{DType, Name};
 
 /// Checks literals, scalars, divisors and functions.
 ///
-/// Literals come out without a sign, as they do from source, but for the least integer, which needs it.
+/// Literals become unsigned, as they are in source, except for the smallest integer, which needs its sign.
 pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
     let dtype = spec.dtype;
     spec.value.rewrite(&mut |value| {
@@ -22,7 +22,7 @@ pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
     check_value(&spec.value, dtype, &spec.scalars)
 }
 
-/// The least integer has no positive counterpart, so `-2147483648` is one literal of `i32`.
+/// The smallest integer has no positive counterpart, so `-2147483648` is one literal of `i32`.
 fn least(value: &Value, dtype: DType) -> Option<Value> {
     let Value::Neg(inner) = value else { return None };
     let Value::Literal(Number::Int(number)) = **inner else { return None };
@@ -31,7 +31,7 @@ fn least(value: &Value, dtype: DType) -> Option<Value> {
     meant.then_some(Value::Literal(Number::Int(negated)))
 }
 
-/// The negation of a positive literal that a negative one stands for.
+/// A negative literal as the negation of a positive one.
 fn unsigned(value: &Value, dtype: DType) -> Option<Value> {
     let Value::Literal(number) = *value else { return None };
     let negated = match number {
@@ -80,7 +80,7 @@ fn element(shown: &str, number: Number, dtype: DType) -> Result<(), KernelError>
     }
 }
 
-/// The value of a divisor over integers, `None` if only the running program knows it.
+/// The value of a divisor over integers, `None` if it is known only at run time.
 fn integer(value: &Value, scalars: &[(Name, Number)]) -> Option<i64> {
     let number = |number: Number| match number {
         Number::Int(value) => Some(value),

@@ -1,23 +1,23 @@
-//! A leg as text, whatever it leads between.
+//! A leg of a transfer or of a move as text.
 
 use crate::expr::Expr;
 use crate::nest::{CollectiveBy, Direction, Leg, Owners, Shift};
 use crate::pattern::list;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
 
-/// How legs of one route are told.
+/// Formats the legs of one route.
 pub(crate) struct LegText<'a> {
-    /// The mesh of which they name axes.
+    /// The mesh whose axes the legs name.
     pub(crate) mesh: &'a Mesh,
     pub(crate) direction: Direction,
-    /// Whether parts are broadcast one by one, or sums taken in pieces.
+    /// Whether parts are broadcast one by one, or sums computed in pieces.
     pub(crate) in_pieces: bool,
     /// An expression as text.
     pub(crate) expr: &'a dyn Fn(&Expr) -> String,
 }
 
 impl LegText<'_> {
-    /// What a leg does.
+    /// Describes a leg.
     pub(crate) fn of(&self, leg: &Leg) -> String {
         let names = |axes: &[usize]| list(&self.mesh.names(axes));
         match (leg, self.direction) {
@@ -86,7 +86,7 @@ impl LegText<'_> {
         }
     }
 
-    /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
+    /// The ranks in reach: `x - 1 ..= x + 1, any y`.
     fn reach(&self, reach: &Neighbours) -> String {
         let along =
             self.mesh.as_slice().iter().zip(&reach.along).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {

@@ -1,8 +1,8 @@
-//! Programs: what every rank runs, as plain data.
+//! Programs, which every rank runs, as plain data.
 //!
-//! A [`Program`] is what is proved, printed, priced, emitted and run. It is made elsewhere, from schedules by
-//! `polyshard-polyhedral` and from types by `polyshard-planner`, which decide the routes. Here are its parts, what follows from
-//! them alone (the [`Way`] of a move, the buffers of a tile), and what can be said of them: its text, its explanation, its bounds.
+//! A [`Program`] is what is proved, printed, priced, emitted and run. Other crates make programs: `polyshard-polyhedral` from schedules,
+//! and `polyshard-planner` from types; they decide the routes. This crate holds the parts of a program, the decisions that follow from
+//! these alone (the [`Way`] of a move, the buffers of a tile), and their text, explanation and bounds.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -15,14 +15,14 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `kernel`, `kernel_check`, `kernel_error`, `kernel_form`, `kernel_numbers` | kernels: data, checks, files |
-//! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | what a kernel is written with: values, indices, numbers and their limit |
+//! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | the parts of a kernel: values, indices, numbers and their limit |
 //! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and nests, and the expressions that both are over |
-//! | `way`, `pattern`, `leg_text`, `tile_statement` | how elements get to who needs them, and the words for it |
-//! | `reduction`, `matching` | who combines what with whom; whether ranks make the same calls |
-//! | `proof`, `unproved`, `written`, `footprint` | what was proved, and which elements a kernel touches |
-//! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | what is moved, computed and held, and what none can beat |
-//! | `display`, `explain`, `hint` | a program as text, why it is so, and what is slow |
-//! | `by_exchange`, `example` | programs and kernels to compare with and to try things on |
+//! | `way`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
+//! | `reduction`, `matching` | which ranks combine which terms, and whether ranks make the same calls |
+//! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
+//! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | traffic, memory and work, and a lower bound on traffic |
+//! | `display`, `explain`, `hint` | a program as text, the reasons for it, and hints about slow schedules |
+//! | `by_exchange`, `example` | reference programs and example kernels |
 
 mod affine;
 pub mod bounds;

@@ -1,4 +1,4 @@
-//! What no algorithm can beat: the elements that the busiest rank must receive, whatever the schedule.
+//! A lower bound for any schedule: the elements that the busiest rank must receive.
 
 mod classes;
 mod holder;
@@ -13,21 +13,22 @@ use homes::Held;
 use least::Least;
 use polyshard_layout::{Name, Sharding};
 
-/// Elements that the busiest rank must receive, and what that follows from.
+/// Lower bound on the elements that the busiest rank receives, and the numbers behind it.
 ///
-/// However a kernel's `V` instances are distributed over `P` ranks, `V/P` of them on each, what a rank can compute
-/// from `x` elements of each tensor is at most the product of powers of these (Hölder, Brascamp and Lieb; for a matrix
-/// product Loomis and Whitney), so it touches some least number of elements, of which it holds some from the start.
-/// See M. Christ, J. Demmel, N. Knight, T. Scanlon and K. Yelick, "Communication lower bounds and optimal algorithms for
-/// programs that reference arrays", 2013, and for products with all ranks and shapes H. Al Daas, G. Ballard, L. Grigori,
-/// S. Kumar and K. Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
+/// Let a kernel's `V` instances be distributed over `P` ranks in any way, `V/P` on each. The number of instances that a rank can
+/// compute from `x` elements of each tensor is at most a product of powers of these (Hölder, Brascamp and Lieb; for a matrix product
+/// Loomis and Whitney), so a rank touches at least a certain number of elements, some of which it holds from the start. See M. Christ,
+/// J. Demmel, N. Knight, T. Scanlon and K. Yelick, "Communication lower bounds and optimal algorithms for programs that reference
+/// arrays", 2013, and for products with all ranks and shapes H. Al Daas, G. Ballard, L. Grigori, S. Kumar and K. Rouse, "Tight
+/// memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
 ///
-/// The bound is one of the mean of all ranks, and so of the busiest: sets of elements that allow enough instances are convex in their
-/// logarithms. Therefore it asks how many elements of each tensor a rank has, and not which. Where ranks do not have as many as one another, those that
-/// have as many are bounded by themselves, too: what the mean of all ranks has is of no use to those that have nothing.
+/// The bound holds for the mean of all ranks, and so for the busiest: the sets of element counts that allow enough instances are convex
+/// in their logarithms. It therefore depends on how many elements of each tensor a rank has, not on which. If ranks have different
+/// amounts, each class of ranks with equal amounts is also bounded on its own: the mean of all ranks does not help those that have
+/// nothing.
 ///
-/// Every instance is assumed to be computed once, as the kernel states it, and each rank to compute as many as the others;
-/// Strassen's algorithm, say, is not bound by it, nor what computes the same on several ranks.
+/// Every instance is assumed to be computed once, as the kernel states it, and each rank to compute an equal share. The bound does not
+/// apply to Strassen's algorithm, say, nor to algorithms that compute the same instance on several ranks.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -65,12 +66,12 @@ impl LowerBound {
 }
 
 impl Kernel {
-    /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, and of scalars with one
-    /// each, end with one copy of the output, and compute even shares of the instances. With `memory`, the elements that a rank can hold, the
-    /// bound that follows from them counts too; then the larger one holds, up to terms of lower order.
+    /// Returns how many elements the busiest of `ranks` ranks must receive if they begin with one copy of each input, and a copy of each
+    /// scalar on every rank, end with one copy of the output, and compute even shares of the instances. With `memory`, the number of
+    /// elements that a rank can hold, the bound for that memory counts too; the result is the larger bound, up to terms of lower order.
     ///
-    /// Elements that the kernel may leave unread, in one branch of a choice or outside of a tensor, and indices of several variables
-    /// such as `A[i + r]` are left out, so that the bound holds, but may be low: of stencils it is 0.
+    /// Elements that the kernel may leave unread, in one branch of a choice or outside of a tensor, and indices of several variables such
+    /// as `A[i + r]` are left out, so the bound is valid but may be low: for stencils it is 0.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -88,18 +89,19 @@ impl Kernel {
     /// ```
     ///
     /// # Panics
-    /// If there are no ranks.
+    /// If `ranks` is 0.
     #[must_use]
     pub fn lower_bound(&self, ranks: usize, memory: Option<u64>) -> LowerBound {
         self.lower_bound_in(ranks, memory, &[])
     }
 
-    /// As [`lower_bound`](Self::lower_bound), of arrays that lie in these shardings, by name; of others there is one copy, and of
-    /// scalars that are read one on each rank.
+    /// As [`lower_bound`](Self::lower_bound), with arrays in these shardings, by name. Other arrays have one copy, but scalars that are
+    /// read have one on each rank.
     ///
-    /// What several ranks have at the start need not be fetched by them, and is not counted; what several of them must have in the end is
-    /// received more often; terms of a sum that stays open need not meet. Of shares that are not even, more than by rounding, ranks that have less
-    /// receive more, and those that must have more in the end; on more than 4,096 ranks they have the bound of even ones.
+    /// Elements that several ranks have at the start need not be fetched by these ranks, and are not counted; elements that several ranks
+    /// must have in the end are received more often; terms of a sum that stays open need not meet. If shares differ by more than
+    /// rounding, ranks that have less at the start receive more, and so do ranks that must have more in the end; on more than 4,096
+    /// ranks, the bound is that for even shares.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -121,7 +123,7 @@ impl Kernel {
     /// ```
     ///
     /// # Panics
-    /// If there are no ranks.
+    /// If `ranks` is 0.
     #[must_use]
     pub fn lower_bound_in(&self, ranks: usize, memory: Option<u64>, homes: &[(Name, &Sharding)]) -> LowerBound {
         assert!(ranks > 0, "a lower bound needs at least 1 rank");
@@ -136,12 +138,12 @@ impl Kernel {
         let of_classes = Classes::new(self, &touches, ranks, homes).map_or(0.0, |classes| classes.least(&held, share));
         let Held { own, touched, copies } = held;
         let to: Vec<f64> = touched.iter().zip(&touches.elements).map(|(from, size)| size.max(*from)).collect();
-        // With fewer instances than ranks, some ranks compute nothing, and of their mean no power says anything.
+        // With fewer instances than ranks, some ranks compute nothing, and the inequality does not bound their mean.
         let all: f64 = self.vars().iter().map(|var| var.extent as f64).product();
         let of_mean = if all < ranks as f64 { f64::MIN } else { share };
         let found = Least { exponents: &touches.exponents, from: &touched, to: &to }.of(of_mean);
         let own: f64 = own.iter().sum();
-        // What is left of rounding is nothing that moves.
+        // A difference within rounding errors counts as 0.
         let least = f64::max(found.least - own + copies, of_classes);
         let unlimited = Some(least).filter(|words| *words > 1e-9 * own).unwrap_or(0.0);
         let limited = memory.map(|memory| in_memory(&touches, share, memory as f64));
@@ -150,15 +152,15 @@ impl Kernel {
     }
 }
 
-/// The leading term of what is received by a rank with room for `memory` elements, whose share of the instances has this logarithm: while
-/// it computes `v` of them it touches `G(v)` elements, of which it held at most `memory` before, whatever `v` is (J. Hong
-/// and H. Kung, "I/O complexity: the red-blue pebble game", 1981; for products T. Smith, B. Lowery, J. Langou and R. van de
-/// Geijn, "A tight I/O lower bound for matrix multiplication", arXiv 1702.02017, which this gives).
+/// The leading term of the elements received by a rank with room for `memory` elements, where `share` is the logarithm of its number of
+/// instances: while it computes `v` of them it touches `G(v)` elements, of which it held at most `memory` before, whatever `v` is (J.
+/// Hong and H. Kung, "I/O complexity: the red-blue pebble game", 1981; for products T. Smith, B. Lowery, J. Langou and R. van de Geijn,
+/// "A tight I/O lower bound for matrix multiplication", arXiv 1702.02017, which this gives).
 fn in_memory(touches: &Touches, share: f64, memory: f64) -> f64 {
     let nothing: Vec<f64> = touches.elements.iter().map(|size| size.min(f64::MIN_POSITIVE)).collect();
     let least = Least { exponents: &touches.exponents, from: &nothing, to: &touches.elements };
     let received = |instances: f64| (least.of(instances).least - memory) * (share - instances).exp();
-    // A rank's share is one part, or is cut into parts; the best is near one of these, and found by cutting in three.
+    // A rank's share is one part, or is cut into parts; the best size is near one of these, and found by ternary search.
     const PARTS: u32 = 64;
     let at = |part: u32| share * f64::from(part) / f64::from(PARTS);
     let best = (0..=PARTS).max_by(|&a, &b| received(at(a)).total_cmp(&received(at(b)))).unwrap_or(0);
@@ -174,7 +176,7 @@ fn in_memory(touches: &Touches, share: f64, memory: f64) -> f64 {
 }
 
 impl Nest {
-    /// Returns what the busiest rank must receive if arrays lie as they do here, and if there is one copy of each.
+    /// Returns two bounds on the elements that the busiest rank receives: with arrays sharded as here, and with one copy of each.
     #[must_use]
     pub fn lower_bounds(&self) -> [LowerBound; 2] {
         let homes: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name).zip(&self.shardings).collect();

@@ -12,7 +12,7 @@ use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use polyshard_layout::{Mesh, Name, counted};
 
-/// What is decided about one program.
+/// The parts of a program that decide whether calls match.
 pub struct Matching<'a> {
     /// The mesh.
     pub mesh: &'a Mesh,
@@ -22,7 +22,7 @@ pub struct Matching<'a> {
     pub loops: usize,
 }
 
-/// The most iterations between the beginning and the end of a transfer.
+/// Maximum number of iterations between the beginning and the end of a transfer.
 pub const MOST_AHEAD: usize = 64;
 
 /// A call on which ranks might differ: the tensor, and why.
@@ -35,7 +35,7 @@ pub struct Mismatch {
 }
 
 impl Matching<'_> {
-    /// Decides it for every transfer; `name` is that of a tensor.
+    /// Checks every transfer; `name` gives the name of a tensor.
     ///
     /// # Errors
     /// The first transfer on which ranks might differ.
@@ -57,7 +57,7 @@ impl Matching<'_> {
         Ok(proofs)
     }
 
-    /// What was decided of a transfer; nothing if ranks do not communicate.
+    /// The claim proved for a transfer; none if ranks do not communicate.
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         self.ahead(transfer)?;
         self.interior_first(transfer)?;
@@ -98,7 +98,7 @@ impl Matching<'_> {
         Ok(Some(shifted + &claims))
     }
 
-    /// Whether the transfer may be awaited in the middle of the leaf.
+    /// Checks that the transfer may be awaited in the middle of the leaf.
     fn interior_first(&self, transfer: &Transfer) -> Result<(), String> {
         if !transfer.interior_first {
             return Ok(());
@@ -107,7 +107,7 @@ impl Matching<'_> {
         comes.map_err(|refused| format!("the interior of the leaf is computed while it is in flight, but {refused}"))
     }
 
-    /// Whether the transfer may begin and end in the iterations in which it does.
+    /// Checks that the transfer may begin and end in different iterations.
     fn ahead(&self, transfer: &Transfer) -> Result<(), String> {
         let Transfer { ahead, direction, level, route, .. } = transfer;
         let refused = match (ahead, direction) {
@@ -134,7 +134,7 @@ impl Matching<'_> {
         })
     }
 
-    /// What was decided of a leg.
+    /// The claim proved for a leg.
     fn leg(&self, Hop { leg, region, level }: &Hop<'_>, direction: Direction) -> Result<Option<String>, String> {
         Ok(Some(match leg {
             Leg::InPlace | Leg::Copy => return Ok(None),
@@ -168,9 +168,9 @@ impl Matching<'_> {
         }))
     }
 
-    /// What was decided of how a collective is carried out. In stages, each of its ranks is one combination of their digits, so that the
-    /// groups of a stage are disjoint, and the stages lead from each rank to each other one. A procedure, which is proved already, adds
-    /// up each of the collective's groups.
+    /// The claim about how a collective is carried out. In stages, each of its ranks is one combination of their digits, so the groups
+    /// of a stage are disjoint, and the stages connect each rank to every other. A procedure, which is already proved, combines each of
+    /// the collective's groups.
     fn by(&self, axes: &[usize], by: Option<&CollectiveBy>) -> Result<String, String> {
         match by {
             None => Ok(String::new()),
@@ -187,7 +187,7 @@ impl Matching<'_> {
         }
     }
 
-    /// Every symbol has a value where the call is made, which other ranks can work out.
+    /// Checks that every symbol has a value at the call, which other ranks can work out.
     fn known(&self, region: &Region, exprs: &[Expr], level: Depth) -> Result<(), String> {
         match (level.0..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(LoopId(n)))) {
             None => Ok(()),
@@ -195,7 +195,7 @@ impl Matching<'_> {
         }
     }
 
-    /// The members of a group along `axes` agree.
+    /// Checks that the members of a group along `axes` agree.
     fn shared(&self, axes: &[usize], region: &Region, exprs: &[Expr]) -> Result<(), String> {
         match axes.iter().find(|&&axis| mentions(region, exprs, Symbol::Coordinate(AxisId(axis)))) {
             None => Ok(()),
@@ -228,7 +228,7 @@ mod tests {
         Region::of_ranges(vec![(low.clone(), low.offset_by(4))])
     }
 
-    /// Decides it for one transfer inside one of two loops, over the mesh (x, y).
+    /// Checks one transfer inside one of two loops, over the mesh (x, y).
     fn check(route: impl Into<Route>, symbols: &[Symbol]) -> Result<Vec<String>, Mismatch> {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let transfer = Transfer {

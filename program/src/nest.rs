@@ -1,14 +1,14 @@
 //! Nests: one kernel with its schedule's loops, its transfers and its leaf.
 //!
-//! Loops, transfers and operands are numbered within their nest, and so are the counters that expressions are over. What runs
-//! when is said by the statements of the [program](crate::Program) that the nest is of.
+//! Loops, transfers and operands are numbered within their nest, and so are the counters in expressions. The statements of the
+//! [program](crate::Program) that the nest belongs to say when each of them runs.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `region`, `route`, `interior`, `time_steps` | regions, routes, and what a leaf can compute before a halo comes |
+//! | `region`, `route`, `interior`, `time_steps` | regions, routes, and the part of a leaf to compute while a halo is in flight |
 //! | `products`, `path`, `operation` | leaves of several operands |
-//! | `actions`, `overlap`, `queries` | what a nest does and says of itself |
-//! | `complete`, `check`, `steps` | what follows from its parts, and whether they fit |
+//! | `actions`, `overlap`, `queries` | actions at each statement, overlap with computation, queries |
+//! | `complete`, `check`, `steps` | derived parts, and checks that the parts fit together |
 //!
 //! Tests: `program/tests/it/refused.rs`.
 
@@ -66,31 +66,31 @@ use polyshard_layout::{Mesh, Name, Sharding};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Nest {
-    /// What it computes.
+    /// The kernel that it computes.
     pub kernel: Kernel,
     /// The steps of the schedule, as they print.
     pub steps: Vec<String>,
     /// The mesh of ranks.
     pub mesh: Mesh,
-    /// The axes of the mesh along which all ranks compute the same, each for itself.
+    /// The axes of the mesh along which all ranks compute the same, redundantly.
     #[serde(default, skip_serializing_if = "Axes::is_empty")]
     pub copies: Axes,
     /// The program's arrays that the tensors are: the inputs, then the output.
     pub arrays: Vec<ArrayId>,
-    /// How the tensors lie: the inputs, then the output.
+    /// The shardings of the tensors: the inputs, then the output.
     pub shardings: Vec<Sharding>,
     /// The serial loops by number, outermost first.
     pub loops: Vec<Loop>,
-    /// How inputs get to their readers, by number, and last how the output gets to its owners.
+    /// The transfers of inputs to their readers, by number, and last that of the output to its owners.
     pub transfers: Vec<Transfer>,
     /// The innermost operation.
     pub leaf: Leaf,
     /// Whether and how the kernel is applied several times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_steps: Option<TimeSteps>,
-    /// What was proved, and the bounds.
+    /// Proofs and bounds.
     pub report: Report,
-    /// What would likely make it faster; none of them is about whether it is right.
+    /// Hints at what would likely make it faster; none concerns correctness.
     pub hints: Vec<Hint>,
 }
 
@@ -105,7 +105,7 @@ pub struct Loop {
     pub steps: Vec<StepId>,
 }
 
-/// One `communicate` made concrete: how a region of an input gets here, or what is computed of the output to its owners.
+/// One `communicate` made concrete: how a region of an input gets to its reader, or a computed region of the output to its owners.
 ///
 /// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 ///
@@ -126,29 +126,30 @@ pub struct Loop {
 pub struct Transfer {
     /// The tensor.
     pub tensor: TensorId,
-    /// Which way it goes.
+    /// Its direction.
     pub direction: Direction,
-    /// The leaf's operands that read what it brings, ascending.
+    /// The leaf's operands that read the fetched region, ascending.
     pub operands: Vec<OperandId>,
     /// The serial loops around it.
     pub level: Depth,
-    /// How many iterations of the innermost of them lie between its beginning and its end: an input begins to come this many before the one
-    /// that reads it, and an output has left this many after the one that computes it; 0 if all is in the same.
+    /// How many iterations of the innermost of these loops lie between its beginning and its end: an input's transfer begins this many
+    /// before the iteration that reads it, and an output's ends this many after the iteration that computes it; 0 if both are in the same
+    /// iteration.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ahead: usize,
-    /// Which runs of its nest bring it.
+    /// Which runs of its nest fetch it.
     #[serde(default, skip_serializing_if = "Brought::is_each_time")]
     pub brought: Brought,
-    /// Whether the [interior](Leaf::interior) of the leaf is computed while it comes, and what reads it after that.
+    /// Whether the [interior](Leaf::interior) of the leaf is computed while it is in flight, and the iterations that read it after that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interior_first: bool,
-    /// What it brings or takes away.
+    /// The region that it moves.
     pub region: Region,
-    /// How.
+    /// How it is moved.
     pub route: Route,
-    /// Where the region lies on this rank.
+    /// The region's buffers on this rank.
     pub tile: Tile,
-    /// The step that led here.
+    /// The step of the schedule that it follows from.
     pub step: Option<StepId>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
@@ -157,20 +158,20 @@ pub struct Transfer {
     pub carried_out: BTreeMap<LegId, String>,
 }
 
-/// Which runs of a nest bring what a transfer moves: all, unless it has come since the array was last written.
+/// Which runs of a nest fetch a transfer's region: all, unless the rank has received it since the array was last written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Brought {
-    /// Each.
+    /// All.
     #[default]
     EachTime,
-    /// That in the first round of the [`Repeat`](crate::Statement::Repeat) around the nest: nothing writes the array in the rounds, so the
-    /// tile keeps what it needs of it.
+    /// The run in the first round of the [`Repeat`](crate::Statement::Repeat) around the nest: no round writes the array, so the tile
+    /// still holds the data in later rounds.
     Once,
-    /// None: it is in the tile that another nest has read it from, which ran before in the same round.
+    /// None: the region is in the tile of another nest that read it earlier in the same round.
     For {
         /// That nest.
         nest: NestId,
-        /// The transfer that brought it.
+        /// The transfer that fetched it.
         tile: TileId,
     },
 }
@@ -182,7 +183,7 @@ impl Brought {
 }
 
 impl Transfer {
-    /// Returns the transfer of another nest whose tile it is read from, if it is.
+    /// Returns the transfer of another nest whose tile it reuses, if any.
     #[must_use]
     pub fn kept_by(&self) -> Option<(NestId, TileId)> {
         match self.brought {
@@ -191,8 +192,8 @@ impl Transfer {
         }
     }
 
-    /// Returns whether its tile can keep what it brings for another run of the nest: if it is brought at all, and into a tile to which
-    /// nothing else is.
+    /// Returns whether its tile can keep the fetched region for another run of the nest: if it is fetched into a tile that receives
+    /// nothing else.
     #[must_use]
     pub fn can_stay(&self) -> bool {
         self.direction == Direction::In && self.level == Depth(0) && !self.route.is_in_place()
@@ -203,50 +204,50 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What a rank holds of a transfer's region.
+/// The buffers of a transfer's region on a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tile {
     /// Elements of one buffer; 0 if the leaf reads or writes the shard.
     pub capacity: usize,
     /// Its buffers.
     pub buffers: Buffers,
-    /// Whether its region is the same in all iterations, so that the messages of an exchange are made out once.
+    /// Whether its region is the same in all iterations, so that the messages of an exchange are planned once.
     pub is_fixed: bool,
-    /// Whether what the rank owns itself of a halo's region is read where it lies, not copied into the tile.
+    /// Whether the rank's own part of a halo's region is read in place, not copied into the tile.
     pub own_in_place: bool,
-    /// Whether, where sums meet in a group, each member sums up a piece and hands it on; else those who want the sums get all
-    /// that is summed up. Where a group gathers parts, whether each member that owns one broadcasts it; else all are gathered at once.
+    /// Where sums meet in a group, whether each member sums up a piece and sends it on; else the ranks that want the sums receive all
+    /// terms. Where a group gathers parts, whether each member that owns one broadcasts it; else all are gathered in one call.
     pub in_pieces: bool,
-    /// How what one member of a group broadcasts ahead gets to the others.
+    /// How the other members of a group get a tile that one member broadcasts ahead.
     #[serde(default, skip_serializing_if = "Passing::is_direct")]
     pub passing: Passing,
 }
 
-/// How the members of a group get what one of them broadcasts while others compute.
+/// How the members of a group get a tile that one of them broadcasts during computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Passing {
-    /// It sends it to each.
+    /// The owner sends it to each rank.
     #[default]
     Direct,
-    /// Each passes it on to the next, in this many segments.
+    /// Each rank forwards it to the next, in this many segments.
     Chain(usize),
-    /// It goes in the fewest rounds, in this many segments (J. L. Träff, "Fast(er) construction of round-optimal n-block broadcast
-    /// schedules", 2022).
+    /// It is broadcast in the minimum number of rounds, in this many segments (J. L. Träff, "Fast(er) construction of round-optimal
+    /// n-block broadcast schedules", 2022).
     Circulant(usize),
 }
 
 impl Passing {
-    /// The bytes of a segment, unless there are too many: more than libraries send without asking.
+    /// Bytes of a segment, unless that makes too many: above the size that libraries send eagerly.
     const SEGMENT: u64 = 256 << 10;
 
-    /// The most segments.
+    /// Maximum number of segments.
     const SEGMENTS: u64 = 64;
 
-    /// The most ranks of a chain.
+    /// Maximum number of ranks in a chain.
     const CHAIN: u64 = 4;
 
-    /// Returns how `bytes` bytes at most are broadcast in a group of `members` ranks: directly to one other, from rank to rank in a short
-    /// chain, else in the fewest rounds.
+    /// Returns how at most `bytes` bytes are broadcast in a group of `members` ranks: directly to one other rank, from rank to rank in a
+    /// short chain, else in the minimum number of rounds.
     #[must_use]
     pub fn new(members: u64, bytes: u64) -> Self {
         let segments = bytes.div_ceil(Self::SEGMENT).clamp(1, Self::SEGMENTS) as usize;
@@ -257,7 +258,7 @@ impl Passing {
         }
     }
 
-    /// Returns whether the owner sends it to each.
+    /// Returns whether the owner sends it to each rank.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         *self == Self::Direct
@@ -272,15 +273,14 @@ pub enum Buffers {
     Shard,
     /// One.
     One,
-    /// Two in turns: what one holds is sent on while the other receives.
+    /// Two in turns: one is forwarded while the other receives.
     Relay,
-    /// One more than this in turns: what one holds is read while the others receive for the next iterations, or written while the others
-    /// leave.
+    /// One more than this in turns: one is read while the others receive for the next iterations, or written while the others are sent.
     Ahead(usize),
 }
 
 impl Buffers {
-    /// Returns how many there are.
+    /// Returns the number of buffers.
     #[must_use]
     pub fn count(self) -> u64 {
         match self {
@@ -325,7 +325,7 @@ pub struct LeafNumber {
     pub strides: Vec<i64>,
 }
 
-/// What a loop of a contraction is to its operands.
+/// The role of a contraction's loop for its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Indexes both operands and the output.
@@ -338,7 +338,7 @@ pub enum Role {
     K,
 }
 
-/// What the leaf does at each point.
+/// The operation of a leaf at each point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LeafOp {
     /// `output += alpha * first * second`.
@@ -350,7 +350,7 @@ pub enum LeafOp {
     },
     /// `output += alpha * first * second * ..`, two at a time.
     Products {
-        /// The products in the order in which they run; the last one adds to the output, the others make scratch.
+        /// The products in the order in which they run; the last one adds to the output, the others write scratch.
         steps: Vec<Product>,
         /// The loops that run in blocks around products, outermost first, which bounds the scratch.
         blocks: Vec<LoopBlock>,
@@ -359,18 +359,18 @@ pub enum LeafOp {
     },
     /// Combines the kernel's value into the output.
     Nest,
-    /// Calls what the user has registered under a name.
+    /// Calls the function that the user has registered under a name.
     Named {
         /// The name.
         name: Name,
-        /// What the leaf must compute: the kernel's statement over tiles, which have a dimension per loop that moves them.
+        /// What the leaf must compute: the kernel's statement over tiles, which have a dimension per loop that indexes them.
         statement: TileStatement,
-        /// What the operands of the statement are, in the order in which it names them first.
+        /// The operands of the statement, in the order in which it first names them.
         operands: Vec<TileOperand>,
     },
 }
 
-/// An operand of a leaf with a name.
+/// An operand of a named leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TileOperand {
     /// An operand of the leaf.
@@ -390,7 +390,7 @@ impl LeafOp {
         }
     }
 
-    /// Returns the most elements of results that lie between the products of a leaf of several.
+    /// Returns the elements of all intermediate results of a leaf with several products, at most.
     #[must_use]
     pub fn scratch(&self) -> i64 {
         match self {
@@ -407,18 +407,18 @@ impl LeafOp {
 pub struct Leaf {
     /// The loops, outermost first.
     pub loops: Vec<LeafLoop>,
-    /// Where it writes.
+    /// The access that it writes.
     pub target: LeafAccess,
-    /// What it reads, in the order of the kernel's accesses.
+    /// The accesses that it reads, in the kernel's order.
     pub operands: Vec<LeafAccess>,
-    /// The indices that the kernel's value holds as numbers, in their order.
+    /// The indices that the kernel's value uses as numbers, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<LeafNumber>,
-    /// What it does.
+    /// Its operation.
     pub op: LeafOp,
-    /// Whether it overwrites the output where it lies, which `=` need not clear first.
+    /// Whether it overwrites the output in place, so that `=` need not clear it first.
     pub overwrites: bool,
-    /// The iterations that are computed while halos come, if some are.
+    /// The iterations that are computed while halos are in flight, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interior: Option<Interior>,
     /// The step that made it.

@@ -42,7 +42,8 @@ pub enum Number {
 }
 
 impl Number {
-    /// Returns whether an element can be this number: an integer in range, or for floats any that does not become infinite.
+    /// Returns whether the number fits the element type: an integer in range, or for floats any that does not become
+    /// infinite.
     #[must_use]
     pub fn fits(self, dtype: DType) -> bool {
         match (dtype, self) {
@@ -64,7 +65,7 @@ impl Number {
     }
 }
 
-/// A number in a file; JSON has no infinities and no NaN, so these are texts.
+/// A number in a file; JSON has no infinities and no NaN, so these are strings.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum NumberForm {

@@ -1,4 +1,4 @@
-//! Regions as numbers: what a box of indices is for one rank in one step, and how leaves walk in it.
+//! Regions as numbers: the indices of a box for one rank in one step, and how leaves walk in it.
 
 use crate::bounds::LIMIT;
 use crate::expr::Expr;
@@ -6,8 +6,8 @@ use crate::nest::Region;
 use polyshard_layout::{Along, ends_of_walk};
 use std::ops::Range;
 
-/// Whether a walk from an index stays inside, whose loops have these strides and counts, of which none is 0; each stays in
-/// one block, or goes from block to block.
+/// Whether a walk from an index stays inside, with loops of these strides and counts, no count being 0; each loop stays in
+/// one block, or moves from block to block.
 pub(crate) fn holds(along: &Along, start: i64, loops: impl Iterator<Item = (i64, i64)> + Clone) -> bool {
     let Range { start: low, end: high } = along.range();
     let within = |start: i128, low: i128, high: i128, goes: &dyn Fn(i64) -> bool| {
@@ -22,14 +22,14 @@ pub(crate) fn holds(along: &Along, start: i64, loops: impl Iterator<Item = (i64,
         })
 }
 
-/// Whether all from one index to another are inside.
+/// Whether all indices from one to another are inside.
 pub(crate) fn spans(along: &Along, least: i128, most: i128) -> bool {
     let Range { start: low, end: high } = along.range();
     i128::from(low) <= least && most < i128::from(high) && along.blocks().is_none()
 }
 
-/// The same dimension around a walk as [`holds`] takes it: what it goes without a gap is a block, and from there on it
-/// goes from block to block.
+/// The same dimension around a walk, as in [`holds`]: the part that the walk covers without gaps is a block, and larger
+/// strides move from block to block.
 pub(crate) fn around(along: &Along, start: i64, loops: impl Iterator<Item = (i64, i64)>) -> Along {
     let mut loops: Vec<_> = loops.map(|(stride, count)| (i128::from(stride), i128::from(count) - 1)).collect();
     loops.retain(|&(stride, turns)| stride != 0 && turns > 0);
@@ -42,7 +42,7 @@ pub(crate) fn around(along: &Along, start: i64, loops: impl Iterator<Item = (i64
         match step {
             None if stride.abs() <= size => size += by.abs(),
             None => step = Some(stride.abs()),
-            // Blocks at several distances have all between them.
+            // If blocks have several distances, all indices between them are included.
             Some(between) if stride % between != 0 => size = between,
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! How tiles get from rank to rank, and what is computed on them, in the words that reports print and steps expect.
+//! Patterns of communication and kinds of leaves, with the names that reports print and steps expect.
 
 use polyshard_layout::{Collective, Mesh, Name};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub enum Pattern {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
-    /// What a rank needs next, its neighbour `by` further along `axis` holds now.
+    /// A rank's neighbour `by` further along `axis` holds the tile that the rank needs next.
     Shift {
         /// The axis.
         axis: Name,
@@ -37,12 +37,12 @@ pub enum Pattern {
     },
     /// Each rank sends one tile and receives one.
     Permute,
-    /// All ranks along `axes` need what they own together.
+    /// All ranks along `axes` need the parts of each of them.
     AllGather {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
-    /// Of an array that is moved: all ranks along `axes` get parts of what each of them owns.
+    /// Of an array that is moved: all ranks along `axes` get parts of each other's shards.
     AllToAll {
         /// The axes, in mesh order.
         axes: Vec<Name>,
@@ -62,14 +62,14 @@ pub enum Pattern {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
-    /// One after the other: to ranks that pass it on, and from those to all that need it.
+    /// In sequence: to ranks that forward the tile, and from those to all that need it.
     Sequence {
         /// The patterns, in order.
         patterns: Vec<Pattern>,
     },
-    /// Neighbours own what a rank needs beyond what it owns itself.
+    /// A rank needs elements that its neighbours own, besides its own.
     Halo {
-        /// How far those neighbours are, along each axis on which there are any.
+        /// The offsets of those neighbours, along each axis that has any.
         reach: Vec<Offsets>,
     },
     /// Each pair of ranks exchanges exactly what one needs and the other owns.
@@ -88,7 +88,7 @@ pub struct Offsets {
 }
 
 impl Pattern {
-    /// Returns the pattern of a collective along `axes`, which those that go along none leave out.
+    /// Returns the pattern of a collective along `axes`; patterns without axes ignore these.
     #[must_use]
     pub fn of_collective(collective: Collective, axes: Vec<Name>) -> Self {
         match collective {
@@ -124,7 +124,7 @@ impl Pattern {
         Self::Shift { axis: axis.into(), by }
     }
 
-    /// This pattern, and then another from where it has brought tiles to.
+    /// This pattern followed by another, which starts from the tiles that this one leaves.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -189,7 +189,7 @@ impl Pattern {
         Self::ReduceScatter { axes: axes.into_iter().map(Into::into).collect() }
     }
 
-    /// Whether both are one pattern on this mesh, where shifts by distances that are equal modulo the axis are the same.
+    /// Whether both are the same pattern on this mesh: shifts by distances that are equal modulo the axis are the same.
     pub fn is_same(&self, other: &Self, mesh: &Mesh) -> bool {
         match (self, other) {
             (Self::Shift { axis, by }, Self::Shift { axis: other, by: as_far }) if axis == other => {
@@ -201,7 +201,7 @@ impl Pattern {
     }
 }
 
-/// What a tensorized nest computes.
+/// The operation of a tensorized nest.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -221,7 +221,7 @@ pub enum LeafKind {
     Contraction,
     /// Anything else: a strided loop nest.
     Nest,
-    /// What the user has registered under this name; see `Schedule::tensorize_with`.
+    /// The function that the user has registered under this name; see `Schedule::tensorize_with`.
     Named(Name),
 }
 

@@ -7,7 +7,7 @@ use crate::value::Access;
 use crate::value::Value;
 use polyshard_layout::Name;
 
-/// Puts numbers in the place of captured moduli, and checks them against the extents.
+/// Replaces captured moduli by numbers, and checks them against the extents.
 pub(crate) fn resolve(spec: &mut KernelSpec) -> Result<(), KernelError> {
     let tensors = [&spec.inputs[..], std::slice::from_ref(&spec.output)].concat();
     let moduli = std::mem::take(&mut spec.moduli);
@@ -42,10 +42,10 @@ fn resolve_access(
                 found.ok_or(KernelError::UnknownModulus { name })?.1
             }
         };
-        // Of a tensor that is unknown or has fewer dimensions, something else is said.
+        // Other checks report a tensor that is unknown or has fewer dimensions.
         let Some(&extent) = shape.get(dim).filter(|&&extent| extent >= 0) else { continue };
         index.modulus = match (modulus, extent) {
-            // Nothing is read of a dimension of 0 elements, so there is nothing to wrap.
+            // A dimension of 0 elements is never read, so nothing wraps.
             (0, 0) => None,
             (1.., _) if modulus <= extent => i64::try_from(modulus).ok().map(Modulus::Number),
             _ => {
@@ -57,7 +57,7 @@ fn resolve_access(
     Ok(())
 }
 
-/// Inputs alone wrap, each dimension at one place, and no index grows beyond what fits.
+/// Checks that only inputs wrap, each dimension at one place, and that the span of every index fits.
 pub(crate) fn check(kernel: &Kernel) -> Result<(), KernelError> {
     if let Some(index) = kernel.target.index.iter().find(|index| index.modulus.is_some()) {
         return Err(KernelError::PeriodicOutput { access: kernel.target.to_string(), index: index.to_string() });
@@ -100,7 +100,7 @@ fn span_of_counted(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
     span(index, &counted)
 }
 
-/// Where what the accesses of one tensor touch wraps, per dimension.
+/// The period at which the accesses of one tensor wrap, per dimension.
 pub fn periods(accesses: &[&Access], vars: &[IndexVar]) -> Vec<Option<i64>> {
     let ndim = accesses.first().map_or(0, |access| access.index.len());
     let of = |dim: usize| {

@@ -1,4 +1,4 @@
-//! Programs: arrays over a mesh of ranks, and what is done with them.
+//! Programs: arrays over a mesh of ranks, and the statements that compute and move them.
 //!
 //! ```text
 //! program   = mesh, element type, arrays; nests, moves, repetitions, statements
@@ -9,8 +9,8 @@
 //! statement = Repeat | Loop | Fill | Begin | Await | Compute | Free; see [`Statement`](crate::Statement)
 //! ```
 //!
-//! A program leaves nothing to decide: what prints, prices, emits or runs it is recursion over it. All ranks run the same
-//! statements; they differ in the values of their coordinates alone. Tests: `program/tests/it/refused.rs`.
+//! A program leaves nothing to decide: printing, pricing, emitting and running are recursions over it. All ranks run the same
+//! statements; they differ only in the values of their coordinates. Tests: `program/tests/it/refused.rs`.
 
 mod body;
 mod check;
@@ -45,7 +45,7 @@ use crate::way::Way;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
-/// What an array is to a program.
+/// The role of an array in a program.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -61,11 +61,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ArrayKind {
-    /// It is given, and never written.
+    /// It is given by the caller, and never written.
     Input,
-    /// It is what the program computes.
+    /// The program computes and returns it.
     Output,
-    /// It is made on the way.
+    /// It is an intermediate result.
     Temporary,
 }
 
@@ -88,17 +88,17 @@ pub enum ArrayKind {
 pub struct Array {
     /// Its name; a temporary may have that of the array whose elements it holds in another sharding.
     pub name: Name,
-    /// How it lies, and its shape.
+    /// Its sharding, and with it its shape.
     pub sharding: Sharding,
-    /// What it is to the program.
+    /// Its role in the program.
     pub kind: ArrayKind,
 }
 
-/// What every rank runs: proved, and ready to be executed or emitted.
+/// The program of every rank: proved, and ready to be executed or emitted.
 ///
-/// A program that is read from a file is checked as [`new`](Self::new) does, its reductions are proved again, and the steps of
-/// all ranks are gone through where they are few. What else was proved of its kernels is what the file says, and is printed as
-/// such; where files may have been changed by others, keep traces and lower them anew.
+/// A program that is read from a file is checked as [`new`](Self::new) does, its reductions are proved again, and the steps of all
+/// ranks are checked if they are few. All other proofs about its kernels are taken from the file, and printed as such; if others may
+/// have changed the file, keep traces and lower them again.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -131,24 +131,24 @@ pub struct Program {
     origin: Origin,
 }
 
-/// Who knows that a program is right.
+/// The origin of a program's proofs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// Whoever made it proved it.
+    /// The pass that made it proved it.
     Derived,
-    /// It was read from a file, and the steps of all ranks were gone through if there were few.
+    /// It was read from a file, and the steps of all ranks were checked if there were few.
     File { is_gone_through: bool },
 }
 
 impl PartialEq for Program {
-    /// Whether ranks run the same; all else follows from that, or tells where the program comes from.
+    /// Whether ranks run the same; everything else follows from that, or states the program's origin.
     fn eq(&self, other: &Self) -> bool {
         let Self { mesh, dtype, arrays, body, report: _, hints: _, origin: _ } = self;
         (mesh, dtype, arrays, body) == (&other.mesh, &other.dtype, &other.arrays, &other.body)
     }
 }
 
-/// A program as it stands in a file, without what follows from its body.
+/// A program as stored in a file, without the parts derived from its body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -196,8 +196,8 @@ impl From<Nest> for Program {
 }
 
 impl Program {
-    /// Returns the program that moves an array of `dtype` named `array` from one sharding to another directly: each rank
-    /// gets what it lacks, once, and partial sums that the target does not keep open are closed.
+    /// Returns the program that moves an array of `dtype` named `array` from one sharding to another directly: each rank receives the
+    /// elements that it lacks, once, and partial sums that the target does not keep open are closed.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -252,7 +252,7 @@ impl Program {
         Self::of_move(array.into(), shardings, dtype, Some(by))
     }
 
-    /// The program that moves one array, by a reduction if there is one.
+    /// The program that moves one array, by a reduction if one is given.
     fn of_move(
         name: Name,
         [source, target]: [&Sharding; 2],
@@ -273,7 +273,7 @@ impl Program {
         Self::new(source.mesh(), dtype, arrays, body)
     }
 
-    /// Returns the program that does this over arrays of `dtype` on the ranks of `mesh`; temporaries are freed after the last
+    /// Returns the program that runs this body over arrays of `dtype` on the ranks of `mesh`; temporaries are freed after the last
     /// statement that reads them.
     ///
     /// # Errors
@@ -315,13 +315,13 @@ impl Program {
     /// Returns the array with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such array.
     #[must_use]
     pub fn array(&self, id: ArrayId) -> &Array {
         &self.arrays[id.0]
     }
 
-    /// Returns what a transfer moves.
+    /// Returns the volume of a transfer.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -360,13 +360,13 @@ impl Program {
         found.map(|(number, _)| ArrayId(number)).collect()
     }
 
-    /// Returns what it does: its nests, moves and statements.
+    /// Returns its body: its nests, moves and statements.
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body
     }
 
-    /// Returns the sharding of the array named `name`: in which an input is given, or what is computed is first written.
+    /// Returns the sharding of the array named `name`: that in which an input is given, or in which a computed array is first written.
     ///
     /// # Panics
     /// If there is no such array.
@@ -393,15 +393,15 @@ impl Program {
         self.inputs().chain(self.outputs()).map(|array| &array.sharding)
     }
 
-    /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not there at one time may
-    /// share it.
+    /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not alive together may share memory.
     #[must_use]
     pub fn slots(&self) -> Vec<Option<RoomId>> {
         self.body.slots(&self.arrays)
     }
 
-    /// Returns the nests that write elements of an array, the one that begins it first, if no other element of it has a value: elements
-    /// that none of them writes hold what the sums of the first begin with.
+    /// Returns the nests that write elements of an array, the one that starts it first; none if other elements of it have values from
+    /// an input, or if a nest writes all of them. Elements that none of these nests writes hold the initial value of the first one's
+    /// sums.
     #[must_use]
     pub fn writers(&self, id: ArrayId) -> Option<Vec<NestId>> {
         self.body.writers(id, &self.arrays)
@@ -413,7 +413,7 @@ impl Program {
         self.body.repeats.iter().any(|repeat| repeat.renamed().contains(&id))
     }
 
-    /// Returns, by nest, how often it runs at most.
+    /// Returns, by nest, the maximum number of its runs.
     #[must_use]
     pub fn runs(&self) -> Vec<u64> {
         fn add(body: &Body, statements: &[Statement], times: u64, runs: &mut [u64]) {
@@ -475,20 +475,20 @@ impl Program {
         &self.nest().steps
     }
 
-    /// Returns what was proved, and the bounds.
+    /// Returns the proofs and bounds.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Returns hints at what would likely make the program faster; none of them is about whether it is right.
+    /// Returns hints at what would likely make the program faster; none concerns correctness.
     #[must_use]
     pub fn hints(&self) -> &[Hint] {
         &self.hints
     }
 
-    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. Of an
-    /// input with several transfers it is the first one by which anything moves; see [`patterns`](Self::patterns).
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. For an input with
+    /// several transfers it is the first that moves anything; see [`patterns`](Self::patterns).
     #[must_use]
     pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
         let patterns = self.patterns(tensor);
@@ -502,8 +502,8 @@ impl Program {
         self.nests().flat_map(|nest| nest.patterns(tensor)).collect()
     }
 
-    /// Returns the same program with every transfer of a tile by exchange, which is right for any region and sharding: what
-    /// other patterns are tested against.
+    /// Returns the same program with every transfer of a tile as an exchange, which is correct for any region and sharding: the
+    /// reference that other patterns are tested against.
     ///
     /// # Panics
     /// If ranks would not agree on an exchange: a bug in polyshard.

@@ -1,4 +1,4 @@
-//! What was proved of a program: each line is written by the pass that proved it.
+//! Proofs of a program: each line is written by the pass that proved it.
 
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,10 @@ use std::fmt;
 pub enum Property {
     /// Every statement instance runs exactly once.
     EveryInstanceOnce,
-    /// What is read was written before, what is under way is neither read nor overwritten, and what begins is awaited.
+    /// Everything that is read was written before, tiles in flight are neither read nor overwritten, and every transfer that begins is
+    /// awaited.
     Flow,
-    /// At each leaf, all that it reads is on that rank, and fresh.
+    /// At each leaf, all elements that it reads are on that rank, and up to date.
     Residency,
     /// Each contribution to the output reaches each rank that owns the element once.
     Delivery,
@@ -59,7 +60,7 @@ pub struct Proof {
     pub of_route: bool,
 }
 
-/// What was proved, and bounds, per rank.
+/// Proofs and bounds, per rank.
 ///
 /// ```
 /// # use polyshard::prelude::*;
@@ -75,18 +76,19 @@ pub struct Proof {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was proved, by the pass that proved it.
+    /// The proofs, each by the pass that made it.
     pub proofs: Vec<Proof>,
-    /// The most bytes that one rank owns, of all tensors.
+    /// Maximum bytes that one rank owns, of all tensors.
     pub shard_bytes: u64,
-    /// The most bytes of tile buffers and staging on one rank. What products of matrices copy of their operands while they run is
-    /// [stated apart](crate::Program::packed_bytes), what loops compute on their way is a few rows, and what a leaf that the user registers has is not known.
+    /// Maximum bytes of tile buffers and staging on one rank. Not included are the copies that products of matrices make of their
+    /// operands, which are [stated separately](crate::Program::packed_bytes), a few rows that loops compute as intermediate values, and
+    /// the memory of a leaf that the user registers, which is not known.
     pub tile_bytes: u64,
-    /// The most bytes that one rank receives: counted where ranks times steps are in the thousands or fewer, else a bound.
+    /// Maximum bytes that one rank receives: counted if ranks times steps are in the thousands or fewer, else a bound.
     pub traffic_bytes: u64,
 }
 
-/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
+/// The claim that an exchange meets by its definition, once tiles are known to stay inside the tensor.
 pub const SENT: &str = "each element of a tile goes to all of its owners";
 
 /// The proofs as lines, one per property and tensor: `residency of A: ..; ..`.

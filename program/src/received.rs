@@ -1,31 +1,34 @@
-//! What one rank receives by a leg, whatever it leads between, and whether it is counted or bounded.
+//! Bytes that one rank receives by a leg, for transfers and moves, counted or bounded.
 
 use crate::expr::Expr;
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use crate::reduction::Procedure;
 use polyshard_layout::{Neighbours, Stages};
 
-/// A rank that receives something by a leg. What it reads or writes on the other side than the owners is its tile; all are bytes.
+/// A rank that receives by a leg. Its tile is the data that it reads or writes at the end away from the owners; all numbers are
+/// bytes.
 pub(crate) trait Receiver {
     /// Returns the whole tile.
     fn whole(&self) -> u64;
-    /// Returns whether it is at these coordinates along these axes, or along all. Of ranks that are not gone through, none is.
+    /// Returns whether it is at these coordinates along these axes, or along all; false for ranks that are not examined
+    /// individually.
     fn is_at(&self, axes: Option<&[usize]>, at: &[Expr]) -> bool;
-    /// Returns the part of the tile that the rank does not have, of what is in reach.
+    /// Returns the part of the tile that the rank lacks, of the elements in reach.
     fn lacking(&self, reach: &Neighbours) -> u64;
-    /// Returns the part of the tile that the rank does not have, but others along these axes, who own it together.
+    /// Returns the part of the tile that the rank lacks, and that others along these axes own together.
     fn gathered(&self, axes: &[usize]) -> u64;
-    /// Returns what others, along these axes, have of the part of the tile that the rank owns.
+    /// Returns the terms that others, along these axes, have of the part of the tile that the rank owns.
     fn terms_of_part(&self, axes: &[usize]) -> u64;
-    /// Returns what the rank receives of sums along these axes that are wanted at one of its members, or at all.
+    /// Returns the bytes that the rank receives of sums along these axes that one of its members wants, or all.
     fn sums(&self, axes: &[usize], root: Option<&[Expr]>) -> u64;
-    /// Returns what it receives of such sums in stages.
+    /// Returns the bytes that it receives of such sums in stages.
     fn sums_in_stages(&self, axes: &[usize], owners: &Owners, stages: &Stages) -> u64;
-    /// Returns what it receives of them by a procedure.
+    /// Returns the bytes that it receives of them by a procedure.
     fn sums_by(&self, procedure: &Procedure) -> u64;
-    /// Returns the tile of the rank that writes what this one owns, if each rank writes what the one at `owner` owns.
+    /// Returns the tile of the rank that writes this rank's elements, if each rank writes the elements that the one at `owner`
+    /// owns.
     fn written_by_one(&self, owner: &[Expr], served: &[Expr]) -> u64;
-    /// Returns what others in reach write of what this rank owns.
+    /// Returns the bytes that others in reach write of this rank's elements.
     fn written_by_others(&self, reach: &Neighbours) -> u64;
 }
 

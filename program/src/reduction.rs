@@ -1,18 +1,18 @@
-//! Reductions: who combines what with whom, step by step, and the proof that all of it is combined once.
+//! Reductions: which ranks combine which terms, step by step, and the proof that each term is combined once.
 //!
-//! Ranks in groups hold an array each, and each is to have the sum of its group's. A [`Procedure`] says how: by collectives
+//! Ranks in groups hold an array each, and each is to get the sum over its group. A [`Procedure`] says how: by collectives
 //! in groups of ranks ([`Lowered`]), which are proved, or in one fixed order.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `state`, `rules` | who has added what to which chunk, and what collectives make of it |
+//! | `state`, `rules` | which ranks' data is summed in which chunk, and how collectives change that |
 //! | `lowered` | steps: collectives in groups of ranks |
-//! | `proof` | that they compute the sum |
+//! | `proof` | the proof that they compute the sum |
 //! | `chunk` | chunks as ranges of an array of any length |
-//! | `procedure` | proved steps or the order of the ranks, and what each rank receives |
+//! | `procedure` | proved steps or the order of the ranks, and the elements that each rank receives |
 //! | `text` | procedures as text |
 //!
-//! Steps are data: nothing here says which are fast, and nothing moves.
+//! Steps are data: this module does not say which are fast, and moves nothing.
 
 mod chunk;
 mod error;

@@ -1,4 +1,4 @@
-//! Scalars of a checked kernel given other values.
+//! Scalars of a checked kernel with other values.
 
 use crate::kernel::{Kernel, KernelSpec};
 use crate::kernel_error::KernelError;
@@ -11,8 +11,8 @@ impl Kernel {
     ///
     /// # Errors
     /// [`NoScalar`](KernelError::NoScalar) if there is no such scalar, [`ScalarTwice`](KernelError::ScalarTwice) if one is
-    /// given twice, and what [`KernelSpec::check`] says of a value that the scalar could not have had from the start: a
-    /// float in a kernel over integers, a divisor that becomes the integer 0.
+    /// given twice, and the errors of [`KernelSpec::check`] for a value that the scalar could not have had from the start:
+    /// a float in a kernel over integers, a divisor that becomes the integer 0.
     pub fn with_scalars(&self, values: &[(Name, Number)]) -> Result<Self, KernelError> {
         let mut scalars = self.scalars.clone();
         for (position, &(name, value)) in values.iter().enumerate() {

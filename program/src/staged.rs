@@ -1,41 +1,41 @@
-//! What one rank packs and receives by a leg besides tiles and arrays, whatever it leads between.
+//! Bytes that one rank packs and receives by a leg, for transfers and moves, in addition to tiles and arrays.
 
 use crate::nest::{CollectiveBy, Direction, Leg, Owners};
 use polyshard_layout::Mesh;
 
-/// The most bytes of a piece that is scattered that go in one message between two ranks. Smaller ones make ranks wait for each other more
-/// often, larger ones leave the cache.
+/// Maximum bytes of a scattered piece in one message between two ranks. Smaller messages make ranks wait for each other more often,
+/// larger ones exceed the cache.
 pub const CHUNK: u64 = 1 << 20;
 
-/// What a leg carries, in bytes of the rank that has most.
+/// The data that a leg carries, in bytes of the rank with the most.
 pub(crate) struct Staging<'a> {
     /// The mesh of which the leg names axes.
     pub mesh: &'a Mesh,
-    /// What the rank has on the other side than the owners.
+    /// The rank's data at the end away from the owners.
     pub tile: u64,
-    /// The most of it that one owner has.
+    /// The largest part of it that one owner has.
     pub part: u64,
     /// Whether each member of a group sums up a piece.
     pub in_pieces: bool,
-    /// Whether messages are in flight while something is computed.
+    /// Whether messages are in flight during computation.
     pub is_under_way: bool,
     /// Whether pieces are packed and unpacked as a whole.
     pub are_whole: bool,
     /// Maximum number of ranks with which it exchanges pieces at the same time, if not all in reach.
     pub at_once: Option<u64>,
-    /// How the parts that ranks along axes own lie.
+    /// How the parts that ranks along axes own are laid out.
     pub parts_along: &'a dyn Fn(&[usize]) -> Parts,
     /// The elements of the tile, and the bytes of each.
     pub elements: usize,
     pub element: u64,
 }
 
-/// How the parts of a tile lie that the members of a group own.
+/// The layout of the parts of a tile that the members of a group own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parts {
-    /// One after the other in the tile, and together where their owners have them.
+    /// One after the other in the tile, and contiguous at their owners.
     Together,
-    /// One after the other in the tile, but perhaps scattered where their owners have them.
+    /// One after the other in the tile, but perhaps scattered at their owners.
     InOrder,
     /// They may interleave.
     Interleaved,
@@ -47,20 +47,20 @@ pub(crate) fn staged(leg: &Leg, direction: Direction, staging: &Staging<'_>) -> 
     match (leg, direction) {
         (Leg::InPlace | Leg::Copy, _) => 0,
         (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
-        // What a stage gathers lies apart from what the one before gathered.
+        // A stage gathers into other memory than the stage before.
         (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
         (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match (staging.parts_along)(axes) {
-            // Parts are received where they belong, and sent from where they lie.
+            // Parts are received and sent in place.
             Parts::Together if !is_under_way => 0,
             Parts::InOrder if !is_under_way => part,
             _ => tile.saturating_add(part),
         },
-        // The terms of a stage, what they add up to, and the contributions to a part of it.
+        // The terms of a stage, their sum, and the contributions to a part of it.
         (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::Out { .. }) => tile.saturating_mul(3),
         (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
             (procedure.most_staged(staging.elements) as u64).saturating_mul(staging.element)
         }
-        // The members' contributions to one piece, and the piece; or the others' tiles, and what is sent.
+        // The members' contributions to one piece, and the piece; or the others' tiles, and the data to send.
         (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
             let is_whole = !any_order && !staging.in_pieces;
             tile.saturating_mul(if is_whole { mesh.group_size(axes) } else { 2 })
@@ -75,18 +75,18 @@ pub(crate) fn staged(leg: &Leg, direction: Direction, staging: &Staging<'_>) -> 
         (Leg::Collective { owners: Owners::Parts, .. }, Direction::Out { .. }) => {
             tile.saturating_mul(2).saturating_add(part)
         }
-        // What is not contiguous in the shard is packed before it is sent.
+        // Data that is not contiguous in the shard is packed before it is sent.
         (Leg::Permute { .. } | Leg::Shift(_), Direction::In) => part,
-        // What leaves while others are computed is sent from messages.
+        // An output that is in flight during computation is sent from messages.
         (Leg::Permute { .. }, Direction::Out { .. }) if is_under_way => tile.saturating_mul(2),
         (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
         (Leg::Halo { reach } | Leg::Exchange { reach }, direction) => {
             let others = staging.at_once.unwrap_or_else(|| mesh.others_in_reach(reach) as u64);
-            // A chunk of each piece is packed and unpacked at a time, unless it is there whole.
+            // One chunk of each piece is packed and unpacked at a time, unless pieces are packed whole.
             let chunks = others.saturating_mul(if staging.are_whole { part } else { part.min(CHUNK) });
             chunks.saturating_add(match direction {
                 Direction::In => tile.min(chunks),
-                // What comes is combined when all of it is there.
+                // Contributions are combined when all of them have arrived.
                 Direction::Out { .. } => others.saturating_mul(part),
             })
         }

@@ -1,16 +1,16 @@
-//! Statements: what all ranks do, in which order.
+//! Statements: the actions of all ranks, in order.
 //!
 //! ```text
-//! statement = Repeat n statement*       rounds, on arrays that each leaves to the next one
+//! statement = Repeat n statement*       rounds, on arrays that each passes to the next one
 //!           | Loop counter statement*   counter in 0..extent, the same on all ranks
 //!           | Fill tile                 an output tile of identities, or the sums of a neighbour
-//!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
-//!           | BeginFor tile n           bring the region of another iteration here, if the loop has that one
-//!           | Await transfer            until it is there
-//!           | AwaitFor tile n           until the tile of another iteration has left, if the loop has that one
+//!           | Begin transfer            fetch a region of an input, send the output tile to its owners, or move an array
+//!           | BeginFor tile n           fetch the region of another iteration, if the loop has that one
+//!           | Await transfer            until it is complete
+//!           | AwaitFor tile n           until the tile of another iteration is sent, if the loop has that one
 //!           | Compute nest              its leaf, on tiles
-//!           | ComputeInterior nest      of its leaf, what reads nothing of the halos that are coming
-//!           | ComputeRims nest          all else of its leaf
+//!           | ComputeInterior nest      the part of its leaf that does not read halos in flight
+//!           | ComputeRims nest          the rest of its leaf
 //!           | Free array                a temporary that nothing reads any more
 //! ```
 
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 /// A statement of a program; see the module's grammar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Statement {
-    /// Runs the body in rounds; it stands around statements of whole nests and moves.
+    /// Runs the body in rounds; the body has statements of whole nests and moves.
     Repeat {
-        /// How often, and what goes from one round to the next.
+        /// The number of rounds, and the arrays carried from one to the next.
         id: RepeatId,
-        /// What each round does.
+        /// The statements of a round.
         body: Vec<Statement>,
     },
     /// Runs the body once per value of a counter, the same on all ranks.
@@ -33,7 +33,7 @@ pub enum Statement {
         nest: NestId,
         /// The loop.
         counter: LoopId,
-        /// What it repeats.
+        /// The statements that it repeats.
         body: Vec<Statement>,
     },
     /// Fills an output tile with the identity of its kernel's operation, or takes over the sums of a neighbour.
@@ -45,22 +45,22 @@ pub enum Statement {
     },
     /// Starts a transfer.
     Begin(TransferId),
-    /// Starts a transfer for another iteration of the innermost loop around what reads it than the present one; does nothing if the
-    /// loop has no such iteration.
+    /// Starts a transfer for another iteration of the innermost loop around its reader than the current one; does nothing if the loop
+    /// has no such iteration.
     BeginFor {
         /// The nest whose loop it is.
         nest: NestId,
-        /// The tile that the transfer brings its region to.
+        /// The tile into which the transfer fetches its region.
         tile: TileId,
         /// The loop.
         counter: LoopId,
         /// Its iteration.
         iteration: Iteration,
     },
-    /// Waits until a transfer is done; of those that began for several iterations, the one that began first.
+    /// Waits until a transfer is complete; of those begun for several iterations, the one that began first.
     Await(TransferId),
-    /// Waits until the output's tile of another iteration than the present one has left, which began in that one, and combines what has
-    /// come; does nothing if the loop has no such iteration.
+    /// Waits until the output's tile of another iteration than the current one, whose transfer began in that iteration, has been sent,
+    /// and combines the contributions received; does nothing if the loop has no such iteration.
     AwaitFor {
         /// The nest whose loop it is.
         nest: NestId,
@@ -73,11 +73,11 @@ pub enum Statement {
     },
     /// Runs the leaf of a nest.
     Compute(NestId),
-    /// Runs the [interior](crate::Leaf::interior) of a nest's leaf, while halos come.
+    /// Runs the [interior](crate::Leaf::interior) of a nest's leaf, while halos are in flight.
     ComputeInterior(NestId),
-    /// Runs what of a nest's leaf is not its interior.
+    /// Runs the part of a nest's leaf that is not its interior.
     ComputeRims(NestId),
-    /// Gives back a temporary that nothing reads any more.
+    /// Frees a temporary that nothing reads any more.
     Free(ArrayId),
 }
 
@@ -86,14 +86,14 @@ pub enum Statement {
 pub enum Iteration {
     /// The one in which the counter has this value.
     At(i64),
-    /// The one that comes this many after the present one.
+    /// The one this many after the current one.
     Later(i64),
-    /// The one that came this many before the present one.
+    /// The one this many before the current one.
     Earlier(i64),
 }
 
 impl Statement {
-    /// Returns the nest that it is of; none of a move's, and of what frees an array.
+    /// Returns the nest that it belongs to; none for moves, repetitions and statements that free arrays.
     #[must_use]
     pub fn nest(&self) -> Option<NestId> {
         match *self {

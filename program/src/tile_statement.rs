@@ -1,4 +1,4 @@
-//! Statements over tiles: what a leaf with a name computes, as the program needs it and as the user has registered it.
+//! Statements over tiles: the computation of a named leaf, as the program needs it and as the user has registered it.
 
 use crate::affine::Affine;
 use crate::kernel::{Assign, Kernel};
@@ -13,9 +13,9 @@ use std::fmt;
 pub struct TileStatement {
     /// The output's tile.
     pub target: Access,
-    /// How the value is combined into what the tile holds.
+    /// How the value is combined into the tile.
     pub assign: Assign,
-    /// What is combined, out of the operands: tiles, each of a name of its own, and scalars.
+    /// The value that is combined, of operands: tiles, each with its own name, and scalars.
     pub value: Value,
 }
 
@@ -139,7 +139,7 @@ fn indices(tiles: &[Access]) -> Vec<Name> {
     found
 }
 
-/// Which tiles the index moves.
+/// Which tiles have the index.
 fn holders(tiles: &[Access], index: Name) -> Vec<bool> {
     tiles.iter().map(|tile| dims(tile).any(|other| other == index)).collect()
 }

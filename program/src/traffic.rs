@@ -1,4 +1,4 @@
-//! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
+//! Bytes that the busiest rank receives, counted as the runtime counts them, if ranks and steps are few.
 //! Tests: `tests/it/explained.rs`.
 
 use crate::expr::{Expr, Ranges};
@@ -15,8 +15,8 @@ use std::ops::Range;
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
 
-/// The same where ranks are few, and a loop in panels as fine as a small memory asks for has many steps: of what one of few ranks receives, what it
-/// owns itself would be a large part.
+/// The same if ranks are few, and a loop in panels as fine as a small memory requires has many steps: the elements that one of few ranks
+/// owns itself would be a large part of a bound.
 const MAX_OF_FEW: u64 = 20_000;
 const FEW_RANKS: usize = 64;
 
@@ -24,16 +24,16 @@ const FEW_RANKS: usize = 64;
 pub(crate) struct Busiest {
     /// In all steps, of all tensors.
     pub total: u64,
-    /// Of each transfer; each has a busiest rank of its own.
+    /// By transfer; each has its own busiest rank.
     pub of_transfers: Vec<OfTransfer>,
 }
 
-/// What ranks receive by a transfer.
+/// Bytes that ranks receive by a transfer.
 #[derive(Clone, Default)]
 pub(crate) struct OfTransfer {
-    /// The most bytes in one step.
+    /// Maximum bytes in one step.
     pub(crate) each: u64,
-    /// The most bytes in all steps.
+    /// Maximum bytes in all steps.
     pub(crate) received: u64,
     /// For each step, whether some rank receives something.
     busy: Vec<bool>,
@@ -46,10 +46,10 @@ impl OfTransfer {
     }
 }
 
-/// By the elements of a tile, what each rank receives by the procedure by which the sums of the output meet.
+/// By the elements of a tile, the elements that each rank receives by the procedure that sums up the output.
 type ByProcedure = BTreeMap<usize, Vec<usize>>;
 
-/// What the busiest rank receives; none if there are too many steps to count.
+/// The bytes that the busiest rank receives; none if there are too many steps to count.
 pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     let (ranges, ranks) = (nest.ranges(), nest.mesh.size());
     let looked_at = |transfer: &Transfer| {
@@ -89,7 +89,7 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     Some(busiest)
 }
 
-/// The ranks whose tiles or shards are looked at to know what one rank receives in one step.
+/// The number of ranks whose tiles or shards are examined to count the bytes that one rank receives in one step.
 fn others(transfer: &Transfer, nest: &Nest) -> u64 {
     let all_is_fetched = |reach: &Neighbours| transfer.direction == Direction::In && reach.stencil == Stencil::Box;
     match transfer.route.at_owners() {
@@ -102,7 +102,7 @@ fn others(transfer: &Transfer, nest: &Nest) -> u64 {
     }
 }
 
-/// The most blocks of a region along its dimensions, which are looked at one by one.
+/// Maximum number of blocks of a region along its dimensions, which are examined one by one.
 fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     let dims = region.ranges.iter().zip(&region.blocks).filter_map(|((low, high), blocks)| {
         let length = high.subtract(low).bounds(ranges).1.max(0);
@@ -131,7 +131,7 @@ pub(crate) fn in_all_steps<E>(
     }
 }
 
-/// What one rank does of a nest, its expressions as numbers.
+/// One rank of a nest, which evaluates its expressions.
 pub(crate) struct Rank<'a> {
     nest: &'a Nest,
     pub(crate) coordinates: Vec<usize>,
@@ -158,14 +158,14 @@ impl<'a> Rank<'a> {
 
     /// The bytes that the rank receives by the legs between owners and tiles.
     fn received_at_owners(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
-        // What is held in between may be something where the region itself is empty.
+        // The region held in between may have elements where the region itself is empty.
         let legs = transfer.at_owners().map(|(_, leg, region)| {
             received(leg, transfer.direction, &Now { rank: self, tensor: transfer.tensor, region, counters, known })
         });
         legs.fold(0, u64::saturating_add)
     }
 
-    /// The bytes of a region here.
+    /// The bytes of a region on this rank.
     fn bytes(&self, region: &Region, counters: &[i64]) -> u64 {
         let element = self.nest.kernel.dtype().size() as u64;
         let count = |ranges: Vec<Along>| ranges.iter().map(Along::count).fold(element, u64::saturating_mul);
@@ -180,12 +180,12 @@ impl<'a> Rank<'a> {
         exprs.iter().map(|expr| self.value(expr, counters)).collect()
     }
 
-    /// The coordinates that expressions name, if there is a rank.
+    /// The coordinates that expressions name, if such a rank exists.
     pub(crate) fn rank_at(&self, at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
         self.on_mesh(self.values(at, counters))
     }
 
-    /// The rank at these coordinates along `axes` and this one's along the others, if there is one.
+    /// The rank at these coordinates along `axes` and this one's along the others, if it exists.
     pub(crate) fn member_at(&self, axes: &[usize], at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
         let mut member = self.indices.clone();
         axes.iter().zip(at).for_each(|(&axis, at)| member[axis] = self.value(at, counters));
@@ -197,7 +197,7 @@ impl<'a> Rank<'a> {
         at.filter(|at| at.iter().zip(self.nest.mesh.as_slice()).all(|(&at, axis)| at < axis.extent))
     }
 
-    /// The number, among the ranks that differ from this one along `axes` alone, of the one at these coordinates along `axes`.
+    /// The number of the rank at these coordinates along `axes`, among the ranks that differ from this one only along `axes`.
     fn member(&self, axes: &[usize], at: &[usize]) -> u64 {
         let extents = axes.iter().map(|&axis| self.nest.mesh.as_slice()[axis].extent as u64);
         extents.zip(at).fold(0, |number, (extent, &at)| number * extent + at as u64)
@@ -207,7 +207,7 @@ impl<'a> Rank<'a> {
         self.member(axes, &axes.iter().map(|&axis| self.coordinates[axis]).collect::<Vec<_>>())
     }
 
-    /// The region here, if it is not empty.
+    /// The region on this rank, if it is not empty.
     pub(crate) fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<Along>> {
         region.at(&self.indices, counters)
     }
@@ -217,7 +217,7 @@ impl<'a> Rank<'a> {
         let count = owner.owned(sharding, ranges);
         let dims = || sharding.dims().iter().zip(sharding.shape());
         let first = || dims().map(|(layout, &extent)| layout.first(&owner.coordinates).min(extent.saturating_sub(1)));
-        // Of several owners, one is read from.
+        // Only one of several owners is read from.
         let is_read = count > 0 && sharding.owner(&self.coordinates, &first().collect::<Vec<_>>()) == owner.coordinates;
         if is_read { count } else { 0 }
     }
@@ -235,7 +235,7 @@ impl<'a> Rank<'a> {
     }
 }
 
-/// What a rank does in one step.
+/// One rank in one step.
 struct Now<'a, 'r> {
     rank: &'r Rank<'a>,
     tensor: TensorId,
@@ -249,7 +249,7 @@ impl Now<'_, '_> {
         self.rank.ranges(self.region, self.counters)
     }
 
-    /// What this rank owns of these indices of the output.
+    /// The elements that this rank owns among these indices of the output.
     fn own(&self, ranges: &[Along]) -> u64 {
         self.rank.owned(self.rank.nest.output_sharding(), ranges)
     }
@@ -284,7 +284,7 @@ impl Receiver for Now<'_, '_> {
         if reach.stencil != Stencil::Star {
             return self.read_from_all_others();
         }
-        // What is owned by other ranks still does not come.
+        // Elements that ranks outside of the star own are not fetched.
         let Some(ranges) = self.ranges() else { return 0 };
         let sharding = &self.rank.nest.shardings[self.tensor.0];
         self.rank.read_from_others(reach, sharding, &ranges).saturating_mul(self.element())
@@ -307,7 +307,7 @@ impl Receiver for Now<'_, '_> {
         nest.sum_kind().received(self.whole(), nest.mesh.group_size(axes), rank.own_member(axes), root)
     }
 
-    /// The last stage is the first one.
+    /// The last stage runs first.
     fn sums_in_stages(&self, axes: &[usize], owners: &Owners, stages: &Stages) -> u64 {
         let Self { rank, counters, .. } = *self;
         let (mesh, sums, bytes) = (&rank.nest.mesh, rank.nest.sum_kind(), self.whole());
@@ -335,7 +335,7 @@ impl Receiver for Now<'_, '_> {
                 let mut elements = bytes / sums.element;
                 for stage in all.skip(1).rev() {
                     let piece = SumKind::piece(elements, size(stage), number(stage, &own));
-                    // The terms of the piece, and then what others have summed up.
+                    // The terms of the piece, and then the pieces that others have summed up.
                     let others = piece.saturating_mul(size(stage) - 1).saturating_add(elements - piece);
                     received = received.saturating_add(others.saturating_mul(sums.element));
                     elements = piece;

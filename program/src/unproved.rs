@@ -1,24 +1,24 @@
-//! Programs of which nothing was proved.
+//! Programs without proofs.
 
 use crate::program::Program;
 use crate::proof::Report;
 use polyshard_layout::Sharding;
 
-/// A program as it would be, if what was guessed of its communication is so: it can be priced and read, and nothing else.
+/// A program as it would be if the guesses about its communication are right: it can be priced and read, and nothing else.
 ///
-/// It is made by `Schedule::unproved`, from ranks and steps that are gone through; `Schedule::lower` proves it and returns the
+/// It is made by `Schedule::unproved`, by going through ranks and steps; `Schedule::lower` proves it and returns the
 /// [`Program`].
 #[derive(Clone, Debug)]
 pub struct Unproved(Program);
 
 impl Unproved {
-    /// Returns the program as one of which nothing is proved.
+    /// Returns this program, to be treated as unproved.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self(program)
     }
 
-    /// Returns how the arrays lie, by number.
+    /// Returns the shardings: of the inputs, then of the outputs.
     pub fn shardings(&self) -> impl Iterator<Item = &Sharding> {
         self.0.shardings()
     }
@@ -29,7 +29,7 @@ impl Unproved {
         self.0.explain()
     }
 
-    /// Returns whether this is the program, but for what was proved of it and counted.
+    /// Returns whether this is the program, apart from its proofs and counts.
     #[must_use]
     pub fn is_as(&self, program: &Program) -> bool {
         let body = |program: &Program| {
@@ -44,7 +44,7 @@ impl Unproved {
     }
 }
 
-/// A program, proved or not: what prices are of.
+/// A program that can be priced, proved or not.
 pub trait Priced {
     /// Returns it, for its price alone.
     #[doc(hidden)]

@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Value {
     /// An element of an input.
     Access(Access),
-    /// The value that an index has in the statement instance, as a number: `i`.
+    /// The value of an index in the statement instance, as a number: `i`.
     Index(Affine),
     /// A number written in the kernel.
     Literal(Number),
@@ -27,7 +27,7 @@ pub enum Value {
     Sub(Box<Value>, Box<Value>),
     /// `a * b`.
     Mul(Box<Value>, Box<Value>),
-    /// `a / b`; of integers truncated, and a panic of the program where `b` is 0.
+    /// `a / b`; for integers truncated, and the program panics if `b` is 0.
     Div(Box<Value>, Box<Value>),
     /// A function of one value, `exp(a)`.
     Call(Function, Box<Value>),
@@ -75,9 +75,9 @@ pub enum Function {
     Cos,
     /// The greatest whole number that is not greater than a float.
     Floor,
-    /// The absolute value; of the least integer, which has no positive counterpart, itself.
+    /// The absolute value; for the smallest integer, which has no positive counterpart, itself.
     Abs,
-    /// 1, -1 or 0: the sign; of -0 and NaN, themselves.
+    /// The sign: 1, -1 or 0; for -0 and NaN, themselves.
     Sign,
 }
 
@@ -149,7 +149,7 @@ impl Comparison {
 }
 
 impl Value {
-    /// Returns the accesses of a product, left to right; none if the value is something else.
+    /// Returns the accesses of a product of accesses, left to right, or of one access; none for any other value.
     #[must_use]
     pub fn factors(&self) -> Option<Vec<&Access>> {
         match self {
@@ -204,7 +204,7 @@ impl Value {
         }
     }
 
-    /// Returns the indices that stand as numbers, left to right.
+    /// Returns the indices that are used as numbers, left to right.
     #[must_use]
     pub fn indices(&self) -> Vec<&Affine> {
         match self {
@@ -236,8 +236,8 @@ pub struct Access {
     pub tensor: Name,
     /// One index expression per dimension.
     pub index: Vec<Affine>,
-    /// What is read where an index is outside of the tensor: a number or a scalar, perhaps negated. Without it, the index
-    /// of a checked kernel is always inside.
+    /// The value that is read where an index is outside of the tensor: a number or a scalar, perhaps negated. Without
+    /// it, the index of a checked kernel is always inside.
     #[serde(default, rename = "else", skip_serializing_if = "Option::is_none")]
     pub outside: Option<Box<Value>>,
 }
@@ -311,9 +311,9 @@ impl fmt::Display for Comparison {
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Where indices count from 0, one that is written as `i` may be `i + 1`.
+        // If indices count from 0, an index written as `i` may be `i + 1`.
         let shifted = |value: &Value| matches!(value, Self::Index(index) if index.as_variable().is_none());
-        // What stands behind its `else` ends there, which operators do not show.
+        // The value after an `else` ends with the access, which operators do not show.
         let is_open =
             |value: &Value| is_choice(value) || matches!(value, Self::Access(access) if access.outside.is_some());
         let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_open(value) || shifted(value);

@@ -1,4 +1,4 @@
-//! What transfers move: the one place that reports, explanations and prices ask. Tests: `tests/it/explained.rs`.
+//! Volumes of transfers: the only source for reports, explanations and prices. Tests: `tests/it/explained.rs`.
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Depth, LoopId};
@@ -10,38 +10,38 @@ use crate::traffic::{self, Busiest};
 use polyshard_layout::{AxisSource, Neighbours, Stages, SumKind};
 use std::cmp::Reverse;
 
-/// What a transfer moves in a run, in bytes of the busiest rank, which is another one for each transfer.
+/// The volume of a transfer in a run, in bytes of the busiest rank, which is a different one for each transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// How often it is carried out.
     pub times: u64,
-    /// In how many of these times some rank receives something.
+    /// The number of these times in which some rank receives something.
     pub busy: u64,
-    /// The most that one rank receives at a time.
+    /// Maximum that one rank receives at a time.
     pub each: u64,
-    /// The most that one rank receives in all.
+    /// Maximum that one rank receives in all.
     pub received: u64,
-    /// The most that one rank holds for it besides arrays and tiles, to pack and to unpack.
+    /// Maximum that one rank holds for it in addition to arrays and tiles, to pack and to unpack.
     pub staged: u64,
-    /// Whether ranks were gone through, else bytes are bounds, in which what a rank owns itself may count as received.
+    /// Whether ranks were counted individually; else bytes are bounds, in which a rank's own elements may count as received.
     pub is_counted: bool,
 }
 
 impl Nest {
-    /// Returns what each transfer moves.
+    /// Returns the volume of each transfer.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
         self.traffic().0
     }
 
-    /// Returns what each transfer moves, and the most bytes that one rank receives by all of them: the busiest rank need not be
-    /// that of each transfer.
+    /// Returns the volume of each transfer, and the maximum bytes that one rank receives by all of them: the busiest rank need not
+    /// be that of each transfer.
     #[must_use]
     pub fn traffic(&self) -> (Vec<Volume>, u64) {
         self.traffic_of(traffic::of_busiest(self).as_ref())
     }
 
-    /// The same, given what was counted.
+    /// The same, from these counts if given.
     pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
         let volume = |(number, transfer): (usize, &Transfer)| {
             let bound = Bound::new(self, transfer).volume();
@@ -74,15 +74,15 @@ fn executions(ranges: &Ranges, level: Depth) -> u64 {
     ranges.counters[..level.0].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
 }
 
-/// What follows of a transfer from the extents of its tile, without a look at single ranks.
+/// Bounds on a transfer from the extents of its tile, without examining single ranks.
 struct Bound<'a> {
     nest: &'a Nest,
     transfer: &'a Transfer,
-    /// A tile.
+    /// The bytes of a tile.
     tile: u64,
-    /// What is different in it: what is read twice, on both sides of the end of a periodic dimension, is received once.
+    /// Its distinct bytes: elements that are read twice, on both sides of the end of a periodic dimension, are received once.
     distinct: u64,
-    /// The most of one tile that one rank owns.
+    /// The largest part of one tile that one rank owns.
     part: u64,
 }
 
@@ -105,10 +105,10 @@ impl<'a> Bound<'a> {
         self.nest.mesh.others_in_reach(reach) as u64
     }
 
-    /// What is packed and received besides the tile.
+    /// The bytes packed and received in addition to the tile.
     fn staging(&self) -> u64 {
         let legs = self.transfer.route.legs.iter().enumerate();
-        // What the first of two legs leaves lies in the tile, out of which the second sends.
+        // The first of two legs leaves its region in the tile, from which the second sends.
         let held = |nth: usize| nth == 1 && self.transfer.route.held.is_some();
         legs.map(|(nth, leg)| if held(nth) { 0 } else { self.staging_of(leg) }).max().unwrap_or(0)
     }
@@ -127,7 +127,7 @@ impl<'a> Bound<'a> {
             part,
             in_pieces: transfer.tile.in_pieces,
             is_under_way,
-            // So is what goes round the end of its array.
+            // A region that wraps around is packed whole, too.
             are_whole: is_under_way || transfer.region.wraps(),
             at_once: None,
             parts_along: &parts_along,
@@ -137,8 +137,8 @@ impl<'a> Bound<'a> {
         staged(leg, transfer.direction, &staging)
     }
 
-    /// The dimension of which the parts that ranks along these axes own follow one another in the tile, in the ranks' order, each of
-    /// them in one piece; none if they may interleave.
+    /// The dimension along which the parts that ranks along these axes own are consecutive in the tile, in rank order, each in one
+    /// piece; none if they may interleave.
     fn parts_along(&self, axes: &[usize]) -> Option<usize> {
         let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
         let digit = |axis: &usize| match sharding.sources().iter().find(|(source, _)| source == axis)? {
@@ -153,7 +153,7 @@ impl<'a> Bound<'a> {
         (in_order && outside && is_box).then_some(dim)
     }
 
-    /// Whether the tile is the same in all iterations, and has of dimensions behind this one all that a rank owns.
+    /// Whether the tile is the same in all iterations, and has all indices that a rank owns along the dimensions after this one.
     fn is_whole_behind(&self, dim: usize) -> bool {
         let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
         let varies = (0..self.nest.loops.len()).any(|number| region.mentions(Symbol::Counter(LoopId(number))));
@@ -162,7 +162,7 @@ impl<'a> Bound<'a> {
         !varies && pairs.skip(dim + 1).all(|(owned, extent)| owned as i64 <= extent)
     }
 
-    /// The volume of the transfer, of which ranks are not gone through.
+    /// The volume of the transfer, without examining ranks individually.
     fn volume(&self) -> Volume {
         let Self { nest, transfer, .. } = *self;
         let ranges = nest.ranges();
@@ -176,22 +176,22 @@ impl<'a> Bound<'a> {
         };
         let legs = transfer.route.at_owners().iter().map(|leg| received(leg, transfer.direction, self));
         let at_owners = match transfer.route.at_owners() {
-            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
+            // The ranks that a tile is permuted to are those that broadcast it, so no rank receives it twice.
             [Leg::Permute { .. }, Leg::Collective { .. }] if transfer.direction == Direction::In => self.distinct,
             _ => legs.fold(0, u64::saturating_add),
         };
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
         let each = match transfer.direction {
-            // What comes first is not shifted.
+            // The first tile is not shifted.
             Direction::In => shifted.max(at_owners),
-            // What has come round goes home in the same iteration.
+            // Sums that have travelled the ring are sent to their owners in the same iteration.
             Direction::Out { .. } => shifted.saturating_add(at_owners),
         };
         Volume { times, busy: times, each, received, staged: self.staging(), is_counted: false }
     }
 }
 
-/// A rank that receives as much as any may.
+/// A rank that receives the maximum.
 impl Receiver for Bound<'_> {
     fn whole(&self) -> u64 {
         self.distinct
@@ -201,7 +201,7 @@ impl Receiver for Bound<'_> {
         false
     }
 
-    /// Each of the others has no more than its part.
+    /// Each of the others has at most one part.
     fn lacking(&self, reach: &Neighbours) -> u64 {
         self.others(reach).saturating_mul(self.part).min(self.distinct)
     }
@@ -259,12 +259,12 @@ impl Receiver for Bound<'_> {
     }
 }
 
-/// The most elements of one output tile that one rank owns.
+/// Maximum number of elements of one output tile that one rank owns.
 fn most_owned(nest: &Nest, output: &Transfer) -> u64 {
     let most = output.region.max_extents(&nest.ranges());
     let dims = nest.output_sharding().dims().iter().zip(&output.region.blocks);
     let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {
-        // They may be those of one rank.
+        // All blocks may belong to one rank.
         Some(_) if layout.is_cyclic() => most as u64,
         _ => layout.max_owned_of(most as usize) as u64,
     });

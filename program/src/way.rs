@@ -11,37 +11,38 @@ use std::collections::BTreeMap;
 /// How ranks redistribute an array, and add up partial sums that the target does not keep, by the same legs as transfers between
 /// arrays and tiles. Terms are added in the order of their coordinates, or as a procedure does.
 ///
-/// | sums are closed | legs, the first one at the owners | what ranks do |
+/// | sums are closed | legs, the first one at the owners | action of the ranks |
 /// | --- | --- | --- |
-/// | no | exchange | each hands those in reach what they lack |
-/// | no | collective, each owns a part | the shards of a group, one after the other, are what each of its members wants, and are gathered |
+/// | no | exchange | each sends the ranks in reach the elements that they lack |
+/// | no | collective, each owns a part | each member of a group wants the shards of the group, one after the other, and they are gathered |
 /// | yes | collective, one or all own it | the terms meet in a group along their axes |
-/// | yes | exchange, collective | then the sums go on to where the target has them |
+/// | yes | exchange, collective | then the sums move on to the ranks that have them in the target |
 /// | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
-/// | yes | exchange | the terms of one coordinate after the other go to the target, and are added up there |
+/// | yes | exchange | the terms of one coordinate after the other are sent to the target, and added up there |
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Way {
-    /// Inwards if no sums are closed.
+    /// The direction; inwards if no sums are closed.
     pub direction: Direction,
-    /// The legs. Axes are positions in the [mesh of the way](Self::mesh). An exchange reaches the [owners](Sharding::owners_of) of what
-    /// ranks want, or more ranks, which have nothing for one another.
+    /// The legs. Axes are positions in the [mesh of the route](Self::mesh). An exchange reaches the [owners](Sharding::owners_of) of the
+    /// elements that ranks want, or more ranks, which exchange nothing.
     pub legs: Vec<Leg>,
-    /// How rows that lie apart in memory go in one message of an exchange.
+    /// How non-contiguous rows are sent in one message of an exchange.
     pub packing: Packing,
-    /// Whether each rank of a group in which terms meet sums up a piece and hands it on, else those who want the sums get all terms.
+    /// Whether each rank of a group in which terms meet sums up a piece and sends it on; else the ranks that want the sums receive all
+    /// terms.
     pub in_pieces: bool,
 }
 
-/// How rows that lie apart in memory go in one message.
+/// How non-contiguous rows are sent in one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Packing {
-    /// The library is told where they are, if it can be (MPI 3.1, section 4.1).
+    /// The library is given their layout, if it supports that (MPI 3.1, section 4.1).
     LaidOut,
     /// They are packed.
     Packed,
 }
 
-/// Minimum bytes of a row that a library sends without packing as fast as it is packed.
+/// Minimum bytes of a row for which a library sends without packing as fast as with packing.
 const LONG: usize = 256;
 
 /// Why a route is invalid for an array.
@@ -77,7 +78,8 @@ pub enum WayError {
 }
 
 impl Packing {
-    /// Returns how rows between these shardings go, of elements of `element` bytes: laid out if most of them are long on both sides.
+    /// Returns how rows between these shardings are sent, with elements of `element` bytes: laid out if most of them are long on both
+    /// sides.
     #[must_use]
     fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
         match source.common_row(target).saturating_mul(element) >= LONG && !source.shape().is_empty() {
@@ -88,35 +90,35 @@ impl Packing {
 }
 
 impl Way {
-    /// Returns the way by these legs, on which no sums are closed; what is exchanged is packed.
+    /// Returns the route of these legs, which closes no sums; exchanges pack their rows.
     pub fn new(legs: impl Into<Vec<Leg>>) -> Self {
         Self { direction: Direction::In, legs: legs.into(), packing: Packing::Packed, in_pieces: false }
     }
 
-    /// Returns the way by these legs, on which sums are closed, whole; what is exchanged is packed.
+    /// Returns the route of these legs, which closes sums, whole; exchanges pack their rows.
     pub fn closing(legs: impl Into<Vec<Leg>>) -> Self {
         Self { direction: Direction::Out { any_order: false }, ..Self::new(legs) }
     }
 
-    /// Returns the way on which terms meet along these axes, given as positions, by a procedure.
+    /// Returns the route on which terms meet along these axes, given as positions, by a procedure.
     pub(crate) fn by_procedure(axes: Vec<usize>, procedure: Procedure) -> Self {
         let by = Some(CollectiveBy::Procedure(procedure));
         Self::closing([Leg::Collective { axes: axes.into(), owners: Owners::All, by }])
     }
 
-    /// Returns the same with rows that go from where they lie, where the library can send them so.
+    /// Returns the same with rows sent in place, where the library supports that.
     #[must_use]
     pub fn laid_out(self) -> Self {
         Self { packing: Packing::LaidOut, ..self }
     }
 
-    /// Returns the same with sums of which each rank of a group takes a piece.
+    /// Returns the same with sums computed in pieces, one per rank of a group.
     #[must_use]
     pub fn in_pieces(self) -> Self {
         Self { in_pieces: true, ..self }
     }
 
-    /// Returns the way from `source` to `target` of elements of `element` bytes. Takes time in proportion to the number of ranks where
+    /// Returns the route from `source` to `target` for elements of `element` bytes. Takes time in proportion to the number of ranks if
     /// shards are gathered, or the target divides sums that are closed.
     ///
     /// ```
@@ -152,7 +154,7 @@ impl Way {
         Self { packing, ..way }
     }
 
-    /// Checks that an array can go this way from `source` to `target`, which have one shape.
+    /// Checks that an array can take this route from `source` to `target`, which have the same shape.
     ///
     /// # Errors
     /// [`WayError`] if it cannot.
@@ -189,13 +191,13 @@ impl Way {
         Ok(())
     }
 
-    /// Returns whether partial sums are closed on the way.
+    /// Returns whether the route closes partial sums.
     #[must_use]
     pub fn closes_sums(&self) -> bool {
         self.direction != Direction::In
     }
 
-    /// Returns whether pairs of ranks exchange something.
+    /// Returns whether the route has an exchange.
     fn exchanges(&self) -> bool {
         self.legs.iter().any(|leg| matches!(leg, Leg::Exchange { .. }))
     }
@@ -212,7 +214,7 @@ impl Way {
         self.legs.iter().find_map(Leg::procedure)
     }
 
-    /// Returns the legs in the order in which ranks take them, each with its direction: sums that have met move on as any array does.
+    /// Returns the legs in the order in which ranks take them, each with its direction: complete sums move on like any array.
     pub fn taken(&self) -> Vec<(&Leg, Direction)> {
         match (self.direction, &self.legs[..]) {
             (Direction::Out { .. }, [then, meet]) => vec![(meet, self.direction), (then, Direction::In)],
@@ -220,7 +222,7 @@ impl Way {
         }
     }
 
-    /// Returns the mesh of which legs between these shardings name axes: that of both, or the coarsest one whose axes are digits of
+    /// Returns the mesh whose axes the legs between these shardings name: that of both, or the coarsest one whose axes are digits of
     /// theirs; that of the source if there is no such mesh.
     ///
     /// ```
@@ -235,15 +237,15 @@ impl Way {
         source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
     }
 
-    /// Returns what the way is called, with axes by name.
+    /// Returns the route's pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
         let patterns = self.taken().into_iter().map(|(leg, direction)| leg.pattern(direction, mesh));
         patterns.reduce(Pattern::then).unwrap_or(Pattern::Local)
     }
 
-    /// Returns the most bytes that a rank holds on the way besides the two arrays, with `element` bytes for each element. A part of a shard
-    /// that is kept is packed to be gathered, which is not counted here.
+    /// Returns the maximum bytes that a rank holds during the move in addition to the two arrays, with `element` bytes for each element.
+    /// The packed copy of a part of a shard ([`Move::kept`](crate::Move::kept)) that is gathered is not counted here.
     #[must_use]
     pub fn staged(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
         let bytes = |sharding: &Sharding| sharding.largest_shard().saturating_mul(element as u64);
@@ -265,7 +267,7 @@ impl Way {
             };
             let besides = match leg {
                 _ if is_in || leg.procedure().is_some() => 0,
-                // What comes of one coordinate is put beside what came of all before it.
+                // The terms of one coordinate are received next to the sum of those before.
                 Leg::Exchange { .. } => to.min(CHUNK),
                 // Terms are summed up in a copy.
                 _ => from,
@@ -276,7 +278,7 @@ impl Way {
     }
 }
 
-/// The leg by which ranks get what they want from its owners.
+/// The leg by which ranks receive the elements that they want from their owners.
 fn exchange(source: &Sharding, target: &Sharding) -> Leg {
     let mesh = Way::mesh(source, target);
     let [source, target] = [source, target].map(|sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone()));
@@ -297,23 +299,23 @@ fn is_at_least(leg: &Leg, least: &Leg) -> bool {
     }
 }
 
-/// The legs by which shards are gathered in groups that each want all of them, if there are such groups.
+/// The legs by which shards are gathered in groups whose members each want all of them, if there are such groups.
 fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
     let (groups, mesh) = (source.gathered_groups(target)?, Way::mesh(source, target));
     let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
     let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
     let axes = (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
     let axes: Vec<usize> = axes.collect();
-    // Over meshes that do not nest, groups may be others than those along axes.
+    // Over meshes that do not nest, groups may differ from those along axes.
     let along = mesh.groups_along(&axes);
     let are_along = groups.iter().all(|group| along.binary_search(group).is_ok());
     are_along.then(|| vec![Leg::collective(axes, Owners::Parts)])
 }
 
-/// The legs by which terms meet in groups along these axes, and go on to where the target has the sums.
+/// The legs by which terms meet in groups along these axes, and move on to the ranks that have the sums in the target.
 fn meeting(source: &Sharding, target: &Sharding, closed: Vec<usize>) -> Vec<Leg> {
     let pinned = |axis: &usize| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1);
-    // Where some of several axes are pinned, all get the sums, and those that the target does not want drop them.
+    // If only some of several axes are pinned, all ranks get the sums, and those that have none in the target drop them.
     let owner: Option<Vec<usize>> = closed.iter().map(pinned).collect();
     let summed = summed_up(source, target, &closed);
     let stays = summed == *target;
@@ -325,14 +327,14 @@ fn meeting(source: &Sharding, target: &Sharding, closed: Vec<usize>) -> Vec<Leg>
     exchange.into_iter().chain([meet]).collect()
 }
 
-/// Returns how the sums lie that groups along these axes make: at all members, or at those to which the target pins them.
+/// Returns the sharding of the sums that groups along these axes make: on all members, or on those to which the target pins them.
 #[must_use]
 pub fn summed_up(source: &Sharding, target: &Sharding, closed: &[usize]) -> Sharding {
     let pins: Vec<_> = target.pins().iter().copied().filter(|(axis, _)| closed.contains(axis)).collect();
     if pins.len() == closed.len() { source.pinned(&pins) } else { source.closed_along(closed) }
 }
 
-/// Whether the members of each group along `axes` want nothing but parts of their term, which is one block, and all of it.
+/// Whether the members of each group along `axes` want only parts of their term, which is one block, and together all of it.
 fn are_parts(source: &Sharding, target: &Sharding, axes: &[usize]) -> bool {
     if source.dims().iter().any(DimLayout::is_cyclic) {
         return false;

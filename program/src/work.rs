@@ -1,4 +1,4 @@
-//! What leaves compute and touch: the one place that prices ask. Tests: `planner/tests/it/cost.rs`.
+//! Operations of leaves and the elements that they touch: the only source for prices. Tests: `planner/tests/it/cost.rs`.
 
 use crate::ids::{Depth, LeafLoopId, OperandId};
 use crate::kernel::{Assign, IndexVar, Kernel};
@@ -13,40 +13,42 @@ mod copied;
 /// Ranks times steps beyond which nothing is counted: a few milliseconds.
 const MAX_STEPS: u64 = 1 << 15;
 
-/// The most terms of a sum of which libraries for products of matrices copy both operands at one time. `gemm` takes as many as fit into a first-level
-/// cache, and 512 at least (`gemm-common`, `cache.rs`): up to 1024 on processors with AVX2 or AVX-512, and 2048 with NEON and 128 KiB of that cache.
-/// The runtime's own products take 256 of `f64` and of integers, and 384 of `f32`.
+/// Maximum number of terms of a sum for which libraries for products of matrices copy both operands at one time. `gemm` takes as many as
+/// fit into a first-level cache, and at least 512 (`gemm-common`, `cache.rs`): up to 1024 on processors with AVX2 or AVX-512, and 2048
+/// with NEON and 128 KiB of that cache. The runtime's own products take 256 of `f64` and of integers, and 384 of `f32`.
 const PACKED_TERMS: u64 = 2048;
 
-/// Rows and columns are copied in multiples of as many as are in registers at one time: of at most this many.
+/// Rows and columns are copied in multiples of the number that fits in registers: at most this many.
 const PACKED_TOGETHER: u64 = 64;
 
-/// The most bytes that such a library has besides copies of elements: what is left of lines and pages, and which rows it has copied.
+/// Maximum bytes of such a library in addition to copies of elements: remainders of cache lines and pages, and records of the copied
+/// rows.
 const PACKED_BESIDES: u64 = 1 << 16;
 
-/// What the leaf of a nest does in a run, on the rank that has the most to compute.
+/// The work of a nest's leaf in a run, on the rank that has the most to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// How often it runs.
+    /// The number of times that it runs.
     pub times: u64,
-    /// Operations on elements, of which a multiplication and an addition are two.
+    /// Operations on elements; a multiplication and an addition are two.
     pub operations: u64,
-    /// Those of them that are done element by element, in loop nests, and not by products of matrices.
+    /// Those of them in loop nests, element by element, not in products of matrices.
     pub elementwise: u64,
-    /// Elements that it reads and writes, each once each time; those that it adds to both.
+    /// Elements that it reads and writes, each once per run; those that it adds to count as both.
     pub touched: u64,
     /// Those of them that are elements of inputs.
     pub read: u64,
-    /// Those of these that products take transposed: they follow one another neither along the terms of a sum nor as those of the result do.
+    /// Those of these that products read transposed: contiguous neither along the terms of a sum nor along the contiguous elements of the
+    /// result.
     pub transposed: u64,
-    /// Those of all of them that it overwrites, and does not read.
+    /// Those of the touched elements that it overwrites without reading them.
     pub overwritten: u64,
-    /// Whether ranks and steps were gone through, else the numbers are bounds.
+    /// Whether ranks and steps were counted individually; else the numbers are bounds.
     pub is_counted: bool,
 }
 
 impl Work {
-    /// What is done `times` times.
+    /// The work of `times` such runs.
     fn repeated(self, times: u64) -> Self {
         let all = |each: u64| each.saturating_mul(times);
         Self {
@@ -61,7 +63,7 @@ impl Work {
         }
     }
 
-    /// This, and then more.
+    /// The work of this and of more.
     fn and(self, more: &Self) -> Self {
         Self {
             times: self.times + more.times,
@@ -76,14 +78,14 @@ impl Work {
     }
 }
 
-/// Products of matrices of one shape that a leaf makes.
+/// Products of matrices of one shape in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafProduct {
-    /// How many in one run of the leaf.
+    /// Their number in one run of the leaf.
     pub times: u64,
-    /// The rows of the result; its columns, along which its elements follow one another; and the terms of a sum.
+    /// The rows of the result; its columns, along which its elements are contiguous; and the terms of a sum.
     pub shape: [u64; 3],
-    /// Operations on elements of all of them, of which a multiplication and an addition are two.
+    /// Operations on elements of all of them; a multiplication and an addition are two.
     pub operations: u64,
 }
 
@@ -92,22 +94,22 @@ struct ProductLoop {
     number: LeafLoopId,
     count: u64,
     role: Role,
-    /// Whether elements of the result follow one another along it.
+    /// Whether elements of the result are contiguous along it.
     is_together: bool,
 }
 
-/// A product of a leaf, and how often it is made.
+/// A product of a leaf, and how often it is computed.
 struct ProductLoops<'a> {
     times: u64,
     loops: Vec<ProductLoop>,
     factors: [Factor; 2],
-    /// The loops that index what it makes; none of what it adds to the output.
+    /// The loops that index its result; none if it adds to the output.
     kept: &'a [LeafLoopId],
 }
 
 impl LeafProduct {
-    /// The products whose loops have these counts and roles, each with whether elements of the result follow one another along it; none if
-    /// they are not of two matrices.
+    /// The products with these loops, from their counts and roles, and along which of them the result is contiguous; none if they are not
+    /// of two matrices.
     fn of(product: &ProductLoops<'_>) -> Option<Self> {
         let (mut times, mut swapped) = (product.times, false);
         let mut shape = [None; 3];
@@ -132,7 +134,7 @@ impl LeafProduct {
 }
 
 impl Nest {
-    /// Returns what its leaf does.
+    /// Returns the work of its leaf.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -155,7 +157,7 @@ impl Nest {
             let counts: Vec<_> = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1).collect();
             return self.work_of(&counts).repeated(times);
         }
-        // Most ranks and steps have as many iterations as those before.
+        // Most ranks and steps have the same number of iterations as those before.
         let mut before: Option<(Vec<i64>, Work)> = None;
         let works = (0..self.mesh.size()).map(|rank| {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
@@ -175,7 +177,7 @@ impl Nest {
         works.max_by_key(|work| (work.operations, work.touched)).unwrap_or_default()
     }
 
-    /// Returns the products of matrices that a run of its leaf makes, at most; none where it is a nest, or multiplies a matrix by a vector.
+    /// Returns the products of matrices in a run of its leaf, at most; none if it is a nest, or multiplies a matrix by a vector.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -193,7 +195,7 @@ impl Nest {
         self.loops_of_products().iter().filter_map(LeafProduct::of).collect()
     }
 
-    /// The products of its leaf, those that are made element by element without loops; none of a nest.
+    /// The products of its leaf, those computed element by element without loops; none for a nest.
     fn loops_of_products(&self) -> Vec<ProductLoops<'_>> {
         let ranges = self.ranges();
         let counts: Vec<u64> =
@@ -228,7 +230,7 @@ impl Nest {
         }
     }
 
-    /// The most bytes that products of matrices copy of what its leaf multiplies, libraries and our own; 0 if it is a nest.
+    /// Maximum bytes of operands that products of matrices in its leaf copy, in libraries and in our own; 0 if it is a nest.
     fn packed_bytes(&self) -> u64 {
         let size = self.kernel.dtype().size() as u64;
         let of_product = |ProductLoops { loops, .. }: ProductLoops<'_>| {
@@ -242,7 +244,7 @@ impl Nest {
             let copied = |role: Role| along(role).div_ceil(PACKED_TOGETHER).saturating_mul(PACKED_TOGETHER);
             let panels =
                 along(Role::K).min(PACKED_TERMS).saturating_mul(copied(Role::M).saturating_add(copied(Role::N)));
-            // Vectors whose elements lie apart are copied whole.
+            // Vectors that are not contiguous are copied whole.
             let elements = panels.saturating_add(along(Role::K).saturating_mul(2));
             elements.saturating_mul(size).saturating_add(PACKED_BESIDES)
         };
@@ -251,8 +253,8 @@ impl Nest {
         of_library.saturating_add(copied.saturating_mul(size))
     }
 
-    /// Returns the most rows of elements that follow one another in a shard of which the region of a transfer is a part, 1 if they all do: where a leaf
-    /// reads it there, it goes from one to the next.
+    /// Returns the maximum number of contiguous runs of elements in a transfer's region of a shard, 1 if the region is contiguous: a leaf
+    /// that reads it in the shard moves from one run to the next.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -274,7 +276,7 @@ impl Nest {
         extents[..partial.unwrap_or(0)].iter().fold(1, |rows, &extent| rows.saturating_mul(extent as u64))
     }
 
-    /// What a leaf does once whose loops have these counts.
+    /// The work of one run of a leaf whose loops have these counts.
     fn work_of(&self, counts: &[i64]) -> Work {
         let product = |loops: &mut dyn Iterator<Item = usize>| {
             loops.map(|number| counts[number].max(0) as u64).fold(1, u64::saturating_mul)
@@ -308,8 +310,8 @@ impl Nest {
         Work { times: 1, operations, elementwise, touched, read, transposed, overwritten, is_counted: false }
     }
 
-    /// Whether a product of matrices takes this operand with rows that are neither along the terms of a sum nor along the elements of the result that
-    /// follow one another.
+    /// Whether a product of matrices reads this operand with rows that are neither along the terms of a sum nor along the contiguous
+    /// elements of the result.
     fn is_transposed(&self, operand: OperandId) -> bool {
         let is_product = |roles: &[Role]| roles.contains(&Role::M) && roles.contains(&Role::N);
         let is_apart = |number: LeafLoopId, role: Role, of_result: bool| {
@@ -331,7 +333,7 @@ impl Nest {
         }
     }
 
-    /// Whether elements of what a product of the leaf makes follow one another along a loop: of the output, or of scratch.
+    /// Whether the result of a product of the leaf, in the output or in scratch, is contiguous along a loop.
     fn results_follow(&self, step: &Product, number: LeafLoopId) -> bool {
         match step.kept.last() {
             Some(last) => *last == number,
@@ -358,13 +360,13 @@ impl Kernel {
 }
 
 impl Program {
-    /// Returns the most bytes that a rank has at one time besides those that its [report](Self::report) states, as products of matrices copy what they
-    /// multiply, so that it lies together in the order in which it is multiplied; 0 of a program without products. Panels that are
-    /// [copied](Nest::copied) from shards of other ranks are counted, too.
+    /// Returns the maximum bytes that a rank has at one time in addition to those of its [report](Self::report): products of matrices
+    /// copy their operands, so that elements are contiguous in the order of the multiplication; 0 for a program without products. Panels
+    /// that are [copied](Nest::copied) from shards of other ranks count, too.
     ///
-    /// How much that is depends on the processor, which a program does not ask for, so this is a bound for all that have vectors with fused
-    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with AVX2 4.2 MB
-    /// and half of its second-level cache. No search counts it, and nor does [`Report::tile_bytes`](crate::Report::tile_bytes).
+    /// The amount depends on the processor, which a program does not know, so this is a bound for all that have vectors with fused
+    /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with
+    /// AVX2 4.2 MB and half of its second-level cache. Neither searches nor [`Report::tile_bytes`](crate::Report::tile_bytes) count it.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -382,7 +384,7 @@ impl Program {
 }
 
 impl LeafAccess {
-    /// Whether elements of the tensor follow one another along a loop of the leaf.
+    /// Whether elements of the tensor are contiguous along a loop of the leaf.
     fn follow_along(&self, number: LeafLoopId) -> bool {
         self.strides.last().is_some_and(|strides| strides[number.0] != 0)
     }

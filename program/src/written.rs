@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 pub struct Written {
     /// The index at the first value of every variable, by dimension.
     pub base: Vec<i64>,
-    /// How far each variable moves it, by dimension and variable.
+    /// The stride of each variable, by dimension and variable.
     pub strides: Vec<Vec<i64>>,
     /// The number of values of each variable.
     pub counts: Vec<usize>,

@@ -5,7 +5,7 @@ use crate::{Assign, DType, KernelSpec, Modulus, Number, Value};
 use polyshard_layout::Name;
 use proptest::prelude::*;
 
-/// A kernel with `i` in `0..extents[0]` and `j` in `0..extents[1]` that copies what it reads at one index to another.
+/// A kernel with `i` in `0..extents[0]` and `j` in `0..extents[1]` that copies elements from one index to another.
 fn kernel(extents: [i64; 2], read: Affine, shape: i128, written: Affine, is_open: bool) -> Option<Kernel> {
     let [a, c] = ["A", "C"].map(Name::new);
     let access = Access::new(a, vec![read]);
@@ -64,7 +64,7 @@ proptest! {
         if let Some(kernel) = kernel(extents, index([0, 0], 0), shape.into(), affine, false) {
             let written = touched(extents, by, constant, None, shape);
             if let Some(found) = kernel.writes_at_least() {
-                // An index that does not move the target may have no values: its sum is empty, and written.
+                // A variable that is not in the target's index may have no values: its sum is empty, and written.
                 let is_exact = (by[1] != 0 || extents[1] > 0).then(|| indices(found.dims[0]) == written);
                 prop_assert!(is_exact != Some(false), "{kernel}: {found} is not {written:?}");
             }

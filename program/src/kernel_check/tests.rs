@@ -41,7 +41,7 @@ fn int(value: i64) -> Value {
     Value::Literal(Number::Int(value))
 }
 
-/// `C` of 16 from `A` of 18 over `f64`, by what `value` says.
+/// `C` of 16 elements from `A` of 18 over `f64`, with this value.
 fn stencil(value: Value) -> KernelSpec {
     KernelSpec {
         name: "stencil".into(),
@@ -66,7 +66,7 @@ fn with_range(spec: KernelSpec, range: std::ops::Range<i128>) -> KernelSpec {
     KernelSpec { ranges: vec![("i".into(), range)], ..spec }
 }
 
-/// The statement, what it is downstream, and the indices; or the error.
+/// The statement, the same with indices from 0, and the indices; or the error.
 fn check(spec: KernelSpec, expect: Expect) {
     expect.assert_eq(&match spec.check() {
         Ok(kernel) => {
@@ -345,7 +345,7 @@ fn names_can_be_written_in_a_program() {
     assert!(KernelSpec { ranges: vec![("i j".into(), 0..1)], ..wrong }.check().is_err());
 }
 
-/// What is read from the file that a kernel is written to is that kernel.
+/// Checks that a kernel read from its own file is the same kernel.
 fn round_trip(spec: KernelSpec) {
     let kernel = spec.check().unwrap();
     let text = serde_json::to_string(&kernel).unwrap();
@@ -408,7 +408,7 @@ fn a_kernel_in_a_file_is_checked_as_in_the_source() {
             "unknown field `range`, expected one of `name`, `dtype`, `inputs`, `output`, `ranges`, `vars`, `scalars`, `target`, `assign`, `value`"
         ],
     );
-    // Files had the extents of all indices before.
+    // Older files had the extents of all indices.
     let old = r#""vars":[{"name":"i","extent":16}],"scalars""#;
     changed(
         r#""scalars""#,

@@ -1,4 +1,4 @@
-//! Ranks that have different amounts at the start, or must have in the end: what some of them receive at least, and all of them together.
+//! Ranks that have different amounts at the start, or must have in the end: bounds for one rank of each class, and for the mean of all.
 
 use super::holder::Touches;
 use super::homes::{Held, is_scalar_input};
@@ -7,20 +7,20 @@ use crate::kernel::Kernel;
 use polyshard_layout::{DimLayout, Name, Sharding};
 use std::collections::BTreeMap;
 
-/// The most ranks whose shares are looked at one by one; of more, all are taken to have as much as the others.
+/// Maximum number of ranks whose shares are examined individually; with more, all are taken to have equal shares.
 const MOST_RANKS: usize = 1 << 12;
 
-/// The most classes; of more, those that are next to one another are taken together, of which the mean is bounded.
+/// Maximum number of classes; with more, adjacent classes are merged and their mean is bounded.
 const MOST_CLASSES: usize = 16;
 
-/// Ranks that have as much as one another of each tensor, or that are taken together.
+/// Ranks that have the same number of elements of each tensor, or several such classes merged.
 struct Class {
     ranks: f64,
-    /// Elements of each tensor on one of them; none of one that may lie anywhere.
+    /// Elements of each tensor on one of these ranks; none for a tensor that may be anywhere.
     own: Vec<Option<f64>>,
 }
 
-/// What ranks have whose shares are not even.
+/// The shares of ranks, if they are uneven.
 pub(super) struct Classes<'a> {
     kernel: &'a Kernel,
     touches: &'a Touches,
@@ -31,7 +31,7 @@ pub(super) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    /// None if all ranks have the same, or nothing is known of some: there are too many of them, or too few instances for all.
+    /// None if all ranks have the same, or shares are not examined: there are too many ranks, too few instances for all, or other meshes.
     pub(super) fn new(
         kernel: &'a Kernel,
         touches: &'a Touches,
@@ -47,8 +47,8 @@ impl<'a> Classes<'a> {
         if ranks > MOST_RANKS || instances < ranks as f64 || given().any(is_other) || mesh.size() != ranks {
             return None;
         }
-        // Of shares that rounding makes different, ranks have the largest at the start, and must have the smallest in the end: a rank that has fewer
-        // computes less.
+        // If shares differ only by rounding, ranks are taken to have the largest at the start, and to need the smallest in the end: a
+        // rank that has fewer computes less.
         let rounded = |(nth, home): (usize, &Option<&Sharding>)| {
             let home = (*home).filter(|home| is_even(home) || is_divided(home))?;
             let owners = (0..ranks).map(|rank| mesh.coordinates(rank)).filter(|at| home.keeps(at));
@@ -84,13 +84,15 @@ impl<'a> Classes<'a> {
         Some(Self { kernel, touches, ranks: ranks as f64, is_complete, all })
     }
 
-    /// Elements that the busiest rank receives at least, if each computes as many instances as this is the logarithm of.
+    /// Lower bound on the elements that the busiest rank receives, where `share` is the logarithm of the instances that each rank
+    /// computes.
     pub(super) fn least(&self, held: &Held, share: f64) -> f64 {
         self.all.iter().map(|class| self.of_one(class, share)).fold(self.of_all(held, share), f64::max)
     }
 
-    /// The mean of all ranks: each of a class receives of inputs what it touches and has not, however much others have; of the output, and of
-    /// what may lie anywhere, all that is touched has to be received but for what all ranks have together.
+    /// The mean of all ranks. Each rank of a class receives the input elements that it touches and does not have, however many others
+    /// have. Of the output, and of tensors that may be anywhere, all touched elements are received except those that all ranks together
+    /// have.
     fn of_all(&self, held: &Held, share: f64) -> f64 {
         let is_known = |nth: usize, class: &Class| class.own[nth].is_some() && nth != self.output();
         let of_class = |class: &Class| {
@@ -102,10 +104,11 @@ impl<'a> Classes<'a> {
         all - anywhere.map(|nth| held.own[nth]).sum::<f64>() + held.copies
     }
 
-    /// One rank of a class: what it touches of inputs and has not, and what it must have of the output and does not compute alone.
+    /// One rank of a class: the input elements that it touches and does not have, and the output elements that it must have and does not
+    /// compute alone.
     fn of_one(&self, class: &Class, share: f64) -> f64 {
         let own = class.own.iter().zip(&self.touches.by_all);
-        // What may lie anywhere may lie here.
+        // A tensor that may be anywhere may be on these ranks.
         let own = own.map(|(own, by_all)| own.unwrap_or(by_all / class.ranks));
         let inputs = self.missing(&own.collect::<Vec<_>>(), share, true);
         let output = self.output();
@@ -113,7 +116,7 @@ impl<'a> Classes<'a> {
         let must = class.own[output].filter(|_| is_complete && written > 0.0).map_or(0.0, |own| {
             let shape = &self.kernel.output().shape;
             let all: f64 = shape.iter().map(|&extent| extent as f64).product();
-            // Each takes as many instances as another, so no rank computes more of them alone than its share of all.
+            // All elements take the same number of instances, so no rank computes more elements alone than its share of all.
             own - (all - written) - (written / self.ranks + 1e-9).floor()
         });
         inputs + must.max(0.0)
@@ -123,14 +126,14 @@ impl<'a> Classes<'a> {
         self.touches.elements.len() - 1
     }
 
-    /// The least that a rank touches and does not have of this; what is touched of the output counts for nothing if it is `free`.
+    /// The fewest elements that a rank touches and does not have; if `free`, touched elements of the output do not count.
     fn missing(&self, own: &[f64], share: f64, free: bool) -> f64 {
         let sizes = &self.touches.elements;
         let mut own: Vec<f64> = own.iter().zip(sizes).map(|(own, size)| own.min(*size)).collect();
         if free {
             own[self.output()] = sizes[self.output()];
         }
-        // An even share of the instances touches an even share of each tensor, and one element at least.
+        // An even share of the instances touches an even share of each tensor, and at least one element.
         let touched = |size: &f64| f64::max(size / self.ranks, size.min(1.0));
         let from: Vec<f64> = own.iter().zip(sizes).map(|(own, size)| own.max(touched(size))).collect();
         let least = Least { exponents: &self.touches.exponents, from: &from, to: sizes }.of(share).least;
@@ -138,12 +141,12 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether all ranks have as much of each dimension as the others, in one copy or in several, but for what does not divide.
+/// Whether all ranks have equal parts of each dimension, in one copy or in several, up to rounding.
 fn is_even(home: &Sharding) -> bool {
     home.is_in_even_shares() || home.pins().is_empty() && is_divided(home)
 }
 
-/// Whether those ranks that have something have as much of each dimension as one another, but for what does not divide.
+/// Whether the ranks that have a part have equal parts of each dimension, up to rounding.
 fn is_divided(home: &Sharding) -> bool {
     let is_divided = |(layout, &extent): (&DimLayout, &usize)| {
         let parts: usize = layout.levels().iter().map(|level| level.parts).product();

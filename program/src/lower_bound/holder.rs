@@ -4,22 +4,24 @@ use crate::kernel::{IndexVar, Kernel};
 use crate::value::{Access, Conditional, Value};
 use polyshard_layout::Name;
 
-/// What a kernel touches.
+/// The numbers of elements that a kernel touches.
 pub(super) struct Touches {
-    /// The logarithm of the number of instances; where nothing is said of an index, of those of one of its values.
+    /// The logarithm of the number of instances, counting one value of each index that no projection covers.
     pub instances: f64,
-    /// How many elements of each tensor are touched by the access that touches most; 0 where nothing is said of it.
+    /// Elements of each tensor that its largest access touches; 0 if no access has a projection.
     pub elements: Vec<f64>,
-    /// How many are touched by all its accesses, at most.
+    /// Elements of each tensor that all its accesses touch, at most.
     pub by_all: Vec<f64>,
-    /// In each row an exponent for each tensor: instances are at most the product of what is touched to these powers.
+    /// Rows of an exponent per tensor: the number of instances is at most the product of the touched elements to these
+    /// powers.
     pub exponents: Vec<Vec<f64>>,
 }
 
 /// An access as a projection of the instances: the tensor, and for each index variable whether it is kept.
 type Projection = (usize, Vec<bool>);
 
-/// Systems of equations that are solved at most; with more, the smallest projections are left out, which keeps a bound.
+/// Maximum number of systems of equations to solve; with more, the smallest projections are dropped, which leaves a valid
+/// bound.
 const SYSTEMS: u128 = 20_000;
 
 impl Touches {
@@ -74,7 +76,7 @@ impl Touches {
     }
 }
 
-/// What is read in every instance: not in one branch of a choice, nor where an index may be outside.
+/// The accesses of every instance: not those in one branch of a choice, nor those whose index may be outside.
 fn certain(value: &Value) -> Vec<&Access> {
     match value {
         Value::Access(access) => Vec::from_iter(access.outside.is_none().then_some(access)),
@@ -86,7 +88,8 @@ fn certain(value: &Value) -> Vec<&Access> {
     }
 }
 
-/// Which index variables tell the elements of an access apart; none if an index is of several.
+/// Which index variables distinguish the elements of an access; none if an index has several variables, or repeats in a
+/// period.
 fn projection(access: &Access, vars: &[IndexVar]) -> Option<Vec<bool>> {
     let mut kept = vec![false; vars.len()];
     for index in &access.index {
@@ -94,7 +97,7 @@ fn projection(access: &Access, vars: &[IndexVar]) -> Option<Vec<bool>> {
             [] => {}
             [(name, factor)] => {
                 let var = vars.iter().position(|var| var.name == name)?;
-                // In a periodic dimension an index meets itself again, unless it goes round once in single steps.
+                // In a periodic dimension an index repeats, unless it moves in steps of 1 and at most once around.
                 let meets = |period: i64| factor.unsigned_abs() != 1 || vars[var].extent as i64 > period;
                 if index.period().is_some_and(meets) {
                     return None;
@@ -107,7 +110,7 @@ fn projection(access: &Access, vars: &[IndexVar]) -> Option<Vec<bool>> {
     Some(kept)
 }
 
-/// The number of ways to choose as many equations as there are projections, of conditions and of signs.
+/// The number of ways to choose as many equations as there are projections, from the conditions and the sign constraints.
 fn systems(projections: usize, conditions: usize) -> u128 {
     (1..=projections as u128).fold(1, |ways, nth| ways.saturating_mul(conditions as u128 + nth) / nth)
 }
@@ -128,7 +131,7 @@ fn vertices(conditions: &[Vec<bool>], unknowns: usize) -> Vec<Vec<f64>> {
         };
         let point = solved(system).filter(is_inside);
         found.extend(point.filter(|point| !found.iter().any(|other| are_alike(other, point))));
-        // The next choice, in the order of the alphabet.
+        // The next choice, in lexicographic order.
         let Some(last) = (0..unknowns).rev().find(|&nth| chosen[nth] < rows.len() - unknowns + nth) else {
             return found;
         };
@@ -139,7 +142,7 @@ fn vertices(conditions: &[Vec<bool>], unknowns: usize) -> Vec<Vec<f64>> {
     }
 }
 
-/// Whether two points are one, found by different systems: exponents are quotients of small numbers.
+/// Whether two points that different systems gave are equal: exponents are quotients of small numbers.
 fn are_alike(one: &[f64], other: &[f64]) -> bool {
     one.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9)
 }
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
     use crate::affine::{Affine, Modulus};
 
-    /// A file may say any factor of a periodic index.
+    /// A file may hold any factor for a periodic index.
     #[test]
     fn the_greatest_factors_tell_no_elements_apart_in_a_period() {
         let vars = [IndexVar { name: "j".into(), start: 0, extent: 5 }];

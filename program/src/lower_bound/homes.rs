@@ -1,25 +1,25 @@
-//! What ranks have before they receive anything, and what they must have in the end.
+//! Elements that ranks have before they receive anything, and those that they must have in the end.
 
 use super::holder::Touches;
 use crate::kernel::{Kernel, Tensor};
 use polyshard_layout::{Name, Sharding};
 
-/// Elements of each tensor, of the mean of all ranks.
+/// Elements of each tensor on a rank, as the mean of all ranks.
 pub(super) struct Held {
-    /// What a rank has of what the kernel touches: that need not move.
+    /// Elements that a rank has of those that the kernel touches: they need not move.
     pub own: Vec<f64>,
-    /// What it touches at least.
+    /// Elements that it touches, at least.
     pub touched: Vec<f64>,
-    /// What it receives of the output besides what is touched, as several ranks must have it.
+    /// Output elements that it receives beyond those touched, as several ranks must have them.
     pub copies: f64,
 }
 
 impl Held {
-    /// What ranks hold of tensors that lie so; of one that has no home here there is one copy, but all ranks have scalars.
+    /// Counts them for tensors in these shardings; a tensor without one has one copy, but a scalar input has one on each rank.
     ///
     /// Let `n` ranks compute parts of an element of the output, and `o` ranks have to own it. Before any rank knows its value,
-    /// each of the others of the `n` has sent something of it, and after that each of the others of the `o` must receive it: that
-    /// makes `n + o - 2` elements. Terms of a sum that stays open need not move where one of them is owned.
+    /// all but one of the `n` have sent a part of it, and after that all but one of the `o` must receive it: that makes
+    /// `n + o - 2` elements. Terms of a sum that stays open need not move if one of them is owned.
     pub(super) fn new(kernel: &Kernel, touches: &Touches, ranks: usize, homes: &[(Name, &Sharding)]) -> Self {
         let instances: f64 = kernel.vars().iter().map(|var| var.extent as f64).product();
         let ranks = ranks as f64;
@@ -49,7 +49,7 @@ impl Held {
     }
 }
 
-/// Whether a tensor is one element that is read: all ranks have those, as they have the numbers in a kernel.
+/// Whether a tensor is a scalar input: all ranks have those, as they have the numbers in a kernel.
 pub(super) fn is_scalar_input(kernel: &Kernel, tensor: &Tensor) -> bool {
     tensor.ndim() == 0 && tensor.name != kernel.output().name
 }

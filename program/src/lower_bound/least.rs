@@ -1,10 +1,10 @@
 //! The fewest elements from which a number of instances can be computed: a small convex problem.
 
-/// The problem: the least sum of `x` with `from <= x <= to`, such that for each row of exponents the product of `x` to their
-/// powers is at least the number of instances.
+/// The problem: minimise the sum of `x` with `from <= x <= to`, such that for each row of exponents the product of `x` to
+/// their powers is at least the number of instances.
 ///
-/// In logarithms of `x` it is convex, and its dual has a variable for each row. Every value of them gives a bound that holds;
-/// the greatest is found a variable at a time, by bisection of a derivative that falls.
+/// In logarithms of `x` it is convex, and its dual has a variable for each row. Every value of these gives a valid bound; the
+/// greatest bound is found one variable after the other, by bisection of a decreasing derivative.
 pub(super) struct Least<'a> {
     /// A row for each way to bound the instances: an exponent for each tensor.
     pub exponents: &'a [Vec<f64>],
@@ -12,13 +12,13 @@ pub(super) struct Least<'a> {
     pub to: &'a [f64],
 }
 
-/// What was found: the least sum, or at most so much less as the search was not done, and where it is attained.
+/// The minimal sum, or a bound below it if the search ended early, and where it is attained.
 pub(super) struct Found {
     pub least: f64,
     pub at: Vec<f64>,
 }
 
-/// How often all variables are gone through, at most.
+/// Maximum number of passes over all variables.
 const ROUNDS: usize = 2000;
 
 impl Least<'_> {
@@ -40,13 +40,13 @@ impl Least<'_> {
         Found { least: best, at: self.elements(&weights) }
     }
 
-    /// The elements of each tensor that make the bound of these weights least.
+    /// The elements of each tensor that minimise the bound of these weights.
     fn elements(&self, weights: &[f64]) -> Vec<f64> {
         let pull = |nth: usize| self.exponents.iter().zip(weights).map(|(row, weight)| row[nth] * weight).sum::<f64>();
         (0..self.from.len()).map(|nth| pull(nth).clamp(self.from[nth], self.to[nth])).collect()
     }
 
-    /// What the weights show: no sum is less.
+    /// The lower bound on the sum that these weights give.
     fn bound(&self, weights: &[f64], instances: f64) -> f64 {
         let elements = self.elements(weights);
         let sum: f64 = elements.iter().sum();
@@ -56,7 +56,7 @@ impl Least<'_> {
             .fold(sum, |sum, (row, weight)| sum + weight * self.lacking(row, &elements, instances))
     }
 
-    /// By how much the logarithm of what these elements allow is short.
+    /// By how much the logarithm of the instances that these elements allow falls short.
     fn lacking(&self, row: &[f64], elements: &[f64], instances: f64) -> f64 {
         let bounding = row.iter().zip(elements).filter(|(exponent, _)| **exponent > 0.0);
         instances - bounding.map(|(exponent, elements)| exponent * elements.ln()).sum::<f64>()
@@ -72,7 +72,7 @@ impl Least<'_> {
         if !lacks(0.0) {
             return 0.0;
         }
-        // From where on all elements are touched, more weight changes nothing.
+        // Once all elements are touched, more weight changes nothing.
         let exponents = self.exponents[row].iter().zip(self.to).filter(|(exponent, _)| **exponent > 0.0);
         let (mut low, mut high) = (0.0, exponents.map(|(exponent, to)| to / exponent).fold(1.0, f64::max));
         for _ in 0..200 {

@@ -1,55 +1,55 @@
-//! What a rank does at each statement of a nest, down to the legs of its transfers: the same for whatever runs a nest, and for
-//! whatever writes it down in some language.
+//! The actions of a rank at each statement of a nest, down to the legs of its transfers: the same for the executor and for emitted
+//! source.
 
 use super::{Brought, Direction, LeafPart, Leg, Nest, Region, Shift, Transfer};
 use crate::ids::{LegId, LoopId, TileId, TransferId};
 use crate::statement::{Iteration, Statement};
 use std::convert::Infallible;
 
-/// What a rank does, all of it in one call.
+/// An action of a rank, in one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action<'a> {
     /// Fills the output's tile with the identity of the kernel's operation.
     Reset(TileId),
     /// Takes over the sums in a neighbour's tile.
     TakeOver(TileId, Shift),
-    /// Brings a region to a tile of an input by a leg of its route, or takes one of the output's tile away.
+    /// Moves a region into a tile of an input by a leg of its route, or out of the output's tile.
     Carry(TileId, &'a Leg, &'a Region, Source),
-    /// Waits until what began to come to a tile first is there, or what began to leave the output's tile first has left, and combines it.
+    /// Waits for the transfer to or from a tile that has been in flight longest, and combines it if it is the output's.
     Arrive(TileId),
     /// Runs the leaf, or a part of it.
     Compute(LeafPart),
 }
 
-/// Where a leg takes a region from; that of an output from tiles in any case.
+/// Where a leg takes a region from; that of an output always from tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The shards of its owners.
     Shards,
-    /// Tiles: what the leg before left there, or what a neighbour had in the iteration before.
+    /// Tiles: those that the previous leg filled, or a neighbour's in the previous iteration.
     Tiles,
-    /// Either: it only begins to come, for another iteration than the present one, or for what is computed last in this one; or begins to
-    /// leave.
+    /// Either, without waiting: an input's transfer only begins, for another iteration or for the part of this one that is computed last;
+    /// an output's begins to be sent.
     Ahead,
 }
 
-/// When an action is done.
+/// When an action takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Whenever its statement is.
+    /// Whenever its statement runs.
     Always,
     /// In the iteration in which a counter has this value.
     At(LoopId, i64),
-    /// In all others.
+    /// In all other iterations.
     NotAt(LoopId, i64),
     /// In the first of the rounds around the nest.
     InFirstRound,
-    /// Whenever its statement is, with the counter of another iteration, if the loop has that one.
+    /// Whenever its statement runs, with the counter of another iteration, if the loop has that iteration.
     For(LoopId, Iteration),
 }
 
 impl Nest {
-    /// Returns what a rank does at a statement that is no loop, in this order.
+    /// Returns the actions of a rank at a statement other than a loop, in order.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -80,7 +80,7 @@ impl Nest {
     /// ```
     ///
     /// # Panics
-    /// If it is a loop, or no statement of a nest.
+    /// If it is a loop, or not a statement of a nest.
     #[must_use]
     pub fn actions(&self, statement: &Statement) -> Vec<(When, Action<'_>)> {
         let mut actions = Vec::new();
@@ -91,13 +91,13 @@ impl Nest {
         actions
     }
 
-    /// Does what a rank does at a statement that is no loop: as [`actions`](Self::actions), but without a list of them.
+    /// Calls `act` for each action of a rank at a statement other than a loop: as [`actions`](Self::actions), but without a list.
     ///
     /// # Errors
     /// The first error of an action.
     ///
     /// # Panics
-    /// If it is a loop, or no statement of a nest.
+    /// If it is a loop, or not a statement of a nest.
     #[inline]
     pub fn each_action<'a, E>(
         &'a self,
@@ -115,7 +115,7 @@ impl Nest {
             Statement::Begin(TransferId::Tile { tile, .. }) => self.each_leg(tile, act),
             Statement::BeginFor { tile, counter, iteration, .. } => {
                 let Transfer { route, region, .. } = &self.transfers[tile.0];
-                // There is no tile to shift before the first one.
+                // Before the first iteration there is no tile to shift.
                 let leg = if iteration == Iteration::At(0) { route.legs.first() } else { route.legs.last() };
                 let mut begun = leg.map(|leg| Action::Carry(tile, leg, region, Source::Ahead)).into_iter();
                 begun.try_for_each(|begun| act(When::For(counter, iteration), begun))
@@ -129,7 +129,7 @@ impl Nest {
             Statement::AwaitFor { tile, counter, iteration, .. } => {
                 act(When::For(counter, iteration), Action::Arrive(tile))
             }
-            // All others are done when what began them is.
+            // All other transfers are complete when the statement that begins them is.
             Statement::Await(_) => Ok(()),
             Statement::Compute(_) => act(When::Always, Action::Compute(LeafPart::Whole)),
             Statement::ComputeInterior(_) => act(When::Always, Action::Compute(LeafPart::Interior)),
@@ -174,14 +174,14 @@ impl Nest {
             (Some((counter, value)), Some(leg)) if is_input => {
                 act(When::NotAt(counter, value), Action::Carry(tile, leg, &transfer.region, Source::Tiles))
             }
-            // The sums of an output have been taken over when its tile was filled.
+            // An output's sums were taken over when its tile was filled.
             _ => Ok(()),
         }
     }
 }
 
 impl Transfer {
-    /// In which of the rounds around its nest it is brought.
+    /// In which of the rounds around its nest it is fetched.
     fn in_rounds(&self) -> When {
         if self.brought == Brought::Once { When::InFirstRound } else { When::Always }
     }

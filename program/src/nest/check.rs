@@ -1,9 +1,9 @@
-//! Whether the parts of a nest fit one another, so that nothing that reads it finds a number without a thing.
+//! Checks that the parts of a nest fit together, so that every number in it refers to an existing part.
 //!
-//! This is what a nest that comes from a file has to pass. It asks what can be seen from the nest itself: numbers are in
-//! range, expressions are over symbols that have values where they stand, routes are of legs that follow one another, tiles
-//! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
-//! asked: that isl proved when the schedule was lowered, and the file says so. Tests: `program/tests/it/refused.rs`.
+//! A nest that is read from a file must pass this check. It covers what the nest itself shows: numbers are in range,
+//! expressions are over symbols that have values there, legs of routes can follow each other, tiles have room for their
+//! regions, ranks that communicate together make the same calls. It does not check that the right elements move: isl proved
+//! that when the schedule was lowered, and the file states it. Tests: `program/tests/it/refused.rs`.
 
 use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
@@ -12,10 +12,10 @@ use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
 use polyshard_layout::{AxisSource, Reach, counted};
 
 impl Nest {
-    /// Checks it; the report's proofs are taken over.
+    /// Checks the nest; the proofs in its report are kept.
     ///
     /// # Errors
-    /// What does not fit, as a clause after the kernel's name.
+    /// The mismatch, as a clause after the kernel's name.
     pub(crate) fn check(&self) -> Result<(), String> {
         let tensors = self.kernel.tensors().count();
         if self.shardings.len() != tensors {
@@ -53,7 +53,8 @@ impl Nest {
         }
     }
 
-    /// One transfer per region of an input, by which each operand is brought once, and then one of the output.
+    /// Checks for one transfer per region of an input, with each operand in exactly one of them, and then one of the
+    /// output.
     fn transfers_are_in_order(&self) -> Result<(), String> {
         let Some((output, inputs)) = self.transfers.split_last() else {
             return Err("has no transfer of its output".into());
@@ -217,7 +218,7 @@ impl Nest {
         }
     }
 
-    /// Whether all symbols have values at this depth, and the value is within the limit.
+    /// Whether all symbols have values at this depth, and the expression is within the limit.
     fn is_in_scope(&self, expr: &Expr, level: Depth) -> bool {
         expr.symbols().into_iter().all(|symbol| match symbol {
             Symbol::Coordinate(AxisId(axis)) => axis < self.mesh.ndim(),
@@ -241,7 +242,8 @@ impl Nest {
         let access = |access: &LeafAccess| {
             let shape = self.shardings.get(access.tensor.0).map(|sharding| sharding.shape());
             let ndim = shape.map_or(usize::MAX, <[usize]>::len);
-            // A stride is multiplied by what one step takes in memory, which is at most all elements.
+            // A stride is multiplied by the number of elements between neighbours along the dimension, at most all
+            // elements.
             let elements =
                 shape.into_iter().flatten().fold(1i128, |all, &extent| all.saturating_mul(extent.max(1) as i128));
             let near = |&stride: &i64| i128::from(stride).abs().saturating_mul(elements) <= LIMIT;

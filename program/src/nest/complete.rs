@@ -1,4 +1,4 @@
-//! What follows from the parts of a nest: what its tiles are, and its report.
+//! The derived parts of a nest: its tiles and its report.
 
 use super::{Buffers, CollectiveBy, Direction, LeafOp, Leg, Nest, Owners, Passing, Route, Tile, Transfer};
 use crate::expr::Symbol;
@@ -10,15 +10,14 @@ use crate::traffic;
 use polyshard_layout::SumKind;
 
 impl Nest {
-    /// Returns the nest with what follows from its transfers and its leaf, and with these proofs in its report.
+    /// Returns the nest with the parts derived from its transfers and its leaf, and with these proofs in its report.
     #[must_use]
     pub fn completed(self, proofs: Vec<Proof>) -> Self {
         let nest = self.with_tiles();
         Self { report: report(&nest, traffic::of_busiest(&nest).as_ref(), proofs), ..nest }
     }
 
-    /// Returns the same without proofs, and with a bound on its traffic in the place of a count, which takes longer than
-    /// all else.
+    /// Returns the same without proofs, and with a bound on its traffic instead of a count, which takes longer than everything else.
     #[must_use]
     pub fn sketched(self) -> Self {
         let nest = self.with_tiles();
@@ -29,18 +28,18 @@ impl Nest {
         let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
         self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
         self.leaf.overwrites = self.overwrites();
-        // Where nobody can say what it is, the checks refuse the nest.
+        // If the interior cannot be determined, the checks refuse the nest.
         self.leaf.interior = self.interior().unwrap_or_default();
         self
     }
 
-    /// What a transfer's tile is, of the capacity that it has.
+    /// The tile of a transfer, with the capacity that it has.
     fn tile(&self, transfer: &Transfer) -> Tile {
         let Transfer { route, region, direction, tile, ahead, .. } = transfer;
         let buffers = match (direction, &route.legs[..]) {
             (_, [Leg::InPlace]) => Buffers::Shard,
             _ if *ahead > 0 => Buffers::Ahead(*ahead),
-            // A tile that is handed on is still sent while the next one is received.
+            // A forwarded tile is still being sent while the next one is received.
             (Direction::In, [.., Leg::Shift(_)] | [_, Leg::Permute { .. }]) => Buffers::Relay,
             _ => Buffers::One,
         };
@@ -65,7 +64,7 @@ impl Nest {
         (elements as u64).saturating_mul(self.kernel.dtype().size() as u64)
     }
 
-    /// Whether at most half of the members of a group that gathers parts of a region own one: an all-gather passes on parts of one size
+    /// Whether at most half of the members of a group that gathers parts of a region own one: an all-gather handles parts of equal size
     /// well, and others badly.
     fn is_owned_by_few(&self, Transfer { tensor, route, region, ahead, .. }: &Transfer) -> bool {
         let [Leg::Collective { axes, owners: Owners::Parts, by: None }, ..] = route.at_owners() else {
@@ -77,7 +76,7 @@ impl Nest {
         owners <= self.mesh.group_size(axes) / 2 && *ahead == 0 && !region.has_blocks()
     }
 
-    /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
+    /// Whether each member of the group in which sums meet takes a piece of tiles of this capacity.
     fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
         let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, by }] = route.at_owners() else {
             return false;
@@ -85,14 +84,14 @@ impl Nest {
         let pays = match by {
             None => SumKind::pays_in_pieces(self.bytes_of(capacity), self.mesh.group_size(axes)),
             Some(CollectiveBy::Stages(_)) => true,
-            // It says itself who adds up what.
+            // The procedure says which rank combines which terms.
             Some(CollectiveBy::Procedure(_)) => false,
         };
         pays && direction == (Direction::Out { any_order: false })
     }
 
-    /// Whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one
-    /// value. Of partial sums, a rank holds more than it computes.
+    /// Whether the leaf overwrites the output in place: with `=`, in a nest that gives each element one value. Not for partial sums, of
+    /// which a rank holds more than it computes.
     fn overwrites(&self) -> bool {
         let is_partial = self.shardings.last().is_some_and(|sharding| !sharding.partial().is_empty());
         let in_place = self.output().route.is_in_place() && self.leaf.op == LeafOp::Nest && !is_partial;

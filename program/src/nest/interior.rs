@@ -1,9 +1,9 @@
-//! The interior of a leaf: the iterations that read nothing of a halo but what their rank owns, so that they can be computed while the
-//! rest comes.
+//! The interior of a leaf: the iterations that read only the part of a halo's region that their rank owns, so that they can be computed
+//! while the rest is in flight.
 //!
 //! ```text
 //! a row of a leaf      .  .  .  .  .  .  .  .
-//! reads of others      <                    >       left and right neighbours
+//! reads from others    <                    >       left and right neighbours
 //! interior                .  .  .  .  .  .
 //! rims                 .                    .
 //! ```
@@ -14,8 +14,8 @@ use crate::ids::LeafLoopId;
 use polyshard_layout::{DimLayout, Sharding};
 use serde::{Deserialize, Serialize};
 
-/// The iterations of a leaf that are computed while halos come: a range of each of its loops, counted from 0 and inside the loop.
-/// There are none if a range is empty.
+/// The iterations of a leaf that are computed while halos are in flight: a range of each of its loops, counted from 0 and inside the
+/// loop. The interior is empty if one of the ranges is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interior {
     /// By loop of the leaf, the first iteration and the one after the last.
@@ -34,11 +34,11 @@ pub enum LeafPart {
 }
 
 impl Nest {
-    /// Returns the iterations of the leaf that read nothing of what comes while they are computed, by what the rank owns; none if nothing
-    /// comes then.
+    /// Returns the iterations of the leaf that read only elements that the rank owns of the inputs in flight meanwhile; none if no input
+    /// is in flight then.
     ///
     /// # Errors
-    /// Why there is no saying which iterations these are, as a clause without a subject.
+    /// Why these iterations cannot be determined, as a clause without a subject.
     pub fn interior(&self) -> Result<Option<Interior>, &'static str> {
         let coming = || self.transfers.iter().filter(|transfer| transfer.interior_first);
         if coming().next().is_none() {
@@ -68,7 +68,7 @@ impl Nest {
         Ok(Some(interior))
     }
 
-    /// Leaves out the iterations in which an access reads what the rank does not own.
+    /// Leaves out the iterations in which an access reads elements that the rank does not own.
     fn shrink(
         &self,
         interior: &mut Interior,
@@ -82,7 +82,7 @@ impl Nest {
                 continue;
             }
             let (low, high) = owned(sharding, dim, layout, ranges).ok_or("a rank's part of it is not one box")?;
-            // Beyond the period, an index means another element, which the tile has.
+            // Beyond the period, an index refers to another element, which is in the tile.
             let period = transfer.region.periods[dim].map(Expr::constant);
             let high = period.map_or(high.clone(), |period| Expr::min(&high, &period, ranges));
             let strides = &access.strides[dim];
@@ -90,7 +90,7 @@ impl Nest {
             let longest = |l: &usize| self.leaf.loops[*l].count.bounds(ranges).1;
             let cut = (0..strides.len()).filter(moved).rev().max_by_key(longest);
             let cut = cut.ok_or("no loop of the leaf runs along a dimension of the halo")?;
-            // Where the others take the index from that of the first iteration, at least and at most.
+            // The minimum and maximum of the index over the other loops, in the first iteration of the cut one.
             let (mut least, mut most) = (access.base[dim].clone(), access.base[dim].clone());
             for l in (0..strides.len()).filter(|&l| l != cut && strides[l] != 0) {
                 let last = self.leaf.loops[l].count.offset_by(-1).multiply(strides[l]);
@@ -109,8 +109,8 @@ impl Nest {
         Ok(())
     }
 
-    /// Returns the loops of the leaf that are cut where its interior is computed first: those along which there are rims, and that of which
-    /// slices are taken.
+    /// Returns the loops of the leaf that are cut if its interior is computed first: those along which there are rims, and the one that
+    /// is sliced.
     #[must_use]
     pub fn cut_loops(&self) -> Vec<LeafLoopId> {
         let Some(Interior { ranges }) = &self.leaf.interior else { return Vec::new() };
@@ -125,7 +125,7 @@ impl Nest {
             .collect()
     }
 
-    /// Returns the part of the leaf that is in its interior, from 0 to 1, on a rank with neighbours on all sides.
+    /// Returns the fraction of the leaf that is its interior, from 0 to 1, on a rank with neighbours on all sides.
     #[must_use]
     pub fn interior_part(&self) -> f64 {
         let Some(interior) = &self.leaf.interior else { return 0.0 };
@@ -140,7 +140,7 @@ impl Nest {
 }
 
 impl Transfer {
-    /// Whether it can come while the leaf inside of this many loops computes; else why not.
+    /// Whether it can be in flight while the leaf inside of this many loops computes; else why not.
     pub(crate) fn can_come_meanwhile(&self, loops: usize) -> Result<(), &'static str> {
         if self.direction != Direction::In || !matches!(self.route.legs[..], [Leg::Halo { .. }]) {
             return Err("it is not fetched as a halo");
@@ -153,7 +153,7 @@ impl Transfer {
     }
 }
 
-/// The indices of a dimension that a rank owns, where they are one range.
+/// The indices of a dimension that a rank owns, if they are one range.
 fn owned(sharding: &Sharding, dim: usize, layout: &DimLayout, ranges: &Ranges) -> Option<(Expr, Expr)> {
     let mut low = Expr::constant(0);
     let mut high = Expr::constant(sharding.shape()[dim] as i64);

@@ -1,4 +1,4 @@
-//! Whether the operation of a leaf is over the loops, operands and scalars that are there.
+//! Checks that the operation of a leaf fits its loops, operands and scalars.
 
 use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, TileOperand};
 use crate::affine::Affine;
@@ -9,7 +9,7 @@ use crate::value::{Access, Value};
 use polyshard_layout::Name;
 
 impl Nest {
-    /// Whether the operation reads what the leaf has, and its loops move what their roles say.
+    /// Whether the operation reads operands that the leaf has, and its loops index them as their roles say.
     pub(super) fn operation_fits(&self, leaf: &Leaf) -> bool {
         let (loops, operands) = (leaf.loops.len(), leaf.operands.len());
         let moves =
@@ -70,8 +70,9 @@ impl Nest {
         }
     }
 
-    /// Whether the elements of the output's tile, which has a dimension per index of `tile`, are in places of their own: along
-    /// each dimension of the array, each loop goes further than those with smaller strides together.
+    /// Whether no two elements of the output's tile, which has a dimension per index of `tile`, are the same element of the
+    /// array: along each dimension of the array, the stride of each loop exceeds the reach of those with smaller strides
+    /// together.
     fn is_apart(&self, leaf: &Leaf, tile: &Access) -> bool {
         let ranges = self.ranges();
         let loops = tile.index.iter().map(|index| loop_of(leaf, index)).collect::<Option<Vec<_>>>();
@@ -101,17 +102,17 @@ impl Nest {
         self.kernel.scalars().iter().any(|scalar| scalar.0 == name)
     }
 
-    /// Whether a value is of numbers and functions of the kernel's type, and of scalars that it has.
+    /// Whether a value has only numbers and functions of the kernel's type, and scalars that the kernel has.
     fn is_computable(&self, value: &Value) -> bool {
         check_value(value, self.kernel.dtype(), self.kernel.scalars()).is_ok()
     }
 
-    /// Whether it is so, and reads nothing.
+    /// Whether a value is computable and reads no tensor and no index.
     fn is_factor(&self, value: &Value) -> bool {
         value.accesses().is_empty() && value.indices().is_empty() && self.is_computable(value)
     }
 
-    /// The most elements that a product keeps at a time.
+    /// Maximum number of elements that the result of a product holds at a time.
     fn most_kept(&self, leaf: &Leaf, step: &Product, blocks: &[LoopBlock]) -> i128 {
         let ranges = self.ranges();
         let most = |&number: &LeafLoopId| {
@@ -130,7 +131,7 @@ fn loop_of(leaf: &Leaf, index: &Affine) -> Option<LeafLoopId> {
     leaf.loops.iter().position(|inner| inner.var == var).map(LeafLoopId)
 }
 
-/// Whether a loop that moves these of the two factors and their product plays the role.
+/// Whether a loop that indexes these of the two factors and their product plays the role.
 fn plays(role: Role, [a, b, product]: [bool; 3]) -> bool {
     match role {
         Role::Batch => product,

@@ -1,21 +1,21 @@
-//! What of a transfer can be brought, or taken away, while something is computed.
+//! How much of a transfer can overlap computation.
 
 use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
 use crate::ids::LeafLoopId;
 use polyshard_layout::Neighbours;
 
-/// How many iterations of the innermost loop around a transfer what they read comes in, or what they write leaves, while others are
-/// computed.
+/// The number of iterations of the innermost loop around a transfer for which it sends, and for how many of these it overlaps
+/// computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The iterations of the loop in which what it moves is sent.
+    /// The iterations of the loop for which the transfer sends.
     pub iterations: i64,
-    /// Those of them for which it is sent while another one is computed, or what does not read it of the same one.
+    /// Those of them whose transfer overlaps the computation of another iteration, or of the part of the same one that does not read it.
     pub hidden: i64,
 }
 
-/// What a leaf is cut into while messages go on, which says how thin slices may be: each element has the bits that it has in a leaf that is
-/// not cut.
+/// The unit of the slices that a leaf is cut into to make progress with messages, which decides how thin slices may be: each element has
+/// the same bits as in a leaf that is not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlicesOf {
     /// Rows or columns of a product of matrices.
@@ -24,14 +24,14 @@ pub enum SlicesOf {
     Batch,
     /// Values that are written once.
     Values,
-    /// Values that are combined from several, in an order that depends on how long loops are.
+    /// Values that are combined from several terms, in an order that depends on the lengths of loops.
     Sums,
 }
 
 impl Nest {
-    /// Returns what of a transfer comes or leaves while iterations of its loop are computed: nothing if it begins and ends in one; else of
-    /// an input all but the first, and that too if it is not sent or the leaf's interior is computed first, and of an output all but the last.
-    /// Where the interior of a rank in the middle of the mesh is empty, nothing comes meanwhile.
+    /// Returns how much of a transfer overlaps iterations of its loop: nothing if it begins and ends in the same iteration; else, of an
+    /// input, all but the first, and that too if it is not sent or the leaf's interior is computed first; of an output, all but the last.
+    /// If the interior of a rank in the middle of the mesh is empty, the transfer overlaps nothing.
     #[must_use]
     pub fn overlap(&self, transfer: &Transfer) -> Overlap {
         let extent = transfer.level.innermost().map_or(1, |counter| self.loops[counter.0].extent);
@@ -46,9 +46,10 @@ impl Nest {
         Overlap { iterations: iterations.max(0), hidden: hidden.max(0) }
     }
 
-    /// Returns the loop of the leaf that is cut where something comes or leaves while it computes: of those that index the output, so that each element
-    /// is computed as it would be at once, the outermost with the most iterations. None if nothing begins ahead, or the leaf is not cut. Where
-    /// several variables are one index of the output, its elements meet others' terms in another order if one of them is cut; none is.
+    /// Returns the loop of the leaf that is sliced if transfers are in flight while it computes: of the loops that index the output, so
+    /// that each element is computed as in the whole leaf, the outermost with the most iterations. None if nothing is in flight, or the
+    /// leaf cannot be sliced. If one index of the output has several variables, slicing one of these would change the order of an
+    /// element's terms; none is sliced.
     #[must_use]
     pub fn sliced_along(&self) -> Option<LeafLoopId> {
         if !self.transfers.iter().any(Transfer::is_under_way) {
@@ -70,7 +71,7 @@ impl Nest {
         cut.rev().max_by_key(|&number| self.leaf.loops[number.0].count.bounds(&ranges).1)
     }
 
-    /// Returns what slices of the leaf along one of its loops are of.
+    /// Returns the unit of slices of the leaf along one of its loops.
     #[must_use]
     pub fn slices_along(&self, LeafLoopId(number): LeafLoopId) -> SlicesOf {
         match &self.leaf.op {
@@ -83,8 +84,8 @@ impl Nest {
         }
     }
 
-    /// Returns where the ranks are that hand a rank something of a transfer while others are computed, or that it hands something to, if it
-    /// takes the output away; apart from what a [group](Transfer::group_ahead) does, and from permutations.
+    /// Returns the offsets of the peers from which a rank receives a transfer, or to which it sends the output, during computation;
+    /// without the messages of a [group](Transfer::group_ahead), and without permutations.
     #[must_use]
     pub fn peers_ahead(&self, transfer: &Transfer) -> Vec<Neighbours> {
         if !transfer.is_under_way() || transfer.group_ahead().is_some() {
@@ -99,7 +100,7 @@ impl Nest {
         peers.filter_map(|leg| leg.reach(&self.mesh)).collect()
     }
 
-    /// Returns the part of a transfer that comes or leaves while iterations of its loop are computed, from 0 to 1.
+    /// Returns the fraction of a transfer that overlaps iterations of its loop, from 0 to 1.
     #[must_use]
     pub fn hidden_part(&self, transfer: &Transfer) -> f64 {
         let Overlap { iterations, hidden } = self.overlap(transfer);
@@ -108,14 +109,14 @@ impl Nest {
 }
 
 impl Transfer {
-    /// Returns whether it comes or leaves while something is computed.
+    /// Returns whether it is in flight during computation.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.ahead > 0 || self.interior_first
     }
 
-    /// Returns the axes along which members of a group exchange messages while others are computed: of what a group gets at once, which
-    /// they may pass on, and of sums that are taken in pieces.
+    /// Returns the axes along which members of a group exchange messages during computation: for a tile that a group gets by one
+    /// collective, whose members may forward it, and for sums that are computed in pieces.
     #[must_use]
     pub fn group_ahead(&self) -> Option<&[usize]> {
         match (self.direction, self.route.at_owners()) {

@@ -1,4 +1,4 @@
-//! The products that a leaf of several operands takes, two at a time.
+//! The products of a leaf of several operands, two factors each.
 
 use crate::ids::{BlockDepth, LeafLoopId, ProductId};
 use crate::nest::{Factor, LeafOp, Nest, Product};
@@ -6,13 +6,13 @@ use crate::nest::{Factor, LeafOp, Nest, Product};
 /// A product of two operands or results of a leaf of several; see [`Nest::path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStep {
-    /// What it makes: an intermediate result, `T0[j, k, r]`, or the output's element.
+    /// Its result: an intermediate result, `T0[j, k, r]`, or the output's element.
     pub result: String,
-    /// What it multiplies.
+    /// Its factors.
     pub factors: [String; 2],
-    /// How many operations it takes in a step of the program, on the rank that has the most: a bound.
+    /// Upper bound on the operations in a step of the program, on the busiest rank.
     pub operations: u64,
-    /// The most elements of an intermediate result that are there at one time; none of the output.
+    /// Maximum number of elements of an intermediate result at one time; none for the output.
     pub elements: Option<u64>,
     /// Whether it is a product of matrices, else a nest of loops.
     pub is_product: bool,
@@ -21,7 +21,8 @@ pub struct PathStep {
 }
 
 impl Nest {
-    /// Returns the products that the leaf takes two at a time, in the order in which they run; none if it takes all operands at once.
+    /// Returns the products of the leaf, two factors each, in the order in which they run; none if it combines all operands in one
+    /// operation.
     ///
     /// ```
     /// # use polyshard::prelude::*;

@@ -1,4 +1,4 @@
-//! Leaves of several operands: their products, two at a time.
+//! Leaves of several operands: their products, two factors each.
 
 use super::Role;
 use crate::ids::{BlockDepth, LeafLoopId, OperandId, ProductId};
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 /// A product of two factors in a leaf of several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Product {
-    /// What is multiplied.
+    /// The two factors.
     pub factors: [Factor; 2],
     /// The leaf loops that it runs over.
     pub loops: Vec<LeafLoopId>,
     /// The role of each of these loops, if it runs as matrix products; none if it runs as a nest.
     pub roles: Vec<Role>,
-    /// The loops that index the result, those that are outermost in memory first; none if it is the output.
+    /// The loops that index the result, outermost in memory first; none if it is the output.
     pub kept: Vec<LeafLoopId>,
     /// The blocked loops around it.
     pub level: BlockDepth,
-    /// The most elements of the result; 0 if it is the output.
+    /// Maximum number of elements of the result; 0 if it is the output.
     pub capacity: usize,
 }
 
-/// What a product multiplies.
+/// A factor of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Factor {
     /// An operand.

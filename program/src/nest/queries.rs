@@ -1,4 +1,4 @@
-//! What a nest says of itself.
+//! Queries about a nest.
 
 use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
 use crate::expr::{Ranges, Symbol};
@@ -11,7 +11,7 @@ impl Nest {
     /// Returns the transfer of the output.
     ///
     /// # Panics
-    /// If there is none: a bug in polyshard.
+    /// If it has none: a bug in polyshard.
     #[must_use]
     pub fn output(&self) -> &Transfer {
         self.transfers.last().expect("a kernel has an output; this is a bug in polyshard")
@@ -26,7 +26,7 @@ impl Nest {
     /// Returns the array that it writes.
     ///
     /// # Panics
-    /// If that is missing: a bug in polyshard.
+    /// If it is missing: a bug in polyshard.
     #[must_use]
     pub fn writes(&self) -> ArrayId {
         *self.arrays.last().expect("a kernel has an output; this is a bug in polyshard")
@@ -38,50 +38,50 @@ impl Nest {
         self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
 
-    /// Returns whether rounds that are not the first one leave out some of its transfers.
+    /// Returns whether some of its transfers run in the first round only.
     #[must_use]
     pub fn brings_once(&self) -> bool {
         self.transfers.iter().any(|transfer| transfer.brought == Brought::Once)
     }
 
-    /// Returns its transfers that bring nothing, each with the nest and the transfer whose tile is read instead.
+    /// Returns its transfers that fetch nothing, each with the nest and the transfer whose tile it reuses.
     pub fn kept(&self) -> impl Iterator<Item = (TileId, (NestId, TileId))> {
         (0..).map(TileId).zip(&self.transfers).filter_map(|(tile, transfer)| Some((tile, transfer.kept_by()?)))
     }
 
-    /// Returns how the output lies.
+    /// Returns the sharding of the output.
     ///
     /// # Panics
-    /// If that is missing: a bug in polyshard.
+    /// If it is missing: a bug in polyshard.
     #[must_use]
     pub fn output_sharding(&self) -> &Sharding {
         self.shardings.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
-    /// Returns the sets of axes along which ranks communicate as groups, and the stages that they do it in, ascending: both back
-    /// ends make their sub-communicators in this order, which all ranks share.
+    /// Returns the sets of axes along which ranks communicate as groups, with the stages of their collectives, ascending: both
+    /// back ends make their sub-communicators in this order, which is the same on all ranks.
     #[must_use]
     pub fn groups(&self) -> BTreeSet<(Vec<usize>, Option<Stages>)> {
         let sent = self.transfers.iter().filter(|transfer| transfer.kept_by().is_none());
         sent.flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
     }
 
-    /// Returns whether a rank reads what others own of an input.
+    /// Returns whether a rank reads input elements that others own.
     #[must_use]
     pub fn reads_others(&self) -> bool {
         !self.inputs().iter().all(|transfer| transfer.route.is_local() && transfer.kept_by().is_none())
     }
 
-    /// What the nest sums up, and in which order.
+    /// The type and the order of the nest's sums.
     pub(crate) fn sum_kind(&self) -> SumKind {
         let Transfer { tile, ahead, .. } = self.output();
         let kind = SumKind::new(self.kernel.dtype(), tile.in_pieces);
-        // What leaves while others are computed, no library sums up.
+        // A library never computes sums that are in flight during computation.
         SumKind { in_pieces: kind.in_pieces || *ahead > 0 && tile.in_pieces, ..kind }
     }
 
-    /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working
-    /// out its messages takes time for. See [`Route::partners`](super::Route::partners).
+    /// Returns the maximum number of other ranks that a rank examines in one step, over all transfers: planning its messages takes
+    /// time for each. See [`Route::partners`](super::Route::partners).
     #[must_use]
     pub fn partners(&self) -> usize {
         self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh)).max().unwrap_or(0)
@@ -114,8 +114,8 @@ impl Nest {
         }
     }
 
-    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. Of an
-    /// input with several transfers it is the first one by which anything moves; see [`patterns`](Self::patterns).
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. For an input with
+    /// several transfers it is the first that moves anything; see [`patterns`](Self::patterns).
     #[must_use]
     pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
         let patterns = self.patterns(tensor);
@@ -129,7 +129,7 @@ impl Nest {
         let Some(position) = self.kernel.tensors().position(|other| other.name == *tensor) else { return Vec::new() };
         let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == TensorId(position));
         let patterns: Vec<_> = transfers.map(|transfer| self.pattern_of(transfer)).collect();
-        // What the value does not read is not moved.
+        // A tensor that the value does not read is not moved.
         if patterns.is_empty() { vec![Pattern::Local] } else { patterns }
     }
 
@@ -139,15 +139,15 @@ impl Nest {
         transfer.route.pattern(transfer.direction, &self.mesh)
     }
 
-    /// Returns whether the communication library chooses the order in which collectives add up partial sums, else it is that
+    /// Returns whether the communication library chooses the order in which collectives add up partial sums; else it is the order
     /// of the ranks.
     #[must_use]
     pub fn any_order(&self) -> bool {
         self.output().direction == Direction::Out { any_order: true }
     }
 
-    /// Returns whether ranks that each have a sum may round it differently: the communication library adds up its terms on each of
-    /// them as it likes, and does not promise the same bits.
+    /// Returns whether ranks that each have a sum may round it differently: the communication library adds up the terms on each of
+    /// them in any order, and does not promise the same bits.
     #[must_use]
     pub fn sums_may_differ(&self) -> bool {
         let Transfer { route, .. } = self.output();
@@ -157,7 +157,7 @@ impl Nest {
         depends_on_order && is_by_library && route.legs.iter().any(is_of_all)
     }
 
-    /// Returns the number of the transfer that brings what an operand of the leaf reads.
+    /// Returns the number of the transfer that fetches the data of an operand of the leaf.
     ///
     /// # Panics
     /// If the leaf has no such operand.

@@ -4,17 +4,17 @@ use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::AxisId;
 use serde::{Deserialize, Serialize};
 
-/// A box of global indices that varies with coordinates and counters, perhaps with gaps at equal distances.
+/// A box of global indices that varies with coordinates and counters, perhaps with evenly spaced gaps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     /// A half-open range per dimension; the box is empty if one is.
     pub ranges: Vec<(Expr, Expr)>,
     /// The box is nonempty only if `low < high` for each pair.
     pub when: Vec<(Expr, Expr)>,
-    /// Per dimension, where indices start again from 0, if they do: then the range may begin below 0 and go on
+    /// Per dimension, the period at which indices wrap to 0, if they do: then the range may begin below 0 and extend
     /// beyond the end, and index `i` of it is element `i mod period`.
     pub periods: Vec<Option<i64>>,
-    /// Per dimension, the part of the range that is in the box, if it is not all of it. Such a range does not wrap.
+    /// Per dimension, the blocks of the range that are in the box, if not all of it. Such a range does not wrap.
     pub blocks: Vec<Option<Blocks>>,
 }
 
@@ -28,13 +28,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks with gaps between them, if there are gaps.
+    /// Blocks with gaps between them; none if there are no gaps.
     pub fn new(size: Expr, stride: i64) -> Option<Self> {
         let no_gaps = size.as_constant().is_some_and(|size| size >= stride);
         (!no_gaps).then_some(Self { size, stride })
     }
 
-    /// Points at equal distances, if these are not 1.
+    /// Evenly spaced points; none if their distance is 1.
     pub fn points(stride: i64) -> Option<Self> {
         Self::new(Expr::constant(1), stride)
     }
@@ -46,7 +46,7 @@ impl Blocks {
         length / self.stride * size + (length % self.stride).min(size)
     }
 
-    /// The blocks with another expression in the place of each.
+    /// The blocks with each expression replaced.
     pub fn map(&self, replace: impl Fn(&Expr) -> Expr) -> Option<Self> {
         Self::new(replace(&self.size), self.stride)
     }
@@ -71,14 +71,14 @@ impl Region {
         .collect()
     }
 
-    /// Returns the box where `symbol` has this value.
+    /// Returns the box for this value of `symbol`.
     #[must_use]
     pub fn fixed(&self, symbol: Symbol, value: i64, ranges: &Ranges) -> Self {
         let value = Expr::constant(value);
         self.map(|expr| expr.replace(symbol, &value, ranges))
     }
 
-    /// The box with another expression in the place of each.
+    /// The box with each expression replaced.
     pub fn map(&self, replace: impl Fn(&Expr) -> Expr) -> Self {
         let both = |(a, b): &(Expr, Expr)| (replace(a), replace(b));
         Self {
@@ -95,7 +95,7 @@ impl Region {
         Self { ranges, when: Vec::new(), periods, blocks }
     }
 
-    /// The box of those of its dimensions that `chosen` accepts.
+    /// The box restricted to the dimensions that `chosen` accepts.
     pub fn restricted(&self, chosen: impl Fn(usize) -> bool) -> Self {
         let dims: Vec<_> = (0..self.ranges.len()).filter(|&dim| chosen(dim)).collect();
         Self {
@@ -130,7 +130,7 @@ impl Region {
         self.periods.iter().any(Option::is_some)
     }
 
-    /// Returns the largest numbers of different indices that the box ever has, per dimension.
+    /// Returns, per dimension, the largest number of distinct indices that the box ever has.
     #[must_use]
     pub fn max_distinct(&self, ranges: &Ranges) -> Vec<i64> {
         let extents = self.max_extents(ranges).into_iter().zip(&self.periods);

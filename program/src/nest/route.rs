@@ -8,7 +8,7 @@
 //! | `InPlace` | the leaf reads the shard | the leaf writes the shard |
 //! | `Copy` | gathered from the rank's own shard | combined into the rank's own shard |
 //! | `Collective`, one owner | broadcast | reduce |
-//! | `Collective`, all own it | (nobody sends) | all-reduce |
+//! | `Collective`, all own it | (nothing is sent) | all-reduce |
 //! | `Collective`, each owns a part | all-gather | reduce-scatter |
 //! | `Shift` | the neighbour's last tile | the sums travel |
 //! | `Permute` | from one rank | to one rank |
@@ -25,12 +25,12 @@ use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil};
 use serde::{Deserialize, Serialize};
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From the owners of an input to the ranks that read it.
     In,
-    /// From the ranks that compute an output to its owners, who combine what they get.
+    /// From the ranks that compute an output to its owners, which combine the values that they receive.
     Out {
         /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
         /// the ranks, or of the [procedure](CollectiveBy::Procedure).
@@ -38,13 +38,13 @@ pub enum Direction {
     },
 }
 
-/// How a region gets from its owners to a rank, or backwards: legs, one after the other, the first one at the owners.
+/// How a region gets from its owners to a rank, or backwards: a sequence of legs, the first one at the owners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// One leg, or two of which the second passes on what the first left in tiles; then perhaps a shift, which takes the
-    /// place of the others in all iterations but the one next to the owners: the first of an input, the last of an output.
+    /// One leg, or two of which the second forwards the tiles of the first; then perhaps a shift, which replaces the others in all
+    /// iterations but the one next to the owners: the first of an input, the last of an output.
     pub legs: Vec<Leg>,
-    /// What the first of two legs leaves in tiles; empty on ranks that pass nothing on.
+    /// The region that the first of two legs leaves in tiles; empty on ranks that forward nothing.
     pub held: Option<Region>,
 }
 
@@ -66,51 +66,51 @@ pub struct Route {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Leg {
-    /// It lies in the rank's own shard, which the leaf reads or writes where it is.
+    /// The region is in the rank's own shard, and the leaf reads or writes it in place.
     InPlace,
-    /// The rank owns it, but block-cyclic: it is copied between its own shard and the tile.
+    /// The rank owns the region, but block-cyclic: it is copied between its own shard and the tile.
     Copy,
-    /// Between the tiles of all ranks that differ along some axes, and the shards of those that own it.
+    /// Between the tiles of all ranks that differ along some axes, and the shards of those that own the region.
     Collective {
         /// The axes.
         axes: Axes,
-        /// Which of these ranks own it.
+        /// Which of these ranks own the region.
         owners: Owners,
-        /// How it is carried out; at once if nothing is said.
+        /// How it is carried out; as one call if not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<CollectiveBy>,
     },
-    /// From the tile that a neighbour had in the iteration before.
+    /// From the tile that a neighbour had in the previous iteration.
     Shift(Shift),
-    /// With one rank each way.
+    /// With one rank in each direction.
     Permute {
         /// The coordinates of the rank that owns this rank's region.
         owner: Vec<Expr>,
         /// The coordinates of the rank whose region this rank owns.
         served: Vec<Expr>,
     },
-    /// With neighbours, who own what of the region the rank does not own itself.
+    /// With neighbours, which own the part of the region that the rank does not own.
     ///
-    /// What an input's region has of ranks that a star leaves out does not come, and no leaf reads it.
+    /// Parts of an input's region on ranks that a star leaves out are not fetched, and no leaf reads them.
     Halo {
-        /// Where owners are, seen from the rank that reads or writes.
+        /// The offsets of owners, relative to the rank that reads or writes.
         reach: Neighbours,
     },
-    /// With each owner, the intersection of what it owns and what the rank reads or writes.
+    /// With each owner, the intersection of its shard and the region that the rank reads or writes.
     Exchange {
-        /// Where owners are, seen from the rank that reads or writes; as for a halo.
+        /// The offsets of owners, relative to the rank that reads or writes; as for a halo.
         reach: Neighbours,
     },
 }
 
-/// How a collective is carried out that is not one call.
+/// How a collective is carried out if it is not one call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CollectiveBy {
-    /// In stages, one after the other. What comes spreads along them from the first to the last; sums meet from the last to the
-    /// first, in which the ranks' order is that of the terms, and are handed back from the first to the last where all own them.
+    /// In stages, one after the other. Fetched data spreads along them from the first to the last; sums meet from the last to the first,
+    /// in which the ranks' order is that of the terms, and are sent back from the first to the last if all ranks own them.
     Stages(Stages),
-    /// By a procedure in ranks of the mesh, whose groups are those of the collective: sums of an output that all members own. In
-    /// each of its steps the communication library adds up terms as it likes.
+    /// By a procedure in ranks of the mesh, whose groups are those of the collective: sums of an output that all members own. In each of
+    /// its steps the communication library adds up terms in any order.
     Procedure(Procedure),
 }
 
@@ -125,7 +125,7 @@ pub enum Owners {
     Parts,
 }
 
-/// A tile that goes from rank to rank, an iteration after the other.
+/// A tile that moves from rank to rank, one iteration after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shift {
     /// The axis.
@@ -143,20 +143,20 @@ impl From<Leg> for Route {
 }
 
 impl Route {
-    /// The route by two legs, the first of which leaves `held` in tiles.
+    /// The route of two legs, the first of which leaves `held` in tiles.
     #[must_use]
     pub fn of_two(first: Leg, held: Region, next: Leg) -> Self {
         Self { legs: vec![first, next], held: Some(held) }
     }
 
-    /// The route that is this one in the iteration next to the owners, and else the shift.
+    /// The route that is this one in the iteration next to the owners, and the shift in all others.
     #[must_use]
     pub fn then_shift(mut self, shift: Shift) -> Self {
         self.legs.push(Leg::Shift(shift));
         self
     }
 
-    /// Returns the shift, if there is one.
+    /// Returns the shift, if any.
     #[must_use]
     pub fn shift(&self) -> Option<Shift> {
         match self.legs.last() {
@@ -171,7 +171,7 @@ impl Route {
         &self.legs[..self.legs.len() - usize::from(self.shift().is_some())]
     }
 
-    /// Returns the neighbours that a region comes from without its corners, if it does.
+    /// Returns the neighbours from which a region is fetched without its corners, if it is.
     #[must_use]
     pub fn star(&self) -> Option<&Neighbours> {
         let reach = self.legs.iter().find_map(|leg| match leg {
@@ -187,7 +187,7 @@ impl Route {
         self.legs == [Leg::InPlace]
     }
 
-    /// Returns whether ranks move nothing but what they own themselves.
+    /// Returns whether ranks move only elements that they own.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.legs[..], [Leg::InPlace | Leg::Copy])
@@ -212,8 +212,8 @@ impl Route {
         }
     }
 
-    /// Returns the most other ranks that a rank looks at in one step: as partners of its messages, or as members of
-    /// its group.
+    /// Returns the maximum number of other ranks that a rank examines in one step: as partners of its messages, or as members of its
+    /// group.
     ///
     /// For a halo it does not depend on the mesh.
     #[must_use]
@@ -223,26 +223,27 @@ impl Route {
 }
 
 impl Leg {
-    /// Returns the leg by a collective along axes, given as positions, at once.
+    /// Returns the leg of a collective along axes, given as positions, in one call.
     #[must_use]
     pub fn collective(axes: impl Into<Axes>, owners: Owners) -> Self {
         Self::Collective { axes: axes.into(), owners, by: None }
     }
 
-    /// Returns the leg by a collective along axes, given as ascending positions, of what the rank at these coordinates along them owns.
+    /// Returns the leg of a collective along axes, given as ascending positions, in which the rank at these coordinates along them is the
+    /// owner.
     #[must_use]
     pub fn with_one(axes: impl Into<Axes>, owner: &[usize]) -> Self {
         let owner = owner.iter().map(|&at| Expr::constant(at as i64)).collect();
         Self::collective(axes, Owners::One(owner))
     }
 
-    /// Returns the leg by an exchange with ranks that are in reach along every axis.
+    /// Returns the leg of an exchange with ranks that are in reach along every axis.
     #[must_use]
     pub fn exchange(along: impl Into<Vec<Reach>>) -> Self {
         Self::Exchange { reach: Neighbours::in_box(along) }
     }
 
-    /// Returns the axes along which ranks communicate as a group, if they do, and the stages that they do it in.
+    /// Returns the axes along which ranks communicate as a group, if they do, and the stages of their collective.
     #[must_use]
     pub fn group(&self) -> Option<(Vec<usize>, Option<Stages>)> {
         match self {
@@ -252,8 +253,8 @@ impl Leg {
         }
     }
 
-    /// Returns where the ranks are that a rank gets something from by the leg, or, of an output, hands something to; none of a permutation,
-    /// in which that is not the same for all ranks.
+    /// Returns the offsets of the peers from which a rank receives by the leg, or, for an output, to which it sends; none for a
+    /// permutation, whose offsets differ between ranks.
     #[must_use]
     pub fn reach(&self, mesh: &Mesh) -> Option<Neighbours> {
         let along =
@@ -326,7 +327,7 @@ impl Leg {
     }
 }
 
-/// A leg of a transfer, with what it moves.
+/// A leg of a transfer with its region.
 pub(crate) struct Hop<'a> {
     pub leg: &'a Leg,
     pub region: Region,
@@ -335,14 +336,14 @@ pub(crate) struct Hop<'a> {
 }
 
 impl Transfer {
-    /// The legs between owners and tiles, numbered, each with what it moves: the first of two what it leaves in tiles.
+    /// The legs between owners and tiles, numbered, each with its region: for the first of two, the region that it leaves in tiles.
     pub(crate) fn at_owners(&self) -> impl Iterator<Item = (LegId, &Leg, &Region)> {
         let Self { route, region, .. } = self;
         let held = |nth: usize| route.held.as_ref().filter(|_| nth == 0);
         route.at_owners().iter().enumerate().map(move |(nth, leg)| (LegId(nth), leg, held(nth).unwrap_or(region)))
     }
 
-    /// The legs with what each of them moves, those at the owners first.
+    /// The legs with their regions, those at the owners first.
     pub(crate) fn hops(&self, ranges: &Ranges) -> impl Iterator<Item = Hop<'_>> {
         let shift = self.route.shift();
         let at_owners = self.at_owners().map(move |(_, leg, region)| match shift {
@@ -357,7 +358,7 @@ impl Transfer {
         at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level }))
     }
 
-    /// The iteration of a shift's loop, of `iterations`, in which its tile comes from the owners or goes to them: the first for an
+    /// The iteration of a shift's loop, of `iterations`, in which its tile is fetched from the owners or sent to them: the first for an
     /// input, the last for an output.
     pub(crate) fn iteration_at_owners(&self, iterations: i64) -> i64 {
         match self.direction {

@@ -1,8 +1,8 @@
-//! Whether each rank has what it reads and writes, in every step.
+//! Checks that each rank has the elements that it reads and writes, in every step.
 //!
-//! That is what isl proves of a schedule for all sizes at once. Of a nest that comes from a file nobody knows it, so it is asked
-//! of each rank in each step where these are few: legs lead to ranks that own or hold what they bring, and the leaf stays inside
-//! what was brought.
+//! For a schedule, isl proves this for all sizes at once. A nest that is read from a file has no such proof, so each rank and
+//! step is checked if these are few: legs lead to ranks that own or hold the regions, and the leaf stays inside the regions that
+//! were fetched.
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
 use crate::ids::{Depth, LegId, OperandId};
@@ -10,20 +10,20 @@ use crate::part::{around, holds, spans};
 use crate::traffic::{Rank, in_all_steps};
 use polyshard_layout::{Along, ends_of_walk};
 
-/// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
+/// Ranks times steps times accesses beyond which nothing is checked: some ten milliseconds.
 const MOST: u64 = 1 << 15;
 
 impl Nest {
-    /// Goes through the steps of all ranks, if they are few, and returns whether it did.
+    /// Checks the steps of all ranks, if they are few, and returns whether it did.
     ///
     /// # Errors
-    /// What a rank lacks, as a clause after the kernel's name.
+    /// The elements that a rank lacks, as a clause after the kernel's name.
     pub(crate) fn go_through(&self) -> Result<bool, String> {
         let extents = self.ranges().counters;
         let ranks = self.mesh.size() as u64;
         let steps = extents.iter().fold(1u64, |steps, &extent| steps.saturating_mul(extent.max(1) as u64));
         let partners = self.partners().max(1) as u64;
-        // Who has what is looked for once per transfer, and where corners are left out per operand, block by block.
+        // Owners are searched once per transfer, and if corners are left out once per operand, block by block.
         let stars = self.transfers.iter().filter(|transfer| transfer.route.star().is_some());
         let operands = stars.flat_map(|transfer| &transfer.operands);
         let blocks = operands.map(|operand| self.most_blocks(&self.leaf.operands[operand.0]));
@@ -58,7 +58,7 @@ impl Nest {
         {
             return true;
         }
-        // Of a star, what leaves read is looked for instead.
+        // For a star, the elements that leaves read are checked instead.
         if route.star().is_some() {
             return true;
         }
@@ -69,7 +69,7 @@ impl Nest {
         };
         transfer.at_owners().all(|(nth, leg, region)| {
             let Some(wanted) = rank.ranges(region, counters) else { return true };
-            // The second of two legs takes out of tiles.
+            // The second of two legs reads from tiles.
             let passes_on = route.held.as_ref().filter(|_| nth == LegId(1));
             let has_all = |owner: Option<Vec<usize>>| {
                 owner.is_some_and(|owner| match passes_on {
@@ -96,7 +96,7 @@ impl Nest {
                 }
                 Leg::Permute { owner, .. } => has_all(rank.rank_at(owner, counters)),
                 Leg::Halo { reach } | Leg::Exchange { reach } => {
-                    // Of what is partial, each rank keeps its own term.
+                    // Each rank keeps its own term of a partial sum.
                     let own = |owner: &Vec<usize>| {
                         let term = |&axis: &usize| owner[axis] == rank.coordinates[axis];
                         *direction == Direction::In || sharding.partial().iter().all(term)
@@ -112,7 +112,7 @@ impl Nest {
         })
     }
 
-    /// The most blocks along all dimensions that a leaf reads in a step by an access.
+    /// Upper bound on the blocks, along all dimensions, that a leaf reads in a step by an access.
     fn most_blocks(&self, access: &LeafAccess) -> u64 {
         let along = access.strides.iter().zip(self.shardings[access.tensor.0].shape()).map(|(strides, &extent)| {
             let steps = strides.iter().map(|stride| stride.unsigned_abs()).filter(|&step| step > 1);
@@ -121,7 +121,8 @@ impl Nest {
         along.fold(0, u64::saturating_add)
     }
 
-    /// Whether all that the leaf reads and writes in a step is in the regions of its transfers, and no corner that is left out.
+    /// Whether all elements that the leaf reads and writes in a step are in the regions of its transfers, and not in corners
+    /// that are left out.
     fn leaf_stays_inside(&self, rank: &Rank<'_>, counters: &[i64]) -> Result<(), String> {
         let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
         if counts.iter().any(|&count| count <= 0) {
@@ -129,7 +130,7 @@ impl Nest {
         }
         let inside = |access: &LeafAccess, transfer: &Transfer, open: &[Option<i64>]| {
             let walks = access.base.iter().zip(&access.strides).zip(open);
-            // Of a walk that leaves its array, what is inside counts, from the least to the most.
+            // Of a walk that leaves its array, the part inside counts, from its minimum to its maximum.
             let walks = walks.map(|((base, strides), extent)| {
                 let (start, loops) = (rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()));
                 let part = extent.map(|extent| {
@@ -166,7 +167,7 @@ impl Nest {
         }
     }
 
-    /// Whether all that the leaf reads by an access in a step has come, where corners are left out.
+    /// Whether all elements that the leaf reads by an access in a step were fetched, if corners are left out.
     fn comes(
         &self,
         rank: &Rank<'_>,

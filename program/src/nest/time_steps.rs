@@ -1,4 +1,4 @@
-//! Time steps: a kernel that is applied several times, each time to what it wrote before, with one halo that is wide enough for all.
+//! Time steps: a kernel that is applied several times, each time to its previous output, with one halo that is wide enough for all.
 //!
 //! ```text
 //! a row of a rank's block           a b c d
@@ -7,8 +7,8 @@
 //! step 1 computes                   a b c d
 //! ```
 //!
-//! So there are fewer messages, and more is computed (J. Demmel, M. Hoemmen, M. Mohiyuddin and K. Yelick, "Avoiding communication in
-//! sparse matrix computations", IPDPS 2008).
+//! This takes fewer messages and more computation (J. Demmel, M. Hoemmen, M. Mohiyuddin and K. Yelick, "Avoiding communication in sparse
+//! matrix computations", IPDPS 2008).
 
 use super::{Direction, LeafOp, Leg, Nest, Region, Transfer};
 use crate::bounds::LIMIT;
@@ -18,21 +18,21 @@ use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The most steps between two transfers.
+/// Maximum number of steps between two transfers.
 pub const MOST_TIME_STEPS: usize = 64;
 
-/// The loop of a nest that applies its kernel several times. What one application leaves in a buffer, the next one reads in the place of the
+/// The loop of a nest that applies its kernel several times. Each application writes a buffer, which the next one reads instead of the
 /// input; the last one writes the output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSteps {
-    /// The transfer that brings what the first step reads.
+    /// The transfer that fetches the input of the first step.
     pub tile: TileId,
-    /// The loop that counts them, the only one of the nest.
+    /// The loop that counts the steps, the only one of the nest.
     pub counter: LoopId,
-    /// What a step computes: more than the rank owns of the output, but for the last one.
+    /// The region that a step computes: more than the rank owns of the output, except in the last step.
     pub region: Region,
-    /// Elements of each of two buffers for what is not the last step's.
+    /// Elements of each of the two buffers, which hold the results of all steps but the last.
     pub capacity: usize,
 }
 
@@ -43,10 +43,10 @@ impl Nest {
         self.time_steps.as_ref().map_or(1, |steps| self.loops[steps.counter.0].extent.max(0) as u64)
     }
 
-    /// Whether time steps, if there are any, are of a nest that can take them.
+    /// Checks that time steps, if any, are of a nest that supports them.
     ///
     /// # Errors
-    /// What does not fit, as a clause after the kernel's name.
+    /// The mismatch, as a clause after the kernel's name.
     pub(super) fn time_steps_fit(&self) -> Result<(), String> {
         let Some(TimeSteps { tile, counter, region, capacity }) = &self.time_steps else { return Ok(()) };
         let is_alone = self.loops.len() == 1 && counter.0 == 0;
@@ -82,8 +82,8 @@ impl Nest {
         }
     }
 
-    /// Where the leaf is to stay by what it reads or writes of a transfer in a step with these counters: in the tile of its transfer, or, of time steps, in what the
-    /// one before has left, and this one leaves.
+    /// The region that the leaf must stay inside when it reads or writes a transfer's tensor in a step with these counters: the
+    /// transfer's own, or, between time steps, the region that the previous step has written, or that this one writes.
     pub(super) fn surroundings<'a>(
         &'a self,
         transfer: &'a Transfer,

@@ -1,4 +1,4 @@
-//! What a program does: nests and moves in tables, and one tree of statements that carries them out.
+//! The body of a program: nests and moves in tables, and one tree of statements that carries them out.
 //! Tests: `program/tests/it/refused/flow.rs`.
 
 use super::{Array, ArrayKind, Carried, Move, Repeat};
@@ -35,7 +35,7 @@ pub struct Body {
     pub statements: Vec<Statement>,
 }
 
-/// Statements that belong together: outside of all nests.
+/// Statements that belong together, outside of nests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part<'a> {
     /// Those of a nest.
@@ -58,7 +58,7 @@ impl Body {
         self.nests.push(nest);
     }
 
-    /// Adds a move, which is awaited at once.
+    /// Adds a move, which is awaited immediately.
     pub fn transfer(&mut self, moved: Move) {
         let id = TransferId::Array(MoveId(self.moves.len()));
         self.statements.extend([Statement::Begin(id), Statement::Await(id)]);
@@ -71,7 +71,7 @@ impl Body {
         self.repeats.push(repeat);
     }
 
-    /// Returns the nest if there is one, and nothing else.
+    /// Returns the nest, if the body is one nest and nothing else.
     #[must_use]
     pub fn only_nest(&self) -> Option<&Nest> {
         match (&self.nests[..], &self.moves[..], &self.repeats[..]) {
@@ -85,7 +85,7 @@ impl Body {
         Self::parts_of(&self.statements)
     }
 
-    /// Returns statements outside of nests in their parts: those of a nest are together.
+    /// Groups statements outside of nests into parts: those of a nest are together.
     pub fn parts_of(statements: &[Statement]) -> impl Iterator<Item = Part<'_>> {
         statements.chunk_by(|one, next| one.nest().is_some() && one.nest() == next.nest()).map(|together| {
             match (together[0].nest(), &together[0]) {
@@ -99,10 +99,10 @@ impl Body {
         })
     }
 
-    /// Returns the arrays that are there after a part and were not before.
+    /// Returns the arrays that exist after a part and did not before.
     ///
     /// # Panics
-    /// If it is of a nest, a move or a repetition that there is not.
+    /// If the part names a nest, a move or a repetition that does not exist.
     #[must_use]
     pub fn writes(&self, part: Part<'_>) -> Vec<ArrayId> {
         match part {
@@ -113,9 +113,9 @@ impl Body {
         }
     }
 
-    /// Returns the version before of what a nest writes, if the rounds around it carry it to the next one, perhaps after rounds inside of
-    /// them have gone on from it: elements that the nest does not write have the values that they have in that. There is none if the nest
-    /// writes all of them.
+    /// Returns the previous version of the array that a nest writes, if the rounds around the nest carry it to the next one, perhaps
+    /// after inner rounds have continued from it: elements that the nest does not write have the values of that version. None if the nest
+    /// writes all elements.
     #[must_use]
     pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
         nest.kernel.written()?;
@@ -124,8 +124,8 @@ impl Body {
         carried.find(|carried| around.carried.contains(carried)).map(|carried| carried.value)
     }
 
-    /// What rounds carry of a nest that does not write all of it, if the other elements have no version before: a move in between, to rounds
-    /// inside that go on from it in another sharding, has no rim to move.
+    /// A carried array that a nest does not write completely, if the other elements have no previous version: a move in between, to inner
+    /// rounds that continue from it in another sharding, does not move the elements that were not written.
     pub(super) fn lost_rim(&self, nest: &Nest) -> Option<&Carried> {
         nest.kernel.written()?;
         // Only rounds have a previous round.
@@ -133,7 +133,8 @@ impl Body {
         if self.version_before(nest).is_some() { None } else { self.carried_on(nest.writes(), &self.moves).next() }
     }
 
-    /// What is carried to a next round with the elements of an array, from which rounds inside may go on, or which these moves may move.
+    /// The arrays that are carried to a next round with the elements of an array, also through inner rounds that continue from it and
+    /// through these moves.
     fn carried_on(&self, array: ArrayId, moves: &[Move]) -> impl Iterator<Item = &Carried> + use<'_> {
         let carried = || self.repeats.iter().flat_map(|repeat| &repeat.carried);
         let mut versions = vec![array];
@@ -160,8 +161,8 @@ impl Body {
         })
     }
 
-    /// All parts, those of rounds after their repetition, with the number that each has on a page and how many repetitions are around it.
-    /// Counted from 1 are nests, repetitions, and moves where they begin.
+    /// All parts, those of rounds after their repetition, each with its number on a page and the number of repetitions around it. Numbers
+    /// count nests, repetitions, and moves where they begin, from 1.
     pub(super) fn numbered(&self) -> Vec<Numbered<'_>> {
         fn add<'a>(statements: &'a [Statement], depth: usize, all: &mut Vec<Numbered<'a>>) {
             for part in Body::parts_of(statements) {
@@ -178,7 +179,7 @@ impl Body {
         all
     }
 
-    /// The same with other nests in the places of these, whose transfers begin and are awaited in the same places.
+    /// The same with other nests instead of these, whose transfers begin and are awaited at the same places.
     pub(super) fn with_nests(&self, changed: impl Fn(&Nest) -> Nest, arrays: &[Array]) -> Self {
         let nests = self.nests.iter().map(changed).collect();
         let mut body = Self { nests, ..self.clone() }.with_derived_statements();
@@ -186,7 +187,7 @@ impl Body {
         body
     }
 
-    /// The same with the statements that follow from its nests; nothing is freed.
+    /// The same with the statements derived from its nests; nothing is freed.
     pub(super) fn with_derived_statements(self) -> Self {
         fn again(nests: &[Nest], of: &[Statement]) -> Vec<Statement> {
             let statements = Body::parts_of(of).flat_map(|part| match part {
@@ -201,7 +202,7 @@ impl Body {
         Self { statements: again(&self.nests, &self.statements), ..self }
     }
 
-    /// Leaves out what frees arrays.
+    /// Removes the statements that free arrays.
     pub(super) fn forget_frees(&mut self) {
         fn forget(statements: &mut Vec<Statement>) {
             statements.retain(|statement| !matches!(statement, Statement::Free(_)));
@@ -232,7 +233,8 @@ impl Body {
                 Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
                 Part::Free(_) => continue,
                 Part::Repeat(id, body) => {
-                    // What a round writes for itself alone, in rounds inside of it, too, is freed in it; all else after the last round.
+                    // Arrays that a round writes only for itself, also in inner rounds, are freed in the round; all others after the last
+                    // round.
                     let leaves = self.repeats[id.0].leaves();
                     let mut is_elsewhere = vec![true; is_done.len()];
                     for id in self.makes_inside(body) {
@@ -250,8 +252,8 @@ impl Body {
         all.into_iter().rev().flatten().collect()
     }
 
-    /// For each array, the number of the memory that holds it, if it is a temporary. What is renamed from round to round has memory of
-    /// its own.
+    /// For each array, the number of the memory that holds it, if it is a temporary. Arrays that are renamed from round to round do not
+    /// share memory.
     pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<RoomId>> {
         let mut slots = Slots { of: vec![None; arrays.len()], free: Vec::new(), count: 0 };
         for id in self.repeats.iter().flat_map(Repeat::renamed) {
@@ -267,7 +269,7 @@ impl Body {
         slots.of
     }
 
-    /// The arrays that a part makes; of rounds, those that outlast one of them.
+    /// The arrays that a part makes; for rounds, those that outlast a round.
     fn makes(&self, part: Part<'_>) -> Vec<ArrayId> {
         match part {
             Part::Repeat(id, _) => self.repeats[id.0].leaves(),
@@ -284,7 +286,7 @@ impl Body {
         made.collect()
     }
 
-    /// The arrays that a part needs to be there.
+    /// The arrays that must exist for a part.
     fn touches(&self, part: Part<'_>) -> Vec<ArrayId> {
         match part {
             Part::Nest(nest, _) => self.nests[nest.0].arrays.clone(),
@@ -303,7 +305,7 @@ impl Body {
     }
 }
 
-/// A part of a program, as a page counts it.
+/// A part of a program, with its number on a page.
 pub(super) struct Numbered<'a> {
     pub number: StatementId,
     /// How many repetitions are around it.
@@ -311,11 +313,11 @@ pub(super) struct Numbered<'a> {
     pub part: Part<'a>,
 }
 
-/// Which memory temporaries have.
+/// The memory of temporaries.
 struct Slots {
     /// By array.
     of: Vec<Option<RoomId>>,
-    /// Those that hold nothing.
+    /// Memory that is free.
     free: Vec<RoomId>,
     count: usize,
 }
@@ -332,7 +334,8 @@ impl Slots {
     }
 }
 
-/// The statements of a nest, each transfer awaited where it begins, but for those that begin for later iterations, or leave while these run.
+/// The statements of a nest, each transfer awaited where it begins, except those that begin for later iterations or are in flight during
+/// these.
 pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
     inside(id, nest, Depth(0))
 }
@@ -355,7 +358,7 @@ fn inside(id: NestId, nest: &Nest, level: Depth) -> Vec<Statement> {
     let (coming, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.interior_first);
     let mut statements: Vec<_> = coming.iter().map(|&(tile, _)| Statement::Begin(transfer(tile))).collect();
     statements.extend(fetched.iter().flat_map(moved));
-    // What travels is sent on when it is here.
+    // A tile that travels is forwarded once it has arrived.
     statements.extend(ahead.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
     let later = |&(tile, ahead): &(TileId, &Transfer)| {
         begin_for(tile, LoopId(level.0 - 1), Iteration::Later(ahead.ahead as i64))
@@ -397,11 +400,11 @@ fn inside(id: NestId, nest: &Nest, level: Depth) -> Vec<Statement> {
     statements
 }
 
-/// Checks that statements are the derived ones in their order, but for where they await what they have begun for the same iteration: once,
-/// in the same loop, and before anything inside reads it.
+/// Checks that statements are the derived ones in the same order, except for where they await transfers begun for the same iteration:
+/// once, in the same loop, and before anything inside reads the tile.
 ///
 /// # Errors
-/// What they have otherwise, as a clause after the kernel's name.
+/// The difference, as a clause after the kernel's name.
 pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<(), String> {
     fn others(body: &[Statement]) -> impl Iterator<Item = &Statement> {
         let has_begun = |transfer: &TransferId| body.contains(&Statement::Begin(*transfer));
@@ -439,11 +442,11 @@ pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<()
     for (began, statement) in body.iter().enumerate() {
         let Statement::Begin(transfer) = *statement else { continue };
         if !derived.contains(&Statement::Await(transfer)) {
-            // It is awaited for its iteration, as one of the others.
+            // It is awaited for its iteration, as one of the `others`.
             continue;
         }
         let awaited: Vec<_> = (0..body.len()).filter(|&at| body[at] == Statement::Await(transfer)).collect();
-        // What the rims alone read may come while the interior is computed.
+        // A transfer that only the rims read may be in flight while the interior is computed.
         let read = if is_last(&Statement::Await(transfer)) && began < rims { rims } else { inner };
         if !matches!(awaited[..], [at] if began < at && (read < began || at < read)) {
             let TransferId::Tile { tile: TileId(number), .. } = transfer else { return differs() };

@@ -1,4 +1,4 @@
-//! Whether statements and arrays fit together. Tests: `program/tests/it/refused.rs`.
+//! Checks that statements and arrays fit together. Tests: `program/tests/it/refused.rs`.
 
 use super::body::{awaits_fit, statements};
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
@@ -10,7 +10,7 @@ use crate::statement::Statement;
 use crate::way::{Way, WayError};
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding, counted};
 
-/// Why statements are not a program. A statement, which is a kernel, a move or a repetition here, is given by its number, from 1.
+/// Why statements are not a program. Statements, which are kernels, moves and repetitions here, are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
@@ -30,7 +30,7 @@ pub enum ProgramError {
     /// An array is written that is an input or was written before.
     #[error("statement {} writes `{array}`, which is an input or was written before", .statement.0)]
     Overwritten { statement: StatementId, array: Name },
-    /// An array is not sharded, or has not the type or shape, that a statement needs.
+    /// An array does not have the sharding, type or shape that a statement needs.
     #[error("statement {}: {why}", .statement.0)]
     Misfit { statement: StatementId, why: String },
     /// Rounds end by a scalar that ranks may round differently.
@@ -53,18 +53,18 @@ pub enum ProgramError {
     NoOutput { array: Name },
 }
 
-/// What has happened to an array.
+/// The state of an array during the check.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Unwritten,
     /// A move to it has begun.
     UnderWay,
     Written,
-    /// It is of rounds that are over.
+    /// It belongs to rounds that are over.
     Gone,
 }
 
-/// How far the check of a program is.
+/// The state of the check of a program.
 struct Check<'a> {
     mesh: &'a Mesh,
     dtype: DType,
@@ -72,15 +72,15 @@ struct Check<'a> {
     body: &'a Body,
     /// By array.
     states: Vec<State>,
-    /// By array, how many repetitions are around what wrote it.
+    /// By array, how many repetitions are around the statement that wrote it.
     depths: Vec<usize>,
-    /// Which nests were run, which moves have begun, and which repetitions were.
+    /// Which nests have run, which moves have begun, and which repetitions have run.
     nests: Vec<bool>,
     moves: Vec<bool>,
     repeats: Vec<bool>,
     /// The nests that have run so far in this round, or outside of rounds.
     together: Vec<NestId>,
-    /// The number of the statement.
+    /// The number of the current statement.
     statement: StatementId,
     /// How many repetitions are around it.
     depth: usize,
@@ -114,7 +114,7 @@ impl Check<'_> {
 
     fn part(&mut self, part: Part<'_>) -> Result<(), ProgramError> {
         self.statement.0 += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..)));
-        // What stands before the first one counts as a part of it.
+        // Parts before the first counted one belong to it.
         let statement = self.statement.max(StatementId(1));
         let misfit = |why| ProgramError::Misfit { statement, why };
         self.order(part).map_err(misfit)?;
@@ -149,7 +149,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether what is brought in the first round alone is the same in all of them.
+    /// Checks that data fetched in the first round only is the same in all rounds.
     fn brings_once(&self, nest: &Nest) -> Result<(), String> {
         for transfer in nest.transfers.iter().filter(|transfer| transfer.brought == Brought::Once) {
             let id = nest.arrays[transfer.tensor.0];
@@ -164,7 +164,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether what other nests keep is in their tiles.
+    /// Checks that reused data is in the tiles of other nests.
     fn is_kept(&self, nest: &Nest) -> Result<(), String> {
         for transfer in &nest.transfers {
             let Some((id, tile)) = transfer.kept_by() else { continue };
@@ -180,7 +180,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether rounds write all that they leave to one another, and nothing that there is but once.
+    /// Checks that rounds write all arrays that they carry, and otherwise only temporaries.
     fn repeat(&mut self, statement: StatementId, repeat: &Repeat, body: &[Statement]) -> Result<(), ProgramError> {
         let Repeat { times, until, carried } = repeat;
         let misfit = |why| ProgramError::Misfit { statement, why };
@@ -262,7 +262,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a part may come next: each nest, each move and each repetition stands once.
+    /// Checks that a part may come next: each nest, each move and each repetition occurs once.
     fn order(&mut self, part: Part<'_>) -> Result<(), String> {
         let once = |what: &str, done: &mut Vec<bool>, number: usize| {
             let count = done.len();
@@ -289,7 +289,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether all was run that there is.
+    /// Checks that all nests, moves and repetitions have run.
     fn end(&self) -> Result<(), ProgramError> {
         let left_out = |done: &[bool]| done.iter().position(|done| !done);
         let what = if let Some(target) = self.states.iter().position(|state| *state == State::UnderWay) {
@@ -331,8 +331,8 @@ impl Check<'_> {
     }
 }
 
-/// By array, the sum for which ranks that each have the array may round it differently, if there is such a sum: one that the communication
-/// library adds up as it likes, or what is computed of that.
+/// By array, the sum for which ranks that each have the array may round it differently, if any: one that the communication library adds
+/// up in any order, or on which the array's values depend.
 fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name>> {
     let mut found: Vec<Option<Name>> = vec![None; arrays.len()];
     loop {
@@ -363,7 +363,7 @@ fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name
     }
 }
 
-/// Whether a move is between arrays that it can be between.
+/// Checks that a move is between arrays that fit.
 fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> {
     let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0]);
     if source.sharding.shape() != target.sharding.shape() {
@@ -406,7 +406,7 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
     }
 }
 
-/// Whether a move that is carried out by a procedure closes sums along `axes` in its groups, and does nothing else.
+/// Checks that a move that is carried out by a procedure closes sums along `axes` in its groups, and does nothing else.
 fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<usize>) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
     if source.closed_along(&axes) != *target || moved.kept.is_some() {

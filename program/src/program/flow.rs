@@ -1,13 +1,14 @@
-//! From what writes an array to what reads it: that nothing is read before it is written.
+//! The flow of elements from writers to readers: nothing is read before it is written.
 //!
 //! ```text
 //! B = first(A)     writes [1..9] of B
 //! C = second(B)    reads [0..10] of B: 0 and 9 have not been written
 //! ```
 //!
-//! Of whole arrays the [check](super::check) of a program asks it, which refuses what reads an array too early. Which elements a kernel
-//! reads and writes of one, closed forms say, of which isl was asked when the kernel was lowered; here these boxes are compared. What no
-//! statement has written is no error: it holds what the sums of the kernel that writes the array begin with. That is seldom meant.
+//! For whole arrays, this is left to the [check](super::check) of a program, which refuses statements that read an array too early. The
+//! boxes of elements that a kernel reads and writes follow from closed forms, which isl confirmed when the kernel was lowered; here
+//! these boxes are compared. It is not an error to read an element that no statement has written: it holds the initial value of the sums
+//! of the kernel that writes the array. That is seldom meant.
 
 use super::{Array, ArrayKind, Body, Carried, Part};
 use crate::hint::Hint;
@@ -17,7 +18,7 @@ use crate::nest::Nest;
 use crate::proof::{Proof, Property};
 use polyshard_layout::Name;
 
-/// What holds of the flow of elements from statement to statement, and hints where something does not.
+/// Claims about the flow of elements from statement to statement, and hints where they do not hold.
 #[derive(Default)]
 pub(super) struct Flow {
     pub proofs: Vec<Proof>,
@@ -34,7 +35,7 @@ impl Flow {
 }
 
 impl Body {
-    /// Follows each element that a kernel reads to what has written it. Of a program that passes the check.
+    /// Traces each element that a kernel reads to its writer, in a program that passes the check.
     pub(super) fn flow(&self, arrays: &[Array]) -> Flow {
         let mut flow = Flow::default();
         let is_made = |id: &ArrayId| arrays[id.0].kind != ArrayKind::Input;
@@ -63,12 +64,12 @@ impl Body {
         flow
     }
 
-    /// Follows what one kernel reads.
+    /// Traces the elements that one kernel reads.
     fn follow(&self, nest: &Nest, arrays: &[Array], flow: &mut Flow) {
         for (tensor, &id) in nest.kernel.inputs().iter().zip(nest.reads()) {
             let mut writers = Vec::new();
             self.find_writers(id, &mut Vec::new(), &mut writers);
-            // What is the next version of another array has the values of that one elsewhere.
+            // The next version of another array has the values of that array in all other elements.
             for writer in writers.into_iter().filter(|writer| self.version_before(&self.nests[writer.0]).is_none()) {
                 let writer = &self.nests[writer.0].kernel;
                 let written = writer.writes_at_least();
@@ -98,7 +99,7 @@ impl Body {
         }
     }
 
-    /// Returns the nests that write elements of an array, the one that begins it first, if no other element of it has a value.
+    /// Returns the nests that write elements of an array, the one that starts it first, if no other element of it has a value.
     pub(super) fn writers(&self, id: ArrayId, arrays: &[Array]) -> Option<Vec<NestId>> {
         let (mut seen, mut found) = (Vec::new(), Vec::new());
         self.find_writers(id, &mut seen, &mut found);
@@ -129,7 +130,7 @@ impl Body {
     }
 }
 
-/// What elements hold that a kernel does not write, if nothing was there before.
+/// The value, as text, of elements that a kernel does not write and that had no value before.
 fn held(kernel: &Kernel) -> String {
     let dtype = kernel.dtype();
     match kernel.assign() {

@@ -26,7 +26,7 @@ pub struct StagedLeg {
 impl Program {
     /// Returns the same program with these collectives carried out in stages or by a procedure; all others as they are.
     ///
-    /// In stages, what is moved stays the same, and so do the bits, but for sums and products of floats, whose terms are added up
+    /// In stages, the same elements are moved, with the same bits, except for sums and products of floats, whose terms are combined
     /// in the order of the stages.
     ///
     /// ```
@@ -51,9 +51,9 @@ impl Program {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Sums of an output that all its ranks own may meet by a procedure that a planner has found, or one written by hand. What
-    /// each rank receives is what [`Procedure::received`](crate::reduction::Procedure::received) says, and sums and products of
-    /// floats are rounded in the order of its steps, in each of which the communication library chooses.
+    /// Sums of an output that all its ranks own may meet by a procedure that a planner has found, or one written by hand. Each rank
+    /// then receives the elements that [`Procedure::received`](crate::reduction::Procedure::received) states, and sums and products
+    /// of floats are rounded in the order of its steps; within a step the communication library chooses the order.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -80,10 +80,9 @@ impl Program {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// [`Misfit`](ProgramError::Misfit) if there is no such collective, its stages do not lead from each of its ranks to each other
-    /// one, or what it brings begins ahead. By a procedure besides if it is not an output that all its ranks own, the procedure's
-    /// groups are not those of the ranks along its axes, or it is in their order, which the communication library is to choose.
+    /// [`Misfit`](ProgramError::Misfit) if there is no such collective, its stages do not connect each of its ranks to every other
+    /// one, or its transfer begins ahead. By a procedure also if it is not an output that all its ranks own, the procedure's groups
+    /// are not those of the ranks along its axes, or it is in rank order although the communication library is to choose the order.
     pub fn in_stages(&self, legs: &[StagedLeg]) -> Result<Self, ProgramError> {
         let mut program = self.clone();
         for StagedLeg { nest, tile, leg, by, why } in legs {
@@ -111,7 +110,7 @@ impl Program {
         Ok(program)
     }
 
-    /// That a nest cannot be part of the program.
+    /// The error of a nest that cannot be part of the program.
     fn misfit(&self, nest: NestId, why: String) -> ProgramError {
         let why = format!("`{}` {why}", self.body.nests[nest.0].kernel.name());
         ProgramError::Misfit { statement: self.number_of(nest), why }
@@ -125,7 +124,7 @@ impl Program {
 }
 
 impl Nest {
-    /// What holds of the calls of ranks that communicate together.
+    /// The claims proved about the calls of ranks that communicate together.
     pub(crate) fn matches(&self) -> Result<Vec<Proof>, String> {
         let ranges = self.ranges();
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
@@ -135,7 +134,7 @@ impl Nest {
         })
     }
 
-    /// The nest, whose routes lead as before, with what follows from them.
+    /// The nest, whose routes lead as before, with the proofs and parts that follow from them.
     fn proved_again(&self) -> Result<Self, String> {
         let found = self.matches()?;
         let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching).cloned();

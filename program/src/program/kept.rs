@@ -21,36 +21,37 @@ use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
 
-/// The most ranks whose regions are compared one by one; of more, only those are known to be inside of others that are written alike.
+/// Maximum number of ranks whose regions are compared individually; with more, only regions with equal expressions are known to contain
+/// each other.
 const MOST_RANKS: usize = 1 << 12;
 
 /// A transfer of a nest.
 type Place = (NestId, TileId);
 
-/// What becomes of the transfers of a nest.
+/// Changes to the transfers of a nest.
 #[derive(Clone, Default)]
 struct Changes {
-    /// Those that bring nothing, and the tiles that their regions are read from.
+    /// Transfers that fetch nothing, and the tiles from which their regions are read.
     kept: Vec<(TileId, Place)>,
-    /// Those that bring what a later kernel needs, by the transfer that this one has.
+    /// Transfers that fetch the region of a later kernel, which needs more, each with that kernel's transfer.
     wider: Vec<(TileId, Place)>,
 }
 
-/// A tile that something is brought to.
+/// A tile that is fetched.
 struct Filled {
     place: Place,
-    /// The transfer that says what: its own, or that of a later kernel, which needs more.
+    /// The transfer that defines its region: its own, or that of a later kernel, which needs more.
     as_of: Place,
-    /// Whether a kernel that reads it might round its sums otherwise if more were in it.
+    /// Whether a kernel that reads it might round its sums differently if the tile held more.
     is_rounded: bool,
 }
 
 impl Body {
-    /// Returns the body in which no kernel is brought what it needs of an array if another one has it in its tile since a run in the
-    /// same round. Where a later kernel needs more of it, by messages of the same kind, the first one is brought that.
+    /// Returns the body in which no kernel fetches a region of an array that another one has in its tile since a run in the same round.
+    /// If a later kernel needs more of the array, by messages of the same kind, the first kernel fetches all of that.
     ///
-    /// Results are the same to the last bit, but that a sum over a part of what a kernel before it has in its tile may take its terms in
-    /// another order.
+    /// Results are the same to the last bit, except that a sum over a part of an earlier kernel's tile may take its terms in another
+    /// order.
     #[must_use]
     pub fn with_kept_tiles(self) -> Self {
         let mut found = vec![Changes::default(); self.nests.len()];
@@ -65,7 +66,7 @@ impl Body {
         body.with_derived_statements()
     }
 
-    /// The nest with what becomes of its transfers; none if nothing does.
+    /// The nest with these changes to its transfers; none if it is unchanged.
     fn changed(&self, nest: &Nest, Changes { kept, wider }: &Changes) -> Option<Nest> {
         if kept.is_empty() && wider.is_empty() {
             return None;
@@ -86,7 +87,7 @@ impl Body {
             let claim =
                 format!("the region needed of it is inside the region that `{name}` needs, which is fetched whole");
             claims.push((tile, Property::Residency, claim, false));
-            // Who sends it, as it was proved for the other kernel, if it is clear of which transfer that is said.
+            // The claim about its senders, as proved for the other kernel, if it is clear to which transfer that belongs.
             let is_only = other.inputs().iter().filter(|transfer| transfer.tensor == wide.tensor).count() == 1;
             let tensor = other.tensor_name(wide.tensor);
             let of_route = |proof: &&Proof| {
@@ -106,7 +107,7 @@ impl Body {
         Some(nest.completed(proofs))
     }
 
-    /// What becomes of the transfers of the nests among statements.
+    /// Finds the changes to the transfers of the nests among statements.
     fn find_kept(&self, statements: &[Statement], found: &mut [Changes]) {
         let mut tiles: Vec<Filled> = Vec::new();
         for part in Self::parts_of(statements) {
@@ -143,17 +144,17 @@ impl Body {
         (&self.nests[nest.0], &self.nests[nest.0].transfers[tile.0])
     }
 
-    /// Whether all that a transfer is to bring is in a tile, where its leaf can read it.
+    /// Whether the region of a transfer is completely in a tile, where the transfer's leaf can read it.
     fn is_in(&self, place: Place, filled: &Filled) -> bool {
         let ((nest, transfer), (_, own)) = (self.at(place), self.at(filled.place));
         let (source, tile) = filled.as_of;
         own.tile.is_read_by(nest) && self.nests[source.0].holds(tile, nest, transfer)
     }
 
-    /// Whether a tile may be brought all that a transfer of a later nest is to bring, and its leaf can read it there.
+    /// Whether a tile may be filled with the region of a later nest's transfer, and that nest's leaf can read it there.
     ///
-    /// It is if that is more of the same, by no fewer messages of the same kind, and no kernel that reads the tile might round otherwise. What
-    /// would come while its own leaf computes is not waited for elsewhere.
+    /// This requires that the region is larger, that its messages are of the same kind and no fewer, and that no kernel that reads the
+    /// tile might round differently. A transfer that overlaps its own leaf is not moved to a kernel that would wait for it.
     fn may_fill(&self, place: Place, filled: &Filled) -> bool {
         let ((nest, wide), (_, own)) = (self.at(place), self.at(filled.place));
         let (source, now) = self.at(filled.as_of);
@@ -166,7 +167,7 @@ impl Body {
 }
 
 impl Nest {
-    /// What holds of it besides what was proved of routes that nothing takes any more, and whether ranks make the same calls.
+    /// The proofs that still hold, without those of routes that are no longer taken, and new ones that ranks make the same calls.
     fn still_proved(&self) -> Vec<Proof> {
         let is_sent = |tensor: Name| {
             let of_tensor = |transfer: &&Transfer| self.tensor_name(transfer.tensor) == tensor;
@@ -182,23 +183,23 @@ impl Nest {
         proved.chain(matching).collect()
     }
 
-    /// Whether its sums may be rounded otherwise if their terms lie otherwise in tiles.
+    /// Whether its sums may be rounded differently if their terms are laid out differently in tiles.
     fn rounds_sums(&self) -> bool {
         !self.kernel.writes_once() && self.kernel.assign().depends_on_order(self.kernel.dtype())
     }
 
-    /// Whether another nest can read in the tile of one of its transfers, after a run, what a transfer of that nest is to bring.
+    /// Whether another nest can read the region of its transfer, after a run, in the tile of one of this nest's transfers.
     pub(super) fn keeps(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
         let is_read = self.transfers.get(tile.0).is_some_and(|kept| kept.tile.is_read_by(other));
         is_read && self.holds(tile, other, transfer)
     }
 
-    /// Whether what one of its transfers brings has in it what a transfer of another nest is to bring of the same array.
+    /// Whether the region of one of its transfers contains that of another nest's transfer of the same array.
     fn holds(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
         let Some(kept) = self.transfers.get(tile.0) else { return false };
         let id = |nest: &Self, of: &Transfer| nest.arrays.get(of.tensor.0).copied();
         let stays = kept.can_stay() && transfer.can_stay() && kept.kept_by().is_none();
-        // Corners that have not come to one tile are missing in the other.
+        // Corners that one tile did not receive are missing in the other.
         let all_comes = kept.route.star().is_none_or(|star| match &transfer.route.legs[..] {
             [leg] => leg.reach(&self.mesh).is_some_and(|reach| star.hold(&reach)),
             _ => false,
@@ -212,7 +213,7 @@ impl Nest {
             && self.is_inside(&transfer.region, &kept.region)
     }
 
-    /// Whether one region is inside of another on each rank, neither of which depends on loops.
+    /// Whether one region is inside another on each rank, where neither depends on loops.
     fn is_inside(&self, inner: &Region, outer: &Region) -> bool {
         if inner == outer {
             return true;
@@ -233,14 +234,14 @@ impl Nest {
 }
 
 impl Tile {
-    /// Whether the leaf of a nest can read it: where a rank's own part is not in the tile but in its shard, a nest of loops alone does.
+    /// Whether the leaf of a nest can read it: if a rank's own part is not in the tile but in its shard, only a nest of loops can.
     fn is_read_by(&self, nest: &Nest) -> bool {
         !self.own_in_place || nest.leaf.op == LeafOp::Nest
     }
 }
 
 impl Transfer {
-    /// Has it bring what a transfer of a later kernel is to bring of the same array.
+    /// Makes it fetch the region of a later kernel's transfer of the same array.
     fn take_over(&mut self, wide: &Self, kernel: Name) {
         self.region = wide.region.clone();
         self.route = wide.route.clone();
@@ -254,7 +255,7 @@ impl Transfer {
 }
 
 impl Route {
-    /// Whether it is by messages of the same kind as another one, from no fewer ranks.
+    /// Whether it uses messages of the same kind as another route, from no fewer ranks.
     fn is_at_least(&self, other: &Self) -> bool {
         match (&self.legs[..], &other.legs[..]) {
             ([Leg::Halo { reach }], [Leg::Halo { reach: other }])

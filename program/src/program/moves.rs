@@ -16,8 +16,8 @@ use std::cell::OnceCell;
 
 /// A move of all elements of one array to another of a different sharding.
 ///
-/// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
-/// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
+/// Each rank receives the elements that it owns of the target and not of the source, once; if they have several owners, from the one
+/// whose coordinates are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
 /// closed, in the order of their coordinates or by a [procedure](Way::procedure).
 ///
 /// ```
@@ -32,24 +32,25 @@ use std::cell::OnceCell;
 pub struct Move {
     /// The array that it reads.
     pub source: ArrayId,
-    /// What each rank hands out of what it holds of the source, if it is not all: what it owns by this sharding.
+    /// The sharding by which ranks send parts of their source shards, if not all: each sends the elements that it owns by this sharding.
     pub kept: Option<Sharding>,
     /// The array that it writes.
     pub target: ArrayId,
-    /// What combines terms that meet: `+=`, or anything else by a procedure.
+    /// The operation that combines terms: `+=`, or any other by a procedure.
     pub op: Assign,
-    /// How ranks carry it out. Where a procedure closes sums, in ranks of the mesh, the target lies as the source does but for these.
+    /// How ranks carry it out. If a procedure closes sums, in ranks of the mesh, the target has the source's sharding except for these
+    /// sums.
     pub way: Way,
     /// The route's name.
     pub pattern: Pattern,
-    /// What led to it, for [`Program::explain`](crate::Program::explain).
+    /// The reasons for it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
 
-/// Meshes of more ranks are not gone through one by one.
+/// On meshes of more ranks, ranks are not examined individually.
 const COUNTED: usize = 4096;
 
-/// The most bytes that one rank receives by the legs of a way: counted where ranks are few, else a bound.
+/// Maximum bytes that one rank receives by the legs of a route: counted if ranks are few, else a bound.
 fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
     let closed = closed_axes(source, target);
     let sums = SumKind::new(dtype, way.in_pieces);
@@ -57,7 +58,7 @@ fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u
     let summed = summed_up(source, target, &closed);
     let of_leg = |(leg, direction): (&Leg, Direction)| {
         let of = |rank: Option<usize>| {
-            // Before sums move on, they have met.
+            // Sums are complete before they move on.
             let source = if direction == way.direction { source } else { &summed };
             let (closed, by_procedure) = (&closed, &by_procedure);
             received(leg, direction, &Moving { source, target, direction, rank, sums, closed, by_procedure })
@@ -68,22 +69,22 @@ fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u
     way.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
 }
 
-/// A rank that takes part in a move: its tile is what it has of the target, or, of sums, of the source.
+/// A rank that takes part in a move: its tile is its shard of the target, or, for sums, of the source.
 struct Moving<'a> {
     source: &'a Sharding,
     target: &'a Sharding,
     direction: Direction,
-    /// The rank; if it is any, one that has as much as any may.
+    /// The rank; if none, one with the largest shards.
     rank: Option<usize>,
     sums: SumKind,
     /// The axes along which sums are closed.
     closed: &'a [usize],
-    /// What ranks receive by a procedure.
+    /// The elements that ranks receive by a procedure.
     by_procedure: &'a OnceCell<Vec<usize>>,
 }
 
 impl Moving<'_> {
-    /// The bytes that the rank has by a sharding.
+    /// The bytes that the rank has in a sharding.
     fn held(&self, sharding: &Sharding) -> u64 {
         let elements = match self.rank {
             Some(rank) => sharding.local_len(&sharding.mesh().coordinates(rank)) as u64,
@@ -92,7 +93,7 @@ impl Moving<'_> {
         elements.saturating_mul(self.sums.element)
     }
 
-    /// What of this many terms of what the rank has of the target it has not itself.
+    /// The bytes of this many terms of the rank's target shard, except the elements that it has itself.
     fn lacking_of(&self, terms: u64) -> u64 {
         let own = self.rank.map_or(0, |rank| {
             let [before, after] = [self.source, self.target].map(|sharding| sharding.mesh().coordinates(rank));
@@ -121,7 +122,7 @@ impl Receiver for Moving<'_> {
     }
 
     fn terms_of_part(&self, axes: &[usize]) -> u64 {
-        // Of its own term, a rank may have what it wants.
+        // A rank may already have the elements that it wants of its own term.
         self.lacking_of(self.source.mesh().group_size(axes))
     }
 
@@ -153,7 +154,7 @@ impl Receiver for Moving<'_> {
 }
 
 impl Move {
-    /// The move of all of `source` to `target`, which lie so and are of this type, under the name of its route, if that may be called so.
+    /// The move of all of `source` to `target`, in these shardings and of this type, called `pattern` if its legs may be called that.
     #[must_use]
     pub fn new(
         ends: [ArrayId; 2],
@@ -169,7 +170,7 @@ impl Move {
         }
     }
 
-    /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
+    /// The direct move of all of `source` to `target`: by one exchange or all-gather, or by a reduction if sums are closed.
     #[must_use]
     pub fn direct([source, target]: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
         let way = Way::between(shardings[0], shardings[1], dtype.size());
@@ -177,7 +178,7 @@ impl Move {
         Self { source, kept: None, target, op: Assign::Add, way, pattern, tests }
     }
 
-    /// What it is, if what it is called is something else. What is exchanged may have the name of any route without sums.
+    /// Its pattern, if it is called something else. An exchange may have the name of any route without sums.
     pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2]) -> Option<Pattern> {
         let is_exchanged = matches!(self.way.legs[..], [Leg::Exchange { .. }]);
         let is_so = match &self.pattern {
@@ -198,7 +199,7 @@ impl Move {
         [self.source, self.target].map(|id| &arrays[id.0].sharding)
     }
 
-    /// What it moves at most.
+    /// The volume that it moves, at most.
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
         let from = self.kept.as_ref().unwrap_or(source);
@@ -213,7 +214,7 @@ impl Move {
         Volume { times: 1, busy: u64::from(received > 0), each: received, received, staged, is_counted }
     }
 
-    /// How its sums are closed, as a page has it behind its pattern: `of maxima by AllReduce`, or `each rank a piece`.
+    /// How its sums are closed, as printed after its pattern: `of maxima by AllReduce`, or `each rank a piece`.
     pub(super) fn shown_sums(&self) -> String {
         let what = match self.op {
             Assign::Set | Assign::Add => "",
@@ -229,12 +230,12 @@ impl Move {
     }
 }
 
-/// The axes along which the sums of the source are closed; none of a move that the check of the program refuses.
+/// The axes along which the sums of the source are closed; none for a move that the check of the program refuses.
 fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
     source.closed_axes(target).unwrap_or_default()
 }
 
-/// The name of the way between two shardings.
+/// The name of the route between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2], way: &Way) -> Pattern {
     if source == target { Pattern::Local } else { way.pattern(&Way::mesh(source, target)) }
 }

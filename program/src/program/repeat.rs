@@ -1,33 +1,33 @@
-//! Rounds: statements that run again and again, on arrays that each round leaves to the next one.
+//! Rounds: statements that run repeatedly, on arrays that each round passes to the next one.
 
 use crate::ids::ArrayId;
 use serde::{Deserialize, Serialize};
 
-/// The most rounds that a program may have, so that what they move can be counted.
+/// Maximum number of rounds of a program, so that the bytes that they move can be counted.
 pub const MOST_ROUNDS: u64 = 1 << 40;
 
-/// How often the statements of a [`Repeat`](crate::Statement::Repeat) run, and what goes from one round to the next.
+/// How often the statements of a [`Repeat`](crate::Statement::Repeat) run, and which arrays are carried from one round to the next.
 ///
 /// ```text
-/// A' is first A, and then B of the round before
+/// A' is first A, and then B of the previous round
 /// each round:  B = step(A')
 /// afterwards:  A' is B of the last round
 /// ```
 ///
-/// An array that is carried is renamed, not copied: where a round begins, `value` is what `next` was at the end of the round
-/// before, and `first` in the first round. All are renamed at once, so `next` may be another one's `value`.
+/// A carried array is renamed, not copied: at the start of a round, `value` is the `next` of the previous round, and `first` in the first
+/// round. All are renamed at once, so `next` may be the `value` of another one.
 ///
-/// `next` is the next version of `value`: elements of `next` that the kernel which writes it does not write have the values that they have in
-/// `value`. What is not carried starts each round without values, with what the sums of its kernel begin with.
+/// `next` is the next version of `value`: elements of `next` that its kernel does not write have the values that they have in `value`.
+/// Arrays that are not carried start each round without values, with the initial value of their kernel's sums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
-    /// The most rounds; with none, values are what they are first.
+    /// Maximum number of rounds; with 0, each `value` is its `first`.
     pub times: u64,
-    /// What ends the rounds before.
+    /// The condition that ends the rounds earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// What goes from one round to the next.
+    /// The arrays carried from one round to the next.
     pub carried: Vec<Carried>,
 }
 
@@ -41,20 +41,20 @@ pub struct Until {
     pub below: f64,
 }
 
-/// An array that goes from one round to the next. All three lie alike.
+/// An array that is carried from one round to the next. All three have the same sharding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
-    /// What it is in the first round: an input, or written before.
+    /// The array in the first round: an input, or written before.
     pub first: ArrayId,
-    /// What rounds read, and what there is afterwards.
+    /// The array that rounds read, and that exists afterwards.
     pub value: ArrayId,
-    /// What it is in the next round: a temporary that each round writes, or another one that is carried.
+    /// The array in the next round: a temporary that each round writes, or another carried array.
     pub next: ArrayId,
 }
 
 impl Repeat {
-    /// Returns the arrays that change their names between rounds, each once.
+    /// Returns the arrays that are renamed between rounds, each once.
     #[must_use]
     pub fn renamed(&self) -> Vec<ArrayId> {
         let mut all = Vec::new();
@@ -66,8 +66,7 @@ impl Repeat {
         all
     }
 
-    /// Returns the arrays that are still there when a round ends: what is carried, what it is in the next round, and the scalar that ends
-    /// the rounds, each once.
+    /// Returns the arrays that outlast a round: the carried ones, their next versions, and the scalar that ends the rounds, each once.
     #[must_use]
     pub fn leaves(&self) -> Vec<ArrayId> {
         let mut all = self.renamed();

@@ -1,4 +1,4 @@
-//! What holds of a program: proofs of its kernels, and bounds per rank.
+//! The report of a program: proofs of its kernels, and bounds per rank.
 
 use super::{Array, ArrayKind, Body, Move, Part};
 use crate::ids::ArrayId;
@@ -8,8 +8,8 @@ use crate::volume::Volume;
 use polyshard_layout::DType;
 
 impl Report {
-    /// What holds of a program: what was proved of its kernels and follows for the `flow` from one to another, its arrays, the tiles and
-    /// staging of all statements, which are made once and stay, and all that is received.
+    /// The report of a program: the proofs of its kernels and those that follow for the `flow` between them, its arrays, the tiles and
+    /// staging of all statements, which are allocated once and kept, and all bytes received.
     pub(crate) fn of_program(dtype: DType, arrays: &[Array], body: &Body, flow: Vec<Proof>) -> Self {
         let size = dtype.size() as u64;
         let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
@@ -23,7 +23,7 @@ impl Report {
         let shard_bytes = given.map(bytes).chain(memory).fold(0, u64::saturating_add);
         let mut report = Self { shard_bytes, ..Self::default() };
         for nest in &body.nests {
-            // What is claimed of several kernels alike is said once.
+            // A claim that several kernels share is listed once.
             let new = nest.report.proofs.iter().filter(|proof| !report.proofs.contains(proof));
             let new: Vec<_> = new.cloned().collect();
             report.proofs.extend(new);
@@ -38,12 +38,12 @@ impl Report {
 }
 
 impl Body {
-    /// What holds of the program with this body.
+    /// The report of the program with this body.
     pub(super) fn report(&self, dtype: DType, arrays: &[Array]) -> Report {
         Report::of_program(dtype, arrays, self, self.flow(arrays).proofs)
     }
 
-    /// The most bytes that one rank receives by these parts.
+    /// Maximum bytes that one rank receives by these parts.
     fn received<'a>(&self, parts: impl Iterator<Item = Part<'a>>, of_move: &dyn Fn(&Move) -> u64) -> InRounds {
         let received = parts.map(|part| match part {
             Part::Nest(id, _) => {
@@ -60,7 +60,7 @@ impl Body {
     }
 }
 
-/// The most bytes that one rank receives in the first round of a repetition, and in each of the others.
+/// Maximum bytes that one rank receives in the first round of a repetition, and in each of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InRounds {
     /// In the first round.
@@ -70,15 +70,15 @@ pub struct InRounds {
 }
 
 impl InRounds {
-    /// Returns as many bytes in each round.
+    /// Returns the same number of bytes in each round.
     #[must_use]
     pub fn alike(bytes: u64) -> Self {
         Self { first: bytes, later: bytes }
     }
 
-    /// Returns what is received by a nest whose transfers have these volumes, if one rank receives at most `received` bytes of them.
+    /// Returns the bytes received by a nest whose transfers have these volumes, if one rank receives at most `received` bytes of them.
     ///
-    /// In later rounds, a rank may receive as much as in the first one, if it is another that receives what is brought once.
+    /// In later rounds, a rank may receive as much as in the first one, if another rank receives the data that is fetched once.
     #[must_use]
     pub fn of_nest(nest: &Nest, volumes: &[Volume], received: u64) -> Self {
         let again = nest.transfers.iter().zip(volumes).filter(|(transfer, _)| transfer.brought == Brought::EachTime);
@@ -86,14 +86,14 @@ impl InRounds {
         Self { first: received, later: received.min(again) }
     }
 
-    /// Returns what is received by two parts, one after the other.
+    /// Returns the bytes received by two parts, one after the other.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let add = u64::saturating_add;
         Self { first: add(self.first, other.first), later: add(self.later, other.later) }
     }
 
-    /// Returns what is received in this many rounds.
+    /// Returns the bytes received in this many rounds.
     #[must_use]
     pub fn in_all(self, times: u64) -> u64 {
         match times.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! Rooms: the memory that arrays of a program use again and again.
+//! Rooms: the memory that arrays of a program share.
 
 use super::{Carried, Program};
 use crate::ids::{ArrayId, RoomId};
@@ -6,15 +6,15 @@ use crate::ids::{ArrayId, RoomId};
 /// Which arrays are in the same memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rooms {
-    /// By array, the number of its room: that of a temporary, and of what is carried from round to round.
+    /// By array, the number of its room, if it is a temporary or carried from round to round.
     pub of: Vec<Option<RoomId>>,
-    /// By room, the most arrays that are in it at one time.
+    /// By room, the maximum number of arrays in it at one time.
     pub most: Vec<usize>,
 }
 
 impl Program {
-    /// Returns the rooms of its arrays: those that take one another's names share one, in which all of them are at one time, and others
-    /// as [`slots`](Self::slots) says.
+    /// Returns the rooms of its arrays: arrays that are renamed to each other share one, which holds all of them at one time, and
+    /// others share memory as [`slots`](Self::slots) says.
     #[must_use]
     pub fn rooms(&self) -> Rooms {
         let mut of = self.slots();
@@ -31,7 +31,7 @@ impl Program {
                 }
             }
         }
-        // The numbers that are left, from 0.
+        // Renumbers the remaining rooms from 0.
         let mut used: Vec<_> = of.iter().flatten().copied().collect();
         used.sort_unstable();
         used.dedup();

@@ -13,8 +13,8 @@ use crate::way::{Packing, Way};
 use polyshard_layout::counted;
 use std::fmt::{self, Write as _};
 
-/// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
-/// it the loops of a kernel; a temporary that holds an array in another sharding has a prime.
+/// A program of one kernel prints as the kernel's loops. Other programs print their arrays, and a line per statement; a temporary
+/// that holds an array in another sharding has a prime.
 ///
 /// ```text
 /// program over (x: 2), f32
@@ -26,7 +26,7 @@ use std::fmt::{self, Write as _};
 ///     output        Z[4, 4]: [0 @ x]
 /// ```
 ///
-/// What is repeated is indented below its repetition.
+/// Repeated statements are indented below their repetition.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(nest) = self.body.only_nest() {
@@ -54,8 +54,8 @@ impl fmt::Display for Program {
 }
 
 impl Program {
-    /// Returns, for each transfer and move, the pattern found, what led to it and the bytes per rank and step; then the
-    /// proofs, the bounds per rank, and hints at what would likely be faster.
+    /// Returns, for each transfer and move, the pattern found, the reasons for it and the bytes per rank and step; then the proofs,
+    /// the bounds per rank, and hints at what would likely be faster.
     #[must_use]
     pub fn explain(&self) -> String {
         let mut text = String::new();
@@ -105,7 +105,7 @@ impl Program {
                 let steps = "in every step, each rank receives all that it reads, and writes only elements that it \
                              owns or sends on";
                 // Whether calls match, and arrays are written before they are read, is decided when a program is read, whatever the
-                // file says.
+                // file states.
                 let calls = self.nests().flat_map(|nest| nest.matches().unwrap_or_default());
                 let decided: Vec<_> = calls.chain(self.body.flow(&self.arrays).proofs).collect();
                 let stated = self.report.proofs.iter().filter(|proof| !decided.contains(proof));
@@ -167,14 +167,14 @@ impl Program {
     fn shown_legs(&self, moved: &Move) -> String {
         let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
         let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(source), target);
-        // Those of moves are numbers.
+        // In moves, these expressions are numbers.
         let expr = |expr: &Expr| expr.offset().to_string();
         let in_pieces = moved.way.in_pieces;
         let shown = |(leg, direction)| LegText { mesh: &mesh, direction, in_pieces, expr: &expr }.of(leg);
         moved.way.taken().into_iter().map(shown).collect::<Vec<_>>().join("; then ")
     }
 
-    /// Returns how often something is repeated, as a page has it: `at most 100 rounds, until rr < 1e-9`.
+    /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
     pub fn shown_rounds(&self, Repeat { times, until, .. }: &Repeat) -> String {
         let rounds = counted(times, "round");
@@ -214,7 +214,7 @@ impl Program {
     }
 }
 
-/// Writes lines under a heading, if there are any.
+/// Writes lines under a heading, if it is given any.
 fn list(text: &mut String, heading: &str, lines: &[String]) -> fmt::Result {
     if !lines.is_empty() {
         writeln!(text, "{heading}")?;

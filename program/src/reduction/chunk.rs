@@ -10,11 +10,11 @@ use std::ops::Range;
 /// c * elements / chunks .. (c + 1) * elements / chunks         7 elements, 4 chunks:  0 | 1 2 | 3 4 | 5 6
 /// ```
 ///
-/// rounded down, so chunks differ by one element at most, are empty if there are more of them than elements, and every
-/// rank cuts alike. Nothing is padded.
+/// rounded down, so chunks differ by one element at most, are empty if there are more of them than elements, and are the same on
+/// all ranks. Nothing is padded.
 ///
 /// # Panics
-/// If there are no chunks.
+/// If `chunks` is 0.
 #[must_use]
 pub fn chunk(elements: usize, chunks: usize, chunk: usize) -> Range<usize> {
     // A product of two lengths may not fit a word.

@@ -52,7 +52,7 @@ pub enum ReductionError {
         chunks: usize,
         parts: usize,
     },
-    /// A program that ends before the sum is everywhere.
+    /// A program that ends before every rank has the sum.
     #[error("after the last step rank {rank} lacks {missing} of {} of the sum; add steps", counted(*chunks, "chunk"))]
     Incomplete {
         /// A rank that lacks some.

@@ -16,7 +16,7 @@ pub struct Lowered {
     steps: Vec<LoweredStep>,
 }
 
-/// Steps as a file has them.
+/// Steps as stored in a file.
 #[derive(Deserialize)]
 struct Unchecked {
     reduced: Arc<Vec<Vec<usize>>>,
@@ -35,12 +35,12 @@ impl TryFrom<Unchecked> for Lowered {
 /// One step: a collective in several groups at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoweredStep {
-    /// What is done.
+    /// The collective.
     pub collective: Collective,
-    /// The groups; of what adds, those that hold something. The first rank of each is its root, and the order is
-    /// that of scattered pieces.
+    /// The groups; for a collective that adds, those that hold something. The first rank of each is its root, and the order
+    /// is that of scattered pieces.
     pub groups: Arc<Vec<Vec<usize>>>,
-    /// Each rank that takes part (of a broadcast, each root) holds this part of the array before: one of `parts`.
+    /// Each rank that takes part (in a broadcast, each root) holds one of `parts` parts of the array before the step.
     pub parts: usize,
 }
 
@@ -50,7 +50,7 @@ const MOST_CHUNKS: usize = 1 << 20;
 impl Lowered {
     /// Returns the reduction by these steps, which sums each group of `reduced`, on arrays of `chunks` equal chunks.
     ///
-    /// [`prove`](Self::prove) says whether they do.
+    /// [`prove`](Self::prove) checks that they do.
     ///
     /// ```
     /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
@@ -65,10 +65,9 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// [`Ranks`](ReductionError::Ranks) if the groups of `reduced` do not have each rank from 0 on once, or a step names
-    /// another rank or one twice; [`NoChunks`](ReductionError::NoChunks) if there are none;
-    /// [`TooManyChunks`](ReductionError::TooManyChunks) if there are more than ranks, and more than the steps
-    /// make.
+    /// [`Ranks`](ReductionError::Ranks) if the groups of `reduced` do not have each rank, numbered from 0, once, or a step
+    /// names another rank or a rank twice; [`NoChunks`](ReductionError::NoChunks) if `chunks` is 0;
+    /// [`TooManyChunks`](ReductionError::TooManyChunks) if there are more than ranks, and more than the steps make.
     pub fn from_steps(
         reduced: impl Into<Arc<Vec<Vec<usize>>>>,
         chunks: usize,
@@ -89,7 +88,8 @@ impl Lowered {
         if chunks == 0 {
             return Err(ReductionError::NoChunks);
         }
-        // Nothing else divides an array, and every chunk is remembered of every rank. One per rank is always enough to tell.
+        // Only reduce-scatters divide an array, and the state of every chunk is stored for every rank. One chunk per rank is
+        // always enough.
         let scattered = steps.iter().filter(|step| step.collective == Collective::ReduceScatter);
         let largest = scattered.filter_map(|step| step.groups.iter().map(Vec::len).max());
         let most = largest.fold(1, |most: usize, group| most.saturating_mul(group.max(1)).min(MOST_CHUNKS)).max(ranks);
@@ -99,15 +99,15 @@ impl Lowered {
         Ok(Self { reduced, chunks, steps })
     }
 
-    /// As [`from_steps`](Self::from_steps), of groups that are known to be of these ranks: a planner lowers thousands of
-    /// programs to the same few.
+    /// As [`from_steps`](Self::from_steps), with groups that are known to be of these ranks: a planner lowers thousands of
+    /// programs to the same few groups.
     #[doc(hidden)]
     #[must_use]
     pub fn from_known(reduced: Arc<Vec<Vec<usize>>>, chunks: usize, steps: Vec<LoweredStep>) -> Self {
         Self { reduced, chunks, steps }
     }
 
-    /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
+    /// Returns the same with ranks renumbered: rank `r` becomes `number(r)`.
     ///
     /// # Errors
     /// [`Ranks`](ReductionError::Ranks) if two ranks become one, or one is too large.
@@ -131,7 +131,7 @@ impl Lowered {
         &self.reduced
     }
 
-    /// Returns the fewest equal chunks in which an array can be, so that each step moves whole ones.
+    /// Returns the smallest number of equal chunks of an array with which each step moves whole chunks.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.chunks
@@ -145,7 +145,7 @@ impl Lowered {
 
     /// Returns the chunks that each rank holds before each step and after the last: by step, then by rank.
     ///
-    /// Chunk `c` of an array of `n` elements may be any piece of it, as long as all ranks take it alike.
+    /// Chunk `c` of an array of `n` elements may be any piece of it, as long as all ranks take the same.
     ///
     /// ```
     /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep};
@@ -185,7 +185,7 @@ pub(super) fn ranks_of(groups: &[Vec<usize>]) -> Result<usize, ReductionError> {
     Ok(ranks)
 }
 
-/// Chunks as ranges of neighbours.
+/// Ascending chunks as ranges of consecutive numbers.
 fn ranges(chunks: &[usize]) -> Vec<Range<usize>> {
     chunks.chunk_by(|left, right| left + 1 == *right).map(|run| run[0]..run[run.len() - 1] + 1).collect()
 }

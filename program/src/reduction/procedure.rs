@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// How the partial results of a move's source are closed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MoveReduction {
-    /// What combines them: `+=`, `*=`, `max=` or `min=`.
+    /// The operation that combines them: `+=`, `*=`, `max=` or `min=`.
     pub op: Assign,
-    /// Who combines what with whom.
+    /// Which ranks combine which terms.
     pub procedure: Procedure,
 }
 
@@ -26,7 +26,7 @@ impl From<Procedure> for MoveReduction {
     }
 }
 
-/// How ranks in groups combine what they hold, so that each has the result of its group. Whoever has one need not prove it
+/// How ranks in groups combine their arrays, so that each has the result of its group. A value of this type need not be proved
 /// again: it cannot be made otherwise.
 ///
 /// ```
@@ -54,7 +54,7 @@ enum Kind {
 impl TryFrom<Kind> for Procedure {
     type Error = ReductionError;
 
-    /// Proves what was read.
+    /// Proves the steps that were read.
     fn try_from(kind: Kind) -> Result<Self, ReductionError> {
         match kind {
             Kind::Steps(steps) => Self::by_steps(steps),
@@ -73,11 +73,11 @@ impl Procedure {
         Ok(Self(Kind::Steps(steps)))
     }
 
-    /// Returns the reduction in which each group combines in the order in which it lists its ranks: each gets a piece of
-    /// all, combines it by itself, and hands it on, so that the bits do not depend on where ranks are.
+    /// Returns the reduction in which each group combines in the order in which it lists its ranks: each rank gets a piece of
+    /// all arrays, combines it, and sends the result to the others, so that the bits do not depend on where ranks are.
     ///
     /// # Errors
-    /// [`Ranks`](ReductionError::Ranks) if the groups do not have each rank from 0 on once.
+    /// [`Ranks`](ReductionError::Ranks) if the groups do not have each rank, numbered from 0, once.
     pub fn in_order(groups: Vec<Vec<usize>>) -> Result<Self, ReductionError> {
         ranks_of(&groups)?;
         Ok(Self(Kind::InOrder(groups.into())))
@@ -107,7 +107,7 @@ impl Procedure {
         self.groups().iter().map(Vec::len).sum()
     }
 
-    /// Returns whether its groups are those of the ranks of a mesh that differ along `axes`, given as positions, alone.
+    /// Returns whether its groups are those of the ranks of a mesh that differ only along `axes`, given as positions.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -133,7 +133,7 @@ impl Procedure {
     /// Checks that it [is along](Self::is_along) these axes, and in the order of the mesh if it is [`in_order`](Self::in_order).
     ///
     /// # Errors
-    /// What it does instead, as a clause after what it reduces.
+    /// The mismatch, as a clause after the subject.
     pub(crate) fn check_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<(), String> {
         let (ranks, size) = (self.ranks(), mesh.size());
         if ranks != size {
@@ -147,13 +147,13 @@ impl Procedure {
         Err(format!("combines the groups {}; it must combine {wanted}", listed(self.groups())))
     }
 
-    /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
+    /// Returns the same with ranks renumbered: rank `r` becomes `number(r)`.
     ///
     /// # Errors
     /// [`Ranks`](ReductionError::Ranks) if two ranks become one, or one is too large.
     pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Result<Self, ReductionError> {
         match &self.0 {
-            // What is proved of ranks is proved of them by any other name.
+            // A proof holds for any numbering of the ranks.
             Kind::Steps(steps) => Ok(Self(Kind::Steps(steps.renumbered(number)?))),
             Kind::InOrder(groups) => {
                 Self::in_order(groups.iter().map(|group| group.iter().map(|&rank| number(rank)).collect()).collect())
@@ -161,11 +161,13 @@ impl Procedure {
         }
     }
 
-    /// Returns the elements that each rank receives, of arrays of `elements(rank)` elements, as many on all ranks of a group.
+    /// Returns the elements that each rank receives, for arrays of `elements(rank)` elements, the same number on all ranks of a
+    /// group.
     ///
-    /// Of a group of `n` ranks where one holds `e` elements before a step: `(n - 1) e` in an all-reduce, and in a reduce on
-    /// the first; `(n - 1) e / n` in a reduce-scatter and `(n - 1) e` in an all-gather if pieces are equal; what the first
-    /// holds in a broadcast, on the others. In one fixed order it is what a reduce-scatter and an all-gather receive.
+    /// In a group of `n` ranks of which one holds `e` elements before a step, it receives: `(n - 1) e` in an all-reduce, and as
+    /// the first rank in a reduce; `(n - 1) e / n` in a reduce-scatter and `(n - 1) e` in an all-gather if pieces are equal; in
+    /// a broadcast, all but the first rank receive the elements of the first. In one fixed order, a rank receives the elements
+    /// of a reduce-scatter and an all-gather.
     ///
     /// # Panics
     /// If proved steps have no layout: a bug in polyshard.
@@ -215,7 +217,7 @@ impl Procedure {
     pub fn most_received(&self, elements: usize) -> usize {
         let received = match &self.0 {
             Kind::Steps(steps) => {
-                // Of no shorter array is a chunk longer than one of equal chunks.
+                // A shorter array does not have a longer chunk than this one, which divides into equal chunks.
                 let even = elements.checked_next_multiple_of(steps.chunks()).unwrap_or(elements);
                 self.received(|_| even).into_iter().max()
             }
@@ -227,11 +229,11 @@ impl Procedure {
         received.unwrap_or(0)
     }
 
-    /// Returns a bound on the elements that a rank holds besides its array of `elements` elements.
+    /// Returns a bound on the elements that a rank holds in addition to its array of `elements` elements.
     #[must_use]
     pub fn most_staged(&self, elements: usize) -> usize {
         match &self.0 {
-            // What a group has, packed, and what the rank has of it.
+            // The packed elements of a group, and the rank's own.
             Kind::Steps(_) => elements.saturating_mul(2),
             // A piece of every member, and the result.
             Kind::InOrder(groups) => {

@@ -28,7 +28,7 @@ impl Lowered {
     ///
     /// # Errors
     /// [`Joined`](ReductionError::Joined) if a step joins ranks that are not to be summed, [`Parts`](ReductionError::Parts) if
-    /// it is wrong about what they hold, [`Rule`](ReductionError::Rule) if it breaks a rule, and
+    /// it misstates the part that they hold, [`Rule`](ReductionError::Rule) if it breaks a rule, and
     /// [`Incomplete`](ReductionError::Incomplete) if the sum is not complete at the end: each says which step and ranks.
     pub fn prove(&self) -> Result<(), ReductionError> {
         for reduced in self.reduced() {

@@ -4,14 +4,14 @@
 //! { every device has the same chunks, no device twice in one }   AllReduce      { each: the union }
 //!                         the same, chunks divisible             ReduceScatter  { each: a piece of the union }
 //!                         the same                               Reduce         { first: the union; others: nothing }
-//! { every device has as many chunks, none in common }            AllGather      { each: all chunks }
+//! { equally many chunks on every device, none in common }        AllGather      { each: all chunks }
 //! { the first has all data, and some device has less }           Broadcast      { each: all data of the first }
 //! ```
 //!
 //! The figure is not in the text of the paper (N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal
-//! parallelism placement and reduction strategies on hierarchical systems for deep learning", MLSys 2022). These rules follow its description, with two things made definite: a group
-//! that holds nothing is left alone by the three reducing operations, so `Parallel` may follow a `Reduce`; and an
-//! all-gather needs something of everyone. With them the totals of the paper's tables come out.
+//! parallelism placement and reduction strategies on hierarchical systems for deep learning", MLSys 2022). These rules follow its
+//! description, with two things made definite: the three reducing operations leave a group that holds nothing as it is, so `Parallel` may
+//! follow a `Reduce`; and an all-gather needs data from every member. With them the totals of the paper's tables are reproduced.
 
 use super::state::Context;
 use polyshard_layout::{Collective, counted};
@@ -26,10 +26,10 @@ pub const COLLECTIVES: [Collective; 5] = [
     Collective::Broadcast,
 ];
 
-/// What a collective did to a group.
+/// The effect of a collective on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Its devices know something else now.
+    /// The state of its devices has changed.
     Done,
     /// Its devices hold nothing, and nothing happened.
     Idle,
@@ -40,7 +40,7 @@ pub enum Effect {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Violation {
-    /// Reductions are not made of such a collective.
+    /// A collective that reductions do not use.
     #[error("{collective} is not a reduction step; use {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
     NotOfReductions { collective: Collective },
     /// Chunks that are not the same would be added.
@@ -65,7 +65,7 @@ pub enum Violation {
         counted(*chunks, "chunk")
     )]
     Unequal { first: usize, chunks: usize, other: usize, others: usize },
-    /// A broadcast that would lose something.
+    /// A broadcast that would lose partial sums.
     #[error("a broadcast from device {first} would discard partial sums held only by device {other}")]
     WouldLose {
         /// The root.
@@ -87,7 +87,7 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Returns the same with devices numbered as `ranks` says: device `p` is `ranks[p]`.
+    /// Returns the same with devices renumbered: device `p` becomes `ranks[p]`.
     pub(super) fn renumbered(mut self, ranks: &[usize]) -> Self {
         match &mut self {
             Self::DifferentChunks { first, other }

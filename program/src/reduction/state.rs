@@ -1,4 +1,4 @@
-//! State matrices: who has added its data to which chunk, on each device.
+//! State matrices: which devices' data is in which chunk, on each device.
 //!
 //! ```text
 //! chunk \ device   0 1 2 3        device 0 after a reduce-scatter with device 1: of its first two chunks it has
@@ -8,12 +8,12 @@
 //!         3        . . . .
 //! ```
 //!
-//! Each device has such a matrix (Xie et al., section 3.2), and a [`Context`] holds all of them. It knows what data
-//! is made of, never the data.
+//! Each device has such a matrix (Xie et al., section 3.2), and a [`Context`] holds all of them. It records whose
+//! data is summed, never the data.
 
 use std::fmt;
 
-/// The state matrices of all devices: for each device and chunk, the devices whose data it is the sum of.
+/// The state matrices of all devices: for each device and chunk, the devices whose data is in its sum.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Context {
     devices: usize,
@@ -55,7 +55,7 @@ impl Context {
         self.devices
     }
 
-    /// Returns the number of chunks that the array is in.
+    /// Returns the number of chunks of the array.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.chunks
@@ -72,7 +72,7 @@ impl Context {
         (0..self.devices).filter(|other| row[other / 64] >> (other % 64) & 1 == 1).collect()
     }
 
-    /// Returns the chunks that `device` has something of, ascending.
+    /// Returns the chunks of which `device` holds any data, ascending.
     ///
     /// # Panics
     /// If there is no such device.
@@ -82,13 +82,13 @@ impl Context {
         (0..self.chunks).filter(|&chunk| self.row(device, chunk).iter().any(|word| *word != 0)).collect()
     }
 
-    /// Whether every device has the sum of all in every chunk.
+    /// Returns whether every device has the sum of all in every chunk.
     #[must_use]
     pub fn is_sum(&self) -> bool {
         (0..self.devices).all(|device| self.unfinished(device) == 0)
     }
 
-    /// Returns how many chunks `device` has not the whole sum of.
+    /// Returns the number of chunks of which `device` does not have the whole sum.
     pub(super) fn unfinished(&self, device: usize) -> usize {
         let whole = |word: usize| match self.devices - word * 64 {
             64.. => u64::MAX,

@@ -17,14 +17,15 @@ impl Procedure {
         }
     }
 
-    /// Returns how something is reduced so, as a clause: `by ReduceScatter-AllGather`, or `in the order of the ranks`.
+    /// Returns how the reduction is carried out, as a clause:
+    /// `by ReduceScatter-AllGather`, or `in the order of the ranks`.
     #[must_use]
     pub fn shown(&self) -> String {
         format!("{} {self}", if self.steps().is_some() { "by" } else { "in" })
     }
 }
 
-/// `ReduceScatter-AllGather`, or what is done instead.
+/// Writes `ReduceScatter-AllGather`, or the order of a procedure without steps.
 impl fmt::Display for Procedure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.steps() {

@@ -1,43 +1,44 @@
-//! Sums over several loops whose iterations follow one another in a tile and not in a shard: of a rank's own shard, products take one loop at a time; what
-//! lies in another's they copy, so that sums take their terms in the order in which they would in tiles. And the rows of what products pack.
+//! Sums over several loops whose iterations are contiguous in a tile but not in a shard: in a rank's own shard, products take one loop at
+//! a time; operands in another rank's shard they copy, so that sums take their terms in the same order as in tiles. Also the rows that
+//! products pack.
 
 use super::{LeafProduct, ProductLoop, ProductLoops};
 use crate::ids::LeafLoopId;
 use crate::nest::{Direction, Factor, LeafAccess, LeafOp, Nest, Role};
 
-/// Elements that rows are counted to have at least: as many as those of the products by which devices are measured.
+/// Minimum number of elements that a row counts as: the length of rows in the products by which devices are measured.
 const SHORT_ROW: u64 = 256;
 
-/// How far each loop of a leaf moves an operand.
+/// The stride of an operand for each loop of a leaf.
 type Strides = Vec<i64>;
 
 /// An operand of a product.
 struct Operand {
-    /// In a tile of its own.
+    /// In its own tile.
     in_tile: Strides,
-    /// Where it lies.
+    /// Where it is read.
     here: Strides,
     /// Whether that is this rank's own shard.
     is_own: bool,
 }
 
-/// Loops that run as one: the innermost one of them, how many iterations they have, their role, and along which of the operands and the result
-/// elements follow one another.
+/// Loops merged into one: the innermost one of them, the number of iterations, the role, and along which of the operands and the result
+/// elements are contiguous.
 type Merged = (LeafLoopId, u64, Role, [bool; 3]);
 
-/// A product whose loops run in another way over operands where they lie.
+/// A product whose loops are merged differently over operands where they are read.
 pub(super) struct Apart {
     /// The elements of those operands that it reads, and how often.
     pub(super) elements: u64,
     times: u64,
-    /// Whether its sums do, too: else at most products so small that they have kernels of their own differ.
+    /// Whether the loops of its sums are, too: else at most products differ that are so small that they have their own kernels.
     in_sums: bool,
 }
 
 impl Nest {
-    /// Returns the elements that products copy in one run of the leaf, of operands that these transfers, by number, leave in shards of other ranks: where a
-    /// sum goes over several loops that run as one over a tile, but not over the shard. A sum takes its terms in the order of the tile, so
-    /// that no bit depends on where an operand is read.
+    /// Returns the elements that products copy in one run of the leaf, of operands that these transfers, by number, leave in shards of
+    /// other ranks: if a sum has several loops that are merged over a tile, but not over the shard. A sum takes its terms in the order of
+    /// the tile, so that no bit depends on where an operand is read.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -71,13 +72,13 @@ impl Nest {
         }
     }
 
-    /// The products that may copy what lies in shards of other ranks.
+    /// The products that may copy operands in shards of other ranks.
     pub(super) fn copying(&self) -> Vec<Apart> {
         self.apart(|_| true, Operand::like_tile)
     }
 
-    /// Returns the elements of this rank's own shards that products take a piece of a row at a time in one run of the leaf: those of operands of sums over
-    /// several loops that do not run as one there.
+    /// Returns the elements of this rank's own shards that products read in pieces of a row in one run of the leaf: those of operands of
+    /// sums over several loops that are not merged there.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -100,9 +101,9 @@ impl Nest {
         self.in_sums(|_| false, |operand| &operand.in_tile)
     }
 
-    /// Returns the rows in which products of matrices take their operands in one run of the leaf, where these transfers, by number, leave them in shards of other
-    /// ranks: elements that follow one another along the terms of a sum, or as those of the result do. Of shorter ones, 256 elements count as one, and
-    /// what is transposed is not counted.
+    /// Returns the number of rows of the operands of products of matrices in one run of the leaf, if these transfers, by number, leave
+    /// operands in shards of other ranks. A row is contiguous along the terms of a sum, or along the contiguous elements of the result.
+    /// Shorter rows count as one per 256 elements, and transposed operands are not counted.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -137,7 +138,7 @@ impl Nest {
         self.loops_of_products().into_iter().map(rows).fold(0, u64::saturating_add)
     }
 
-    /// The elements that products read whose sums run in another way than if their operands lay so.
+    /// The elements of products whose sums have their loops merged differently than with the strides of `otherwise`.
     fn in_sums(&self, is_in_shard: impl Fn(usize) -> bool, otherwise: fn(&Operand) -> &Strides) -> u64 {
         if !self.sums_over_several() {
             return 0;
@@ -146,7 +147,7 @@ impl Nest {
         apart.map(|product| product.elements.saturating_mul(product.times)).fold(0, u64::saturating_add)
     }
 
-    /// The products whose loops run in another way than if their operands lay so.
+    /// The products whose loops are merged differently than with the strides of `otherwise`.
     fn apart(&self, is_in_shard: impl Fn(usize) -> bool, otherwise: fn(&Operand) -> &Strides) -> Vec<Apart> {
         let product = |product: ProductLoops<'_>| {
             let operands = product.factors.map(|factor| self.operand(factor, &product, &is_in_shard));
@@ -186,7 +187,7 @@ impl Nest {
         Operand { in_tile, here, is_own }
     }
 
-    /// Where a product leaves what it makes: in scratch, in a tile or in a shard.
+    /// The strides of a product's result: in scratch, in a tile or in a shard.
     fn result(&self, product: &ProductLoops<'_>) -> Strides {
         if !product.kept.is_empty() {
             return self.in_scratch(product.kept, product);
@@ -207,7 +208,7 @@ impl Nest {
         access.strides_over(&Vec::from_iter(shard.into_iter().map(|extent| extent as i64)), self.leaf.loops.len())
     }
 
-    /// Of scratch that these loops of a product index, the last one with stride 1.
+    /// The strides of scratch that these loops of a product index, the last one with stride 1.
     fn in_scratch(&self, kept: &[LeafLoopId], product: &ProductLoops<'_>) -> Strides {
         let mut strides = vec![0; self.leaf.loops.len()];
         let mut len = 1i64;
@@ -221,7 +222,7 @@ impl Nest {
 }
 
 impl Operand {
-    /// How it would lie if no other rank's shard were read: a rank's own is read in any case.
+    /// Its strides if no other rank's shard were read: a rank's own is read in any case.
     fn like_tile(&self) -> &Strides {
         if self.is_own { &self.here } else { &self.in_tile }
     }
@@ -233,13 +234,13 @@ impl Operand {
     }
 }
 
-/// Those of the loops that are summed over.
+/// The loops that are summed over.
 fn sums(all: &[Merged]) -> Vec<Merged> {
     all.iter().copied().filter(|(_, _, role, _)| *role == Role::K).collect()
 }
 
 impl LeafAccess {
-    /// How far each loop moves it in an array of these extents, the last of which has stride 1.
+    /// The stride of each loop in an array of these extents, whose last dimension has stride 1.
     fn strides_over(&self, extents: &[i64], loops: usize) -> Strides {
         let mut strides = vec![0i64; loops];
         let mut len = 1i64;
@@ -253,7 +254,7 @@ impl LeafAccess {
     }
 }
 
-/// The loops of a product, those that continue one another as one, as the runtime merges them.
+/// The loops of a product, merged where they continue each other, as in the runtime.
 fn merged(loops: &[ProductLoop], operands: [&Strides; 2], result: &Strides) -> Vec<Merged> {
     let of = |number: LeafLoopId| [operands[0], operands[1], result].map(|strides| strides[number.0]);
     let moving = loops.iter().filter(|inner| inner.count > 1);

@@ -99,7 +99,7 @@ fn products_of_the_literature() {
 #[test]
 fn products_of_all_shapes_have_the_closed_form() {
     for extents in [[64, 64, 64], [1000, 10, 3], [3, 1000, 10], [7, 500, 500], [1, 80, 90], [1, 1, 50]] {
-        // No more ranks than there are products to add up.
+        // At most as many ranks as products to add up.
         for ranks in [1, 2, 3, 5, 7, 16, 50, 1000].into_iter().filter(|&ranks| ranks <= extents.iter().product()) {
             check(&matmul(extents), ranks, of_product(extents, ranks));
         }
@@ -196,7 +196,7 @@ fn on_grid(kernel: &Kernel, grid: &[usize]) -> f64 {
 fn no_grid_moves_fewer_words() {
     let extent = || prop::sample::select(vec![1usize, 2, 8, 60, 500]);
     let extents = (extent(), extent(), extent(), extent());
-    // A tensor has any of four indices; all are in one at least.
+    // A tensor has any of four indices; each index is in at least one tensor.
     let problem = (extents, prop::collection::vec(1usize..16, 2..4), prop::collection::vec(1usize..5, 4));
     let mut runner =
         TestRunner::new_with_rng(Config { cases: 200, failure_persistence: None, ..Config::default() }, rng());
@@ -225,7 +225,7 @@ fn no_grid_moves_fewer_words() {
                 grid[["i", "j", "k", "l"].iter().position(|name| var.name.as_str() == *name).expect("one of these")]
             })
             .zip(kernel.vars())
-            // Not more ranks than there are values.
+            // At most as many ranks as values.
             .map(|(ranks, var)| ranks.min(var.extent))
             .collect();
         let (words, bound) = (on_grid(&kernel, &grid), kernel.lower_bound(grid.iter().product(), None).words);

@@ -1,4 +1,4 @@
-//! Programs as data: what is refused, and the bounds on what they move.
+//! Programs as data: which ones are refused, and bounds on the elements that they move.
 
 mod lower_bounds;
 mod refused;

@@ -1,4 +1,4 @@
-//! What is no program: each kind of [`ProgramError`], with its message.
+//! Invalid programs: each kind of [`ProgramError`], with its message.
 
 use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
@@ -73,7 +73,7 @@ fn run(nest: Nest, arrays: &[usize]) -> Body {
     body
 }
 
-/// `A`, `B` and `C` as the product wants them.
+/// `A`, `B` and `C` as the product needs them.
 fn operands() -> Vec<Array> {
     let whole = sharding(&[4, 4], &[]);
     vec![
@@ -137,7 +137,8 @@ fn an_output_that_nothing_writes() {
     assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
 }
 
-/// A file may say anything: each part that does not fit is named, and nothing that prints, explains or emits a program sees it.
+/// A file may hold anything: each part that does not fit is named, and nothing that prints, explains or emits a program sees
+/// it.
 #[test]
 fn nests_whose_parts_do_not_fit() {
     let refused = |change: fn(&mut Nest), expect: Expect| {
@@ -280,7 +281,7 @@ fn nests_whose_parts_do_not_fit() {
     );
 }
 
-/// What is begun may be awaited later, as long as that is before anything reads it.
+/// A transfer may be awaited later than it begins, as long as that is before anything reads its tile.
 #[test]
 fn transfers_are_awaited_where_that_is_legal() {
     let program = |order: &[usize]| {
@@ -314,7 +315,8 @@ fn transfers_are_awaited_where_that_is_legal() {
     refused(&[2, 3, 0, 1, 4], expect!["statement 1: `matmul` has statements that do not follow from its transfers"]);
 }
 
-/// All that there is runs once, in its order, a nest's statements together; a move is awaited before anything reads its target.
+/// Each nest, move and repetition runs once, in order, a nest's statements together; a move is awaited before anything reads
+/// its target.
 #[test]
 fn statements_that_are_not_those_of_the_nests_and_moves() {
     let with = |change: &dyn Fn(&mut Body)| {
@@ -395,7 +397,7 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     );
 }
 
-/// Which ranks own what, and what a leaf touches, is asked of each rank in each step.
+/// Owners, and the elements that a leaf touches, are checked on each rank in each step.
 #[test]
 fn programs_from_files_whose_steps_lack_something() {
     let read = |change: fn(&mut Nest)| {
@@ -414,7 +416,7 @@ fn programs_from_files_whose_steps_lack_something() {
     let explained = program.explain();
     assert!(explained.contains("checked when it was read\n    - in every step, each rank receives"), "{explained}");
     assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
-    // That calls match is decided when it is read, and what else the file says of it is only said.
+    // Whether calls match is decided when the file is read; its other claims are only stated.
     let boasting = read(|nest| {
         nest.report.proofs.retain(|proof| proof.property != Property::Matching);
         let (property, tensor, claim) = (Property::Matching, Some("A".into()), "all is well".into());
@@ -545,7 +547,7 @@ fn reductions_that_do_not_close_the_sums() {
     }
 }
 
-/// Memory is asked for by what steps do, not by what a file says of them.
+/// Memory depends on the actions of steps, not on the claims of a file.
 #[test]
 fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
     let steps = |ranks: usize, chunks: usize| {

@@ -1,4 +1,4 @@
-//! Statements over tiles: which kernels are some, and when two compute the same.
+//! Statements over tiles: which kernels qualify, and when two compute the same.
 
 use polyshard_program::{Kernel, TileStatement};
 

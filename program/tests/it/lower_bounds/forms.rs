@@ -68,7 +68,7 @@ fn tensors_times_matrices_have_the_closed_form() {
     }
 }
 
-/// H. Al Daas et al., SIMAX 2024, of a cube, whose matrices are alike.
+/// H. Al Daas et al., SIMAX 2024, for a cube, whose matrices are equal.
 fn of_multi_ttm(extent: usize, reduced: usize, ranks: usize) -> f64 {
     let ([n, r, a], p) = ([extent.pow(3), reduced.pow(3), extent * reduced].map(|size| size as f64), ranks as f64);
     let tensors = if p < n / r { r + n / p } else { 2.0 * (n * r / p).sqrt() };

@@ -1,4 +1,4 @@
-//! Bounds of arrays that do not lie in one copy.
+//! Bounds for arrays that are not in one copy.
 
 use super::{check, kernel, matmul};
 use polyshard_dsl::{Var, partial, pin};
@@ -6,7 +6,7 @@ use polyshard_layout::{Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, example};
 
-/// The bound of arrays that lie so on this mesh; the others lie in one copy.
+/// The bound for arrays in these shardings on this mesh; the others have one copy.
 fn bound(kernel: &Kernel, mesh: &Mesh, homes: &[(&str, &[Placement])]) -> f64 {
     let shape =
         |name: &str| kernel.tensors().find(|tensor| tensor.name.as_str() == name).expect("a tensor").shape.clone();
@@ -65,24 +65,24 @@ fn what_lies_on_one_rank_has_to_leave_it() {
     let [x] = mesh.axes();
     let (rows, pinned) = ([Placement::block(0, x)], [Placement::pin("x", 5)]);
     let share = n * n / p;
-    // Where A is elsewhere, each of the others touches (n^3 / P)^(2/3) of each matrix and has a share of B. The rank that has A touches all of it, and
-    // as little of C as of B then, a share. All of C is one share a rank.
+    // If A is on one rank, each of the others touches (n^3 / P)^(2/3) of each matrix and has a share of B. The rank that has A touches
+    // all of A, and then as little of C as of B, a share. All of C is one share per rank.
     let touched = (n.powi(3) / p).powf(2.0 / 3.0);
     let expected = (p - 1.0) / p * (3.0 * touched - share) + share / p - share;
     is(bound(&product, &mesh, &[("A", &pinned), ("B", &rows), ("C", &rows)]), expected);
     assert!(expected > product.lower_bound(ranks, None).words);
-    // Where both are, the others have nothing, and the rank that has them computes a share of C from them.
+    // If both are, the others have nothing, and the rank that has them computes a share of C from them.
     let expected = (p - 1.0) / p * 3.0 * touched + share / p - share;
     is(bound(&product, &mesh, &[("A", &pinned), ("B", &pinned), ("C", &rows)]), expected);
-    // What is to be on one rank in the end comes to it, but for its share.
+    // An output that must be on one rank in the end is sent to it, except for that rank's share.
     is(bound(&product, &mesh, &[("A", &rows), ("B", &rows), ("C", &pinned)]), (p - 1.0) * share);
     is(bound(&product, &mesh, &[("C", &pinned)]), (p - 1.0) * share);
     // It may have the whole of A as well.
     is(bound(&product, &mesh, &[("A", &pinned), ("C", &pinned)]), (p - 1.0) * share);
-    // Terms that stay open need not come.
+    // Terms that stay open need not be sent.
     let open = [Placement::partial("x")];
     assert!(bound(&product, &mesh, &[("A", &pinned), ("C", &open)]) < (p - 1.0) * share);
-    // Of what is read element by element, all but a share goes to others.
+    // Of an array that is read element by element, all but a share is sent to others.
     let scale = kernel("fn scale(A: [f64; 96]) -> B: [f64; 96] { B[i] = 2 * A[i] }");
     let (everywhere, one) = ([Placement::block(0, x)], [Placement::pin("x", 0)]);
     is(bound(&scale, &mesh, &[("A", &one), ("B", &everywhere)]), 12.0);
@@ -92,7 +92,7 @@ fn what_lies_on_one_rank_has_to_leave_it() {
 
 #[test]
 fn shares_that_rounding_makes_different_have_the_bound_of_even_ones() {
-    // Each rank scales what it has, of 97 elements or of rows and columns that do not divide, and receives nothing.
+    // Each rank scales its own elements, of 97 elements or of rows and columns that do not divide evenly, and receives nothing.
     let (mesh, [rows, columns]) = (Mesh::new([("x", 2), ("y", 3)]), [53, 41]);
     let [x, y] = mesh.axes();
     let text = format!(
@@ -137,7 +137,7 @@ fn what_several_ranks_must_have_in_the_end_is_received_more_often() {
     let scale = kernel("fn scale(A: [f32; 6, 4]) -> B: [f32; 6, 4] { B[i, j] = 2 * A[i, j] }");
     let mesh = Mesh::new([("x", 4)]);
     is(bound(&scale, &mesh, &[("B", &[])]), 24.0 * 3.0 / 4.0);
-    // So it is if the input is everywhere, as each instance is computed once.
+    // The same holds if the input is everywhere, as each instance is computed once.
     is(bound(&scale, &mesh, &[("A", &[]), ("B", &[])]), 24.0 * 3.0 / 4.0);
 }
 
@@ -199,7 +199,7 @@ fn scalars_are_on_all_ranks() {
     is(bound(&scale, &mesh, &[]), 0.0);
     // One rank has none of A, and the 16 others of another's 40 are of no use to it.
     is(bound(&scale, &mesh, &[("A", &[Placement::block_cyclic(0, x, 40)])]), 24.0);
-    // A scalar that is said to be on one rank goes to the others.
+    // A scalar that is placed on one rank is sent to the others.
     is(bound(&scale, &mesh, &[("a", &[Placement::pin("x", 1)])]), 0.75);
 }
 

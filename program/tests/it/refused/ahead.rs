@@ -1,9 +1,9 @@
-//! Outputs that leave while other iterations are computed, and are not awaited as they must be.
+//! Outputs that are sent while other iterations are computed, and are not awaited as they must be.
 
 use super::*;
 use polyshard_program::Iteration;
 
-/// Each panel of an output that leaves while others are computed is awaited once.
+/// Each panel of an output that is sent while others are computed is awaited once.
 #[test]
 fn programs_that_do_not_await_what_leaves() {
     let (mesh, x) = mesh();

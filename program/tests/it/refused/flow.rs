@@ -3,7 +3,7 @@
 use super::*;
 use polyshard_program::{Iteration, KernelSpec};
 
-/// A product whose panels come `depth` iterations ahead.
+/// A product whose panels are fetched `depth` iterations ahead.
 fn ahead(depth: usize) -> Program {
     let (mesh, x) = mesh();
     let panels = Schedule::from_spec(example::matmul(8, 8, 8))
@@ -34,7 +34,7 @@ pub(super) fn near() -> KernelSpec {
     }
 }
 
-/// The stencil, whose interior is computed while the halo comes.
+/// The stencil, whose interior is computed while the halo is in flight.
 fn interior_first() -> Program {
     let (mesh, x) = mesh();
     let halo = Schedule::from_spec(near())
@@ -60,7 +60,7 @@ fn with(program: &Program, statements: &[Statement]) -> Result<Program, String> 
     serde_json::from_value(file).map_err(|error| error.to_string())
 }
 
-/// All ways in which one statement is left out, stands twice, or changes places with the next one.
+/// All ways to leave out one statement, to repeat it, or to swap it with the next one.
 fn changed(statements: &[Statement]) -> Vec<Vec<Statement>> {
     let mut all = Vec::new();
     for at in 0..statements.len() {
@@ -82,7 +82,8 @@ fn changed(statements: &[Statement]) -> Vec<Vec<Statement>> {
     all
 }
 
-/// Statements without those that await what began in the same place: these may stand anywhere between that and what reads it.
+/// Statements without those that await a transfer that begins in the same place: these may be anywhere between that and its
+/// reader.
 fn without_awaits(statements: &[Statement]) -> Vec<Statement> {
     let others = statements.iter().filter(|statement| !matches!(statement, Statement::Await(_) | Statement::Free(_)));
     let inner = |statement: &Statement| match statement {
@@ -104,7 +105,7 @@ fn statements_in_another_order_are_refused() {
         for other in changed(statements) {
             match with(&program, &other) {
                 Err(_) => refused += 1,
-                // What frees arrays follows from the rest.
+                // Statements that free arrays follow from the rest.
                 Ok(read) if read == program => {}
                 Ok(read) => {
                     later += 1;
@@ -120,7 +121,7 @@ fn statements_in_another_order_are_refused() {
     }
 }
 
-/// The iteration of which a transfer begins is the one that was proved: another one would be overwritten while it is read.
+/// The iteration for which a transfer begins is the one that was proved: another one would be overwritten while it is read.
 #[test]
 fn what_begins_further_ahead_than_there_are_buffers_is_refused() {
     let program = ahead(2);

@@ -1,4 +1,4 @@
-//! Tiles that nobody keeps.
+//! Reuse of tiles that no kernel keeps.
 
 use super::{array, by_rows, mesh};
 use expect_test::{Expect, expect};
@@ -7,7 +7,7 @@ use polyshard_layout::{Axis, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, Brought, DType, Leg, Nest, NestId, Program, TileId, example};
 
-/// Two products of which the second one is brought nothing of `B`, but reads the tile of `from`; of another array if it is `elsewhere`.
+/// Two products of which the second one fetches nothing of `B`, but reads the tile of `from`; of another array if it is `elsewhere`.
 fn kept(from: (usize, usize), is_elsewhere: bool, is_turned: bool) -> (Vec<Array>, Body) {
     let ((mesh, x), [m, k]) = (mesh(), ["m", "k"].map(Var::new));
     let gathered = Schedule::from_spec(example::matmul(4, 4, 4)).distribute(["m"], ["mo"], ["mi"], &mesh);
@@ -67,7 +67,7 @@ fn a_tile_that_nobody_keeps() {
     }
 }
 
-/// Two stencils on a square that lies in blocks, of which the second one needs more of it.
+/// Two stencils on a square in blocks, of which the second one needs more of it.
 fn around(mesh: &Mesh, kernels: [&str; 2]) -> [Nest; 2] {
     let [x, y]: [Axis; 2] = mesh.axes();
     let [i, j] = ["i", "j"].map(Var::new);
@@ -110,7 +110,7 @@ fn a_first_kernel_that_is_not_brought_what_the_second_one_reads() {
         let program = both([PLUS, wide], |_| ()).expect("it is kept");
         let received: Vec<_> = program.nests().map(|nest| nest.report.traffic_bytes).collect();
         assert_eq!(received, [alone.report.traffic_bytes, 0], "{program}");
-        // What the first one needs by itself does not do for the second.
+        // The region that the first one needs is not enough for the second.
         let restored = |nest: &mut Nest| {
             let proofs = nest.report.proofs.clone();
             nest.transfers[0] = narrow.transfers[0].clone();
@@ -137,7 +137,7 @@ fn a_first_kernel_that_is_not_brought_what_the_second_one_reads() {
             nests[0] = nests[0].clone().completed(proofs);
         }
     };
-    // Neighbours along one axis do not have all of it, nor do neighbours that differ along one have its corners.
+    // Neighbours along one axis do not have all of it, and neighbours that differ along one axis do not have its corners.
     let near = Reach::Within { low: -1, high: 1 };
     refused(
         [PLUS, FULL],

@@ -1,4 +1,4 @@
-//! Moves between arrays that do not fit, and by ways that they cannot go.
+//! Moves between arrays that do not fit, and by invalid routes.
 
 use super::*;
 use polyshard_program::{Direction, Owners, Pattern, Way};

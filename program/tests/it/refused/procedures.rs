@@ -24,7 +24,7 @@ fn in_order(groups: &[Vec<usize>]) -> Procedure {
     Procedure::in_order(groups.to_vec()).expect("each rank is in a group")
 }
 
-/// A transfer of a program cannot be carried out by a procedure: said when it is asked for, and of a program from a file.
+/// Checks that a procedure cannot carry out a transfer: refused when asked for, and in a program from a file.
 fn refused(schedule: Schedule, tile: usize, procedure: Procedure, why: &str) {
     let program = schedule.lower().expect("a program");
     let by = Some(CollectiveBy::Procedure(procedure));
@@ -86,7 +86,7 @@ fn procedures_that_do_not_add_up_an_output_of_all() {
     }
 }
 
-/// The order of ranks in the groups of steps is theirs to say.
+/// Steps may list the ranks of a group in any order.
 #[test]
 fn procedures_in_another_order_of_ranks_are_programs() {
     let program = summed().shard("C", []).reassociate("C").lower().expect("a program");
@@ -101,7 +101,7 @@ fn procedures_in_another_order_of_ranks_are_programs() {
     );
     let claim = "what is summed up is independent of x, and its procedure combines the ranks along x once";
     assert!(shown.contains(claim), "{shown}");
-    // At once again, it is what it was but for what is said of it.
+    // As one call again, the program is the original except for the reasons that it states.
     let at_once = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by: None, why: "it was tried".into() };
     let again = made.in_stages(&[at_once]).expect("it is at once");
     assert_eq!(again.to_string(), program.to_string());

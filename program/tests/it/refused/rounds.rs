@@ -1,4 +1,4 @@
-//! What are no rounds.
+//! Invalid rounds.
 
 use super::{array, by_columns, by_rows, check, mesh, run, sharding};
 use expect_test::{Expect, expect};
@@ -9,7 +9,7 @@ use polyshard_program::{
     Array, ArrayId, ArrayKind, Body, Brought, Carried, DType, Move, Program, Repeat, Until, example,
 };
 
-/// Rounds that move `V`, which is first `A`, by columns and back, to `N`, which it is in the next round.
+/// Rounds that move `V`, which is first `A`, by columns and back, to `N`, which is `V` in the next round.
 fn rounds(changed: impl FnOnce(&mut Vec<Array>, &mut Repeat, &mut Body)) -> (Vec<Array>, Body) {
     let mut arrays = vec![
         array("A", by_rows(), ArrayKind::Input),
@@ -90,7 +90,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
         &|_, _, body| body.statements.truncate(2),
         expect!["statement 1 reads `N`, which no statement before it writes"],
     );
-    // A repetition that stands twice, or that there is not.
+    // A repetition that occurs twice, or that does not exist.
     let (arrays, mut body) = rounds(|_, _, _| ());
     body.statements.push(body.statements[0].clone());
     check(
@@ -107,7 +107,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
         body,
         expect!["statement 1: there is no repetition 0; the program has 0, numbered from 0"],
     );
-    // A tile that is brought once, where nothing is repeated.
+    // A tile that is fetched once, where nothing is repeated.
     let ((mesh, x), [m, k]) = (mesh(), ["m", "k"].map(Var::new));
     let gathered = Schedule::from_spec(example::matmul(4, 4, 4)).distribute(["m"], ["mo"], ["mi"], &mesh);
     let gathered = gathered.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).lower();
@@ -128,7 +128,7 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     );
 }
 
-/// `V` has its ends from `U`, as long as it is the next version of that, and not the source of a move to it.
+/// `V` has its ends from `U`, as long as it is the next version of `U`, and not the source of a move to it.
 #[test]
 fn what_is_carried_by_a_move_has_no_ends_that_its_kernel_does_not_write() {
     let (mesh, x) = mesh();

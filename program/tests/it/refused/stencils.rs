@@ -1,4 +1,4 @@
-//! Stencils whose interior is computed first, and such that take several steps.
+//! Stencils whose interior is computed first, and stencils of several time steps.
 
 use super::{array, run, sharding};
 use expect_test::{Expect, expect};
